@@ -1,0 +1,70 @@
+// Every bound of the product, with unit and reason. A queue, body, list, retry or cache without an entry here is a defect.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::limits {
+
+inline constexpr std::uint64_t kKiB = 1024;
+inline constexpr std::uint64_t kMiB = 1024 * kKiB;
+inline constexpr std::uint64_t kGiB = 1024 * kMiB;
+inline constexpr std::uint64_t kTiB = 1024 * kGiB;
+
+// ---- S3 (Amazon S3 User Guide, "Multipart upload limits", "Object key naming")
+inline constexpr std::uint64_t kObjectBytesMax = 5 * kTiB;
+inline constexpr std::uint64_t kPutBytesMax = 5 * kGiB;   // one PUT and one part
+inline constexpr std::uint64_t kPartBytesMin = 5 * kMiB;  // all parts but the last
+inline constexpr std::uint32_t kPartsMax = 10'000;
+inline constexpr std::size_t kKeyBytesMax = 1024;
+inline constexpr std::size_t kUserMetadataBytesMax = 2048;
+inline constexpr std::size_t kDeleteObjectsMax = 1000;
+inline constexpr std::size_t kListPageMax = 1000;
+inline constexpr std::size_t kXmlBytesMax = 4 * kMiB;  // 10,000 parts with checksums, 1,000 escaped keys
+
+// ---- HTTP
+inline constexpr std::size_t kHeaderBytesMax = 32 * kKiB;  // a presigned URL of a 1 KiB key escaped thrice + 2 KiB metadata
+inline constexpr std::size_t kHeaderFieldsMax = 200;
+inline constexpr std::size_t kConnectionsMax = 10'000;
+inline constexpr std::chrono::seconds kHeaderTimeout{30};
+inline constexpr std::chrono::seconds kIdleTimeout{75};      // clients assume >= 60 s of keep-alive
+inline constexpr std::uint64_t kBodyBytesPerSecondMin = 64 * kKiB;  // slower than this for 30 s: RequestTimeout
+inline constexpr std::chrono::seconds kBodyStall{30};
+
+// ---- layout
+inline constexpr std::size_t kBlockBytes = 16 * kKiB;   // the checksummed piece
+inline constexpr std::size_t kColumnBytes = 64 * kKiB;  // (k+m) columns stay in L2 while they are encoded
+inline constexpr std::size_t kPieceBytes = 1 * kMiB;    // one disk write, one send: a step of every stream of bytes
+inline constexpr std::size_t kFragmentsPerStripeMax = 32;
+inline constexpr std::size_t kInlineBytesMax = 4 * kKiB;       // beside the record
+inline constexpr std::size_t kReplicatedBytesMax = 128 * kKiB;  // k = 1 up to here
+inline constexpr std::size_t kExtentBytesMax = 16 * kMiB;      // larger fragments are files of their own
+inline constexpr std::size_t kSegmentBytes = 256 * kMiB;
+static_assert(kPieceBytes % kColumnBytes == 0 && kColumnBytes % kBlockBytes == 0);
+
+// ---- registers
+inline constexpr std::size_t kReplicasMax = 7;
+inline constexpr std::size_t kChainMax = 8;                 // predecessors whose op-ids a value carries
+inline constexpr std::size_t kPartsInRecordMax = 32;        // more go to a manifest
+inline constexpr std::size_t kManifestPageEntries = 512;
+inline constexpr std::size_t kValueBytesMax = 64 * kKiB;    // one encoded register value
+inline constexpr std::size_t kScanRowsMax = 65'536;         // rows looked at per page of a LIST
+inline constexpr std::chrono::seconds kCeilingStep{10};     // R4
+inline constexpr std::chrono::minutes kFutureBound{5};      // R2
+inline constexpr std::chrono::milliseconds kRegisterCall{250};
+inline constexpr std::chrono::milliseconds kReadPatience{20};  // R6 (b): after a majority has answered
+inline constexpr std::chrono::seconds kOperationDeadline{30};
+inline constexpr std::chrono::milliseconds kFastCondition{50};
+inline constexpr std::size_t kStragglersPerVolume = 1024;
+inline constexpr std::size_t kVolumeQueueMax = 4096;        // register calls waiting on one volume
+
+// ---- failure detector
+inline constexpr int kSuspectAfterFailures = 2;
+inline constexpr std::chrono::seconds kNoProgress{2};
+inline constexpr std::chrono::seconds kProbeEvery{1};
+
+// ---- memory
+inline constexpr std::size_t kMemoryBudgetBytes = 512 * kMiB;  // default; all request bodies together
+inline constexpr std::size_t kReadHandlesPerVolume = 512;      // open fragment files kept
+
+}  // namespace penstock::limits

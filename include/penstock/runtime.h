@@ -1,0 +1,64 @@
+// What the process may ask of the outside world besides disks and sockets: time, randomness, threads that may block.
+// All product code takes these by constructor, so that the simulator runs the same code under a seed without real time,
+// threads or randomness.
+#pragma once
+#include <functional>
+#include <span>
+
+#include "penstock/result.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+// Thread-safety: every method may be called from any thread.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual WallTime wall() const = 0;
+  virtual BootTime boot() const = 0;  // CLOCK_BOOTTIME
+  // Resumes on the caller's executor at or after `when`. Cancellation of the coroutine ends the wait.
+  virtual Awaitable<void> sleep_until(BootTime when) = 0;
+};
+
+// Thread-safety: every method may be called from any thread.
+class Random {
+ public:
+  virtual ~Random() = default;
+  virtual void fill(std::span<std::byte> bytes) = 0;
+  std::uint64_t next();                 // never 0
+  template <class Id> Id id128() { return Id{next(), next()}; }
+};
+
+// Runs functions that may block. A Worker made by make_worker() runs its jobs one after another, in order.
+// The queue is unbounded: the caller bounds what it submits.
+// Thread-safety: submit() may be called from any thread. The destructor runs what was submitted, then joins.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  virtual void submit(std::function<void()> job) = 0;
+};
+
+// A set of the real ones: CLOCK_REALTIME / CLOCK_BOOTTIME, getrandom(2), std::thread.
+class RealClock final : public Clock {
+ public:
+  WallTime wall() const override;
+  BootTime boot() const override;
+  Awaitable<void> sleep_until(BootTime when) override;
+};
+class SystemRandom final : public Random {
+ public:
+  void fill(std::span<std::byte> bytes) override;
+};
+// `threads` threads share one queue; with one thread the jobs run in order.
+class ThreadWorker final : public Worker {
+ public:
+  ThreadWorker(std::string name, unsigned threads);
+  ~ThreadWorker() override;
+  void submit(std::function<void()> job) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock

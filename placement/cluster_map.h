@@ -1,0 +1,68 @@
+// The cluster map: which volumes there are, where they stand, which groups hold registers, how blobs are laid out.
+// One versioned JSON document, named everywhere by (epoch, SHA-256 of its canonical text). Pure data: no I/O, no clock.
+// Thread-safety: immutable once parsed; share by shared_ptr<const ClusterMap>.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/result.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+struct MapVolume {
+  VolumeId id;
+  std::string name;     // for people, e.g. "v0"; unique in the map
+  std::string address;  // host:port of its server; empty = in this process
+  std::string host;
+  std::string zone;
+  double weight = 1.0;  // relative share of new data; 0 = takes no new data
+  auto operator<=>(const MapVolume&) const = default;
+};
+
+// How blobs of a cluster are laid out; all lengths in bytes.
+struct LayoutPolicy {
+  std::uint32_t k = 4;
+  std::uint32_t m = 2;
+  std::uint32_t replicas = 5;               // R, odd
+  std::uint64_t unit_bytes = 2 << 20;       // a power of two
+  std::uint64_t inline_bytes_max = 4 << 10;
+  std::uint64_t replicated_bytes_max = 128 << 10;
+  std::uint32_t losses_survived() const;    // p = min(m, (R-1)/2)
+  auto operator<=>(const LayoutPolicy&) const = default;
+};
+
+struct MapGroup {
+  Epoch epoch;
+  std::vector<VolumeId> replicas;        // R of them, ordered
+  std::vector<VolumeId> joint;           // the new list during a change, else empty
+  bool operator==(const MapGroup&) const = default;
+};
+
+struct ClusterMap {
+  ClusterId cluster;
+  Epoch epoch;
+  std::vector<MapVolume> volumes;
+  LayoutPolicy policy;
+  std::vector<MapGroup> groups;  // a power of two, fixed at creation; default 256
+  std::array<unsigned char, 32> digest{};  // of the canonical text
+
+  // Errors: invalid - not JSON, an unknown or missing key, a repeated volume, a policy that does not fit its domains.
+  static Result<ClusterMap> parse(std::string_view json);
+  std::string to_json() const;  // canonical: parse(to_json()) has the same digest
+  const MapVolume* find(VolumeId id) const;
+  // Number of failure domains: hosts if there are at least three, else volumes.
+  std::uint32_t failure_domains() const;
+};
+
+// The layout that D failure domains get by default (README "Placement"). Errors: invalid - D is 0 or 2.
+Result<LayoutPolicy> default_policy(std::uint32_t failure_domains);
+// Map of epoch 1: default policy unless one is given, group lists proposed by the ring. `group_count` a power of two.
+Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes, std::uint32_t group_count,
+                            const LayoutPolicy* policy = nullptr);
+// S_b for a new bucket: 1 up to 11 volumes, else 16.
+std::uint32_t partitions_for_new_bucket(const ClusterMap& map);
+
+}  // namespace penstock

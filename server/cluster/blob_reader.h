@@ -1,0 +1,41 @@
+// A range of a blob, or of several blobs in a row -> verified pieces in order. What fails is rebuilt from any k columns.
+//
+// next() gives the first bytes as soon as they are verified; the following pieces are fetched ahead (bounded). A late volume is
+// hedged by reading the same columns from others (at most 5 % extra reads, not before 20 ms, never when all are late).
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/cluster/blob_writer.h"
+
+namespace penstock {
+
+// A range [offset, offset + length) of one blob.
+struct BlobRange {
+  BlobRef blob;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+};
+
+class BlobReader {
+ public:
+  // `ranges` are read one after another. `file_pieces`: Piece may be a file range for sendfile (in-process volumes).
+  // `damaged` is called for each fragment that is missing or corrupt, once per reader (queues its repair; logs).
+  using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
+  BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces, Damaged damaged);
+  ~BlobReader();
+  // The next verified bytes, at most 1 MiB; an empty piece (length 0) at the end.
+  // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found - all fragments are gone (the
+  // object may have been replaced: read its register again); overloaded.
+  Task<Piece> next(Deadline deadline);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// The whole of a small blob in memory (manifest pages, copies). Errors: as next().
+Task<std::string> read_blob(BlobContext& context, const BlobRef& blob, Deadline deadline);
+
+}  // namespace penstock

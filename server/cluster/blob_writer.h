@@ -1,0 +1,60 @@
+// A stream of bytes -> stripes -> fragments -> durable on every slot. Immutable once committed.
+//
+// The caller receives straight into the writer's memory, hashes it while it is hot, and says how much it filled:
+//   while (left > 0) { CO_TRY(space, co_await writer->space()); n = read into space; hash; CO_CHECK(co_await writer->filled(n)); }
+//   CO_TRY(blob, co_await writer->commit());
+// Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not k + m units. At least two stripes
+// are in flight. Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume failed during this
+// upload (error, or 2 s without progress), never fewer than k + min(1, m).
+// Which layout: k' = min(k, usable volumes - m) pinned in the BlobRef; small blobs are replicated (k = 1, 1 + m).
+#pragma once
+#include <memory>
+
+#include "penstock/buffer.h"
+#include "penstock/runtime.h"
+#include "server/cluster/membership.h"
+#include "server/cluster/object_record.h"
+#include "placement/codec.h"
+
+namespace penstock {
+
+// What writers and readers of a process share. Ownership: borrows all, which outlive it.
+struct BlobContext {
+  Membership& membership;
+  Clock& clock;
+  Random& random;
+  BufferPool& buffers;
+  MemoryBudget& budget;
+  CodecCache& codecs;
+};
+
+class BlobWriter {
+ public:
+  // Picks the layout and opens the fragments. Pre: size_bytes > 0, known.
+  // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
+  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, std::uint64_t size_bytes, Deadline deadline);
+  // A blob at 1 + m whatever its size (manifest pages).
+  static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context, std::uint64_t size_bytes, Deadline deadline);
+  // Destroying it before commit() forgets the fragments; after commit() they stay until a record names them or the sweep.
+  ~BlobWriter();
+
+  // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much is in flight.
+  // Errors: unavailable - fewer than k + min(1, m) volumes are left.
+  Task<MutBytes> space();
+  // `count` bytes of the last space() are filled.
+  Task<> filled(std::size_t count);
+  // Pre: all announced bytes were filled. Durable when it succeeds.
+  Task<BlobRef> commit(Deadline deadline);
+  // Frees what was written so far, also after commit(). Only before the first accept that names the blob was sent.
+  Awaitable<void> discard();
+  // The pin of R10: every fragment of `blob` has a lease not older than 12 h (fresh ones need no call).
+  // Errors: unavailable - fewer than k + min(1, m) fragments could be pinned.
+  Task<> ensure_leases(const BlobRef& blob, Deadline deadline);
+
+ private:
+  struct State;
+  explicit BlobWriter(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,94 @@
+// Register rounds: how one key is read and changed so that all gateways agree (CASPaxos, Rystsov 2018; rules R2 … R12).
+// No leader, no locks: any process with a Proposer may change any register; the acceptors decide.
+// Thread-safety: all methods from any I/O thread. One per process: its process id makes ballots unique (R2).
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/register_value.h"
+#include "penstock/runtime.h"
+#include "penstock/volume_client.h"
+#include "server/cluster/membership.h"
+
+namespace penstock {
+
+// A register and how its bucket is spread. `number` fences rounds of a deleted bucket (0 for the system bucket).
+struct RegisterRef {
+  RegisterKey key;
+  BucketNumber number;
+  std::uint32_t partitions = 1;
+};
+
+// A value as read or promised. `value` null: absent.
+struct Snapshot {
+  Ballot ballot;
+  std::shared_ptr<const RegisterValue> value;
+  SharedBytes inline_bytes;
+  bool settled = false;      // a majority holds it at one ballot: it may be shown to a client
+  OpId op_id() const { return value ? value->op_id : OpId{}; }
+  ValueKind kind() const { return value ? value->kind : ValueKind::absent; }
+  bool live() const { return is_live(kind()); }
+};
+
+// One conditional update: evaluated on the value that a majority has promised, perhaps several times (each attempt anew).
+// Must be a pure function of `current` plus idempotent preparations, and must take its op-id from the constructor: all attempts
+// of one client's request are one update.
+class RegisterUpdate {
+ public:
+  virtual ~RegisterUpdate() = default;
+  struct Decision {
+    enum class Action : std::uint8_t {
+      write,    // propose `value`
+      refuse,   // a condition fails: the proposer settles `current` first (R7), then answers `error`
+      keep,     // nothing to do: settle `current`, answer success
+      restart,  // something beside the register was moved (e.g. an upload to done): prepare again
+    };
+    Action action = Action::refuse;
+    RegisterValue value;      // kind, summary, payload, inline_bytes; the proposer fills op-id, chain, origin
+    SharedBytes inline_bytes;
+    std::vector<Hint> hints;
+    Error error;
+  };
+  // `upload` is the row of `also_upload` as answered beside the prepare (nullopt when not asked).
+  virtual Task<Decision> decide(const Snapshot& current) = 0;
+  // Op-id of this update. Repairs and identity rounds keep the value's own.
+  virtual OpId op_id() const = 0;
+};
+
+class Proposer {
+ public:
+  Proposer(Membership& membership, Clock& clock, Random& random);
+  ~Proposer();
+
+  // One-round read (R6): linearizable; re-sends the highest value if there is no majority at one ballot; falls back to an
+  // identity round. Errors: unavailable - no quorum; stale_bucket; timeout.
+  Task<Snapshot> read(const RegisterRef& ref, ReadWant want, Deadline deadline);
+  // The same answered at once from memory if a majority of replicas agrees; nullopt: ask with read().
+  std::optional<Snapshot> read_now(const RegisterRef& ref, ReadWant want);
+  // Prepare + accept of the highest value found (absent stays absent unless `complete`: then a tombstone is written).
+  // `background`: passes the bucket fence.
+  Task<Snapshot> settle(const RegisterRef& ref, bool complete, bool background, Deadline deadline);
+  // Conditional update with the unknown-outcome rule (R8). The snapshot is the value now chosen (written or kept).
+  // Errors: what decide() refused with, on a settled value; unavailable - nothing was sent; unknown_outcome; stale_bucket; full.
+  Task<Snapshot> update(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline);
+  // As update, for the deleter of a bucket and for background rounds: passes the fence.
+  Task<Snapshot> update_background(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline);
+
+  OpId new_op_id();
+  // Accepts still under way past their majority (R5); 0 at rest.
+  std::size_t stragglers() const;
+  // Waits until no straggler is left. Call before the volumes go away.
+  Awaitable<void> drain();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Accepts and reads need this many of R.
+inline std::size_t majority(std::size_t replicas) { return replicas / 2 + 1; }
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+// The disk under one volume: files by name in one directory tree. LevelDB (through our Env), segments and fragment files all go
+// through it, so that faults, power cuts and the simulator's disk reach everything that is stored.
+//
+// All calls block; they are made on workers, never on an I/O thread, except read_now(). Names are relative to the volume's
+// directory. Errors: io - the call failed; not_found; full - no space.
+// Thread-safety: Disk: any thread. File: reads from any thread; writes and sync from one thread at a time per range.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/result.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+class File {
+ public:
+  virtual ~File() = default;  // closes; what was not synced may be lost
+  // Reads up to buffer.size() bytes; fewer only at the end of the file.
+  virtual Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) = 0;
+  // The same only if it needs no I/O (pages in memory); nullopt: it would block.
+  virtual std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) = 0;
+  // Writes all of `data`. With `direct` opened files: offset, length and address are multiples of 4096.
+  virtual Result<> write_at(std::uint64_t offset, ConstBytes data) = 0;
+  virtual Result<> sync() = 0;                                                  // fdatasync
+  virtual Result<> allocate(std::uint64_t offset, std::uint64_t length) = 0;    // reserve space; contents undefined until written
+  virtual Result<> truncate(std::uint64_t length) = 0;
+  virtual Result<std::uint64_t> size() const = 0;
+  virtual int descriptor() const { return -1; }  // for sendfile; -1 if the file is not a real one
+};
+
+enum class OpenMode : std::uint8_t {
+  read,           // must exist
+  write_new,      // created or truncated; buffered; reads allowed
+  append,         // created if absent, kept; buffered
+  direct,         // must exist; O_DIRECT where the file system can (probed), else buffered; reads go through a second, buffered handle
+};
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  virtual Result<std::unique_ptr<File>> open(const std::string& name, OpenMode mode) = 0;
+  virtual Result<> rename(const std::string& from, const std::string& to) = 0;
+  virtual Result<> remove(const std::string& name) = 0;
+  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;  // names only, no dots
+  virtual Result<> make_directory(const std::string& name) = 0;                      // existing: success
+  virtual Result<> sync_directory(const std::string& name) = 0;                      // "" = the volume's own
+  virtual bool exists(const std::string& name) = 0;
+  virtual Result<std::uint64_t> file_size(const std::string& name) = 0;
+  // Takes an exclusive lock that ends with the process. Errors: busy - another process holds it.
+  virtual Result<std::unique_ptr<File>> lock(const std::string& name) = 0;
+  struct Space { std::uint64_t free_bytes = 0, total_bytes = 0; std::uint64_t device = 0; };
+  virtual Result<Space> space() = 0;
+  // For messages: the real path, or the simulator's name.
+  virtual std::string path(const std::string& name) const = 0;
+};
+
+// The real one. Errors of make: not_found - no such directory.
+Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory);
+
+// Latches: after the first failed write, sync, allocate, rename, remove or create, every later changing call fails with the first
+// error, for ever (ATC'20, "Can Applications Recover from fsync Failures?"). Wraps any Disk; `on_failure` is called once.
+std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk, std::function<void(const Error&)> on_failure);
+
+}  // namespace penstock
