@@ -1,5 +1,6 @@
 // S3's error codes and the one place where ours become theirs. Source: S3 API Reference, "Error responses".
 #pragma once
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,13 @@ class [[nodiscard]] S3Result : public boost::system::result<T, S3Error> {
  public:
   using boost::system::result<T, S3Error>::result;
 };
+std::ostream& print_result(std::ostream& out, const S3Error* error);  // for test messages
+template <class T>
+std::ostream& operator<<(std::ostream& out, const S3Result<T>& result) {
+  if (result) return print_result(out, nullptr);
+  const S3Error error = result.error();
+  return print_result(out, &error);
+}
 template <class T = void>
 using S3Task = Awaitable<S3Result<T>>;
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ostream>
 
 namespace penstock {
 
@@ -9,6 +10,11 @@ void throw_exception_from_error(const Error& error, const boost::source_location
   std::fprintf(stderr, "%s:%u: value of an error taken: %s: %s\n", where.file_name(), static_cast<unsigned>(where.line()),
                std::string(to_string(error.code)).c_str(), error.context.c_str());
   std::abort();
+}
+
+std::ostream& print_result(std::ostream& out, const Error* error) {
+  if (error == nullptr) return out << "ok";
+  return out << to_string(error->code) << ": " << error->context;
 }
 
 std::string_view to_string(Errc code) {

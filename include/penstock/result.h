@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/result.hpp>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -51,6 +52,15 @@ class [[nodiscard]] Result : public boost::system::result<T, Error> {
  public:
   using boost::system::result<T, Error>::result;
 };
+
+// For test messages: "ok" or the error.
+std::ostream& print_result(std::ostream& out, const Error* error);
+template <class T>
+std::ostream& operator<<(std::ostream& out, const Result<T>& result) {
+  if (result) return print_result(out, nullptr);
+  const Error error = result.error();
+  return print_result(out, &error);
+}
 
 using Executor = boost::asio::io_context::executor_type;  // every coroutine of ours runs on one io_context's thread
 template <class T>
