@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/checksum.h"
 #include "penstock/register_value.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
@@ -34,8 +35,6 @@ struct BlobRef {
   bool operator==(const BlobRef&) const = default;
 };
 
-enum class ChecksumAlgorithm : std::uint8_t { none = 0, crc32 = 1, crc32c = 2, crc64nvme = 3, sha1 = 4, sha256 = 5 };
-enum class ChecksumType : std::uint8_t { full_object = 0, composite = 1 };
 struct StoredChecksum {
   ChecksumAlgorithm algorithm = ChecksumAlgorithm::none;
   ChecksumType type = ChecksumType::full_object;
