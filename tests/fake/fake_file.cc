@@ -1,0 +1,85 @@
+#include "tests/fake/fake_file.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace penstock {
+namespace {
+constexpr std::uint64_t kDirectAlignment = 4096;
+}  // namespace
+
+Result<std::size_t> FakeFile::read_at(std::uint64_t offset, MutBytes buffer) {
+  std::lock_guard lock(medium_->mutex);
+  return read_locked(offset, buffer);
+}
+
+std::optional<Result<std::size_t>> FakeFile::read_now(std::uint64_t offset, MutBytes buffer) {
+  std::lock_guard lock(medium_->mutex);
+  if (medium_->cold) return std::nullopt;
+  return read_locked(offset, buffer);
+}
+
+Result<> FakeFile::write_at(std::uint64_t offset, ConstBytes data) {
+  assert(mode_ != OpenMode::read);
+  if (mode_ == OpenMode::direct) {
+    assert(offset % kDirectAlignment == 0 && data.size() % kDirectAlignment == 0);
+    assert(reinterpret_cast<std::uintptr_t>(data.data()) % kDirectAlignment == 0);
+  }
+  std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive());
+  const auto strike = medium_->enter(Call::write);
+  if (strike && strike->fault == FakeDisk::Fault::short_write) data = data.first(data.size() / 2);
+  if (!strike || strike->cut || strike->fault == FakeDisk::Fault::short_write) {
+    const std::uint64_t size = node_->content.size();
+    CHECK_OK(medium_->resize(name_, size, std::max<std::uint64_t>(size, offset + data.size())));
+    node_->content.write(offset, data);
+  }
+  if (!strike) return {};
+  const bool full = strike->fault == FakeDisk::Fault::full;
+  return medium_->error(full ? Errc::full : Errc::io, "fake fault: write", name_);
+}
+
+Result<> FakeFile::sync() {
+  std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive());
+  CHECK_OK(medium_->check(Call::sync, name_));
+  node_->content.sync();
+  return {};
+}
+
+Result<> FakeFile::allocate(std::uint64_t offset, std::uint64_t length) {
+  std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive());
+  CHECK_OK(medium_->check(Call::allocate, name_));
+  const std::uint64_t size = node_->content.size();
+  CHECK_OK(medium_->resize(name_, size, std::max(size, offset + length)));
+  node_->content.extend(offset + length);
+  return {};
+}
+
+Result<> FakeFile::truncate(std::uint64_t length) {
+  std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive());
+  CHECK_OK(medium_->check(Call::truncate, name_));
+  CHECK_OK(medium_->resize(name_, node_->content.size(), length));
+  node_->content.truncate(length);
+  return {};
+}
+
+Result<std::uint64_t> FakeFile::size() const {
+  std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive());
+  return node_->content.size();
+}
+
+Result<> FakeFile::alive() const {
+  if (life_ == medium_->life) return {};
+  return medium_->error(Errc::io, "opened before the power cut:", name_);
+}
+Result<std::size_t> FakeFile::read_locked(std::uint64_t offset, MutBytes buffer) {
+  CHECK_OK(alive());
+  CHECK_OK(medium_->check(Call::read, name_));
+  return node_->content.read(offset, buffer);
+}
+
+}  // namespace penstock
