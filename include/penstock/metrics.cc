@@ -1,6 +1,7 @@
 // Families, all prefixed penstock_:
 //   requests_total{operation}, request_bytes_total{operation}, response_bytes_total{operation},
-//   request_duration_seconds{operation} (histogram), errors_total{code}; further ones by collectors.
+//   request_duration_seconds{operation} (histogram), errors_total{code}; further ones by
+//   collectors.
 #include "penstock/metrics.h"
 
 #include <prometheus/metric_family.h>
@@ -19,8 +20,8 @@ using prometheus::MetricType;
 
 // Upper bounds in microseconds: from a cached GET to a Complete of 10,000 parts.
 constexpr std::array<std::int64_t, 16> kBoundsUs = {
-    100,     250,     500,     1'000,     2'500,     5'000,     10'000,     25'000,
-    50'000,  100'000, 250'000, 500'000,   1'000'000, 5'000'000, 10'000'000, 30'000'000};
+    100,    250,     500,     1'000,   2'500,     5'000,     10'000,     25'000,
+    50'000, 100'000, 250'000, 500'000, 1'000'000, 5'000'000, 10'000'000, 30'000'000};
 constexpr double kMicrosecondsPerSecond = 1e6;
 
 MetricFamily make_family(std::string name, std::string help, MetricType type) {
@@ -125,7 +126,8 @@ void Metrics::add_collector(Kind kind, std::string name, std::string help,
 
 std::string Metrics::text() const {
   auto requests = make_family("requests_total", "Requests by operation", MetricType::Counter);
-  auto bytes_in = make_family("request_bytes_total", "Bytes of request bodies", MetricType::Counter);
+  auto bytes_in =
+      make_family("request_bytes_total", "Bytes of request bodies", MetricType::Counter);
   auto bytes_out =
       make_family("response_bytes_total", "Bytes of response bodies", MetricType::Counter);
   auto durations = make_family("request_duration_seconds", "From the request's head to its end",

@@ -1,5 +1,6 @@
-// What the process tells Prometheus. Requests only touch atomics that exist from the start; everything else, also the text, is
-// made when somebody asks. Labels are bounded: operations and error codes come as fixed lists, never from a request.
+// What the process tells Prometheus. Requests only touch atomics that exist from the start;
+// everything else, also the text, is made when somebody asks. Labels are bounded: operations and
+// error codes come as fixed lists, never from a request.
 //
 // Thread-safety: recording from any thread. add_collector() before the first text().
 #pragma once
@@ -28,7 +29,8 @@ class Metrics {
   };
   enum class Kind : std::uint8_t { gauge, counter };
 
-  // The label values of `operation` and `code`; an index into them names one when something is recorded.
+  // The label values of `operation` and `code`; an index into them names one when something is
+  // recorded.
   Metrics(std::vector<std::string> operations, std::vector<std::string> error_codes);
   ~Metrics();
   Metrics(const Metrics&) = delete;
@@ -43,7 +45,8 @@ class Metrics {
   // Cost: a handful of relaxed atomic additions.
   void record(std::size_t operation, const Outcome& outcome);
 
-  // `collect` is called by text(): gauges of what others count anyway, e.g. open connections, memory in use, volumes by state.
+  // `collect` is called by text(): gauges of what others count anyway, e.g. open connections,
+  // memory in use, volumes by state.
   void add_collector(Kind kind, std::string name, std::string help,
                      std::function<std::vector<Sample>()> collect);
 
