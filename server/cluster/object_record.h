@@ -32,6 +32,7 @@ struct BlobRef {
   FragmentId fragment(std::uint32_t slot) const {
     return {write_id, static_cast<std::uint8_t>(slot), locations[slot].generation};
   }
+  std::string kept{};               // fields of a later version, written back as they are
   bool operator==(const BlobRef&) const = default;
 };
 
@@ -51,6 +52,7 @@ struct PartInfo {
   WallTime modified{};
   std::string inline_data;       // part register: a part of <= inline_bytes_max bytes lies in the payload itself
   std::optional<BlobRef> blob;   // absent for an empty or inline part
+  std::string kept{};            // as BlobRef::kept
 };
 
 // More than limits::kPartsInRecordMax parts: pages of limits::kManifestPageEntries entries, each an immutable blob at 1+m.
@@ -59,6 +61,7 @@ struct ManifestPage {
   std::uint64_t first_offset = 0;
   std::uint16_t first_part_index = 0;
   std::uint16_t entries = 0;
+  std::string kept{};
 };
 
 struct ObjectRecord {
@@ -75,6 +78,8 @@ struct ObjectRecord {
   std::vector<ManifestPage> manifest;
   std::string upload_id;           // the upload whose Complete wrote it
   std::string attempt;             // its attempt id (encoded op-id)
+  std::string kept_summary{};      // as BlobRef::kept
+  std::string kept_payload{};
 };
 
 // All that a LIST shows of an object.
@@ -96,6 +101,7 @@ struct BucketRecord {
   std::string owner;
   WallTime created{};
   std::string region;
+  std::string kept{};
 };
 
 struct UploadRecord {              // upload_open … upload_aborted: the state is the value's kind
@@ -112,6 +118,8 @@ struct UploadRecord {              // upload_open … upload_aborted: the state 
   // done:
   std::string etag;                // the stored answer
   std::string manifest_digest;     // SHA-256 over (number, ETag) of the parts named: is a retried Complete the same one?
+  std::string kept_summary{};
+  std::string kept_payload{};
 };
 
 // Fill kind, summary, payload and inline_bytes of a value; op-id, chain, origin are the proposer's.
@@ -126,11 +134,16 @@ Result<BucketRecord> bucket_record(const RegisterValue& value);
 Result<UploadRecord> upload_record(const RegisterValue& value);
 Result<PartInfo> part_info(const RegisterValue& value);
 Result<ObjectSummary> object_summary(std::string_view summary);
+// What the rows of a scan say without their payloads: a whole BucketRecord; owner, initiated and checksum fields of an upload.
+Result<BucketRecord> bucket_summary(std::string_view summary);
+Result<UploadRecord> upload_summary(std::string_view summary);
 // Pages of a manifest.
 std::string encode_manifest_page(const std::vector<PartInfo>& parts);
 Result<std::vector<PartInfo>> decode_manifest_page(std::string_view bytes);
 
-// Every blob that a value names (parts, pages), for hints: what an update frees is refs(old) - refs(new).
+// Every blob that a value owns, for hints: what an update frees is refs(old) - refs(new). An object owns its parts and pages, a
+// part register its blob. The parts of an upload that completes are still owned by their part registers; the upload owns only the
+// manifest pages of its target, which pass to the object (so completing -> done frees nothing).
 Result<std::vector<BlobRef>> blobs_of(const RegisterValue& value);
 std::string encode_locations(const BlobRef& blob);                 // Hint::locations
 Result<BlobRef> decode_locations(WriteId write_id, std::string_view bytes);
