@@ -1,10 +1,11 @@
 // The checksums of S3 objects: CRC-32C, CRC-32, CRC-64/NVME, SHA-1, SHA-256, and MD5 (md5.h).
 //
-// CRC values here are the finished ones (as published for "123456789"), not inner states: the CRC of an empty
-// string is 0 and a finished value may be continued.
+// CRC values here are the finished ones (as published for "123456789"), not inner states: the CRC
+// of an empty string is 0 and a finished value may be continued.
 // Cost: CRCs about 0.05 CPU-s/GiB from memory, SHA about 0.6, MD5 about 1.4.
 // Thread-safety: functions from any thread; objects belong to one thread at a time.
-// Source: S3 User Guide, "Checking object integrity"; NVM Express NVM Command Set 5.2.1.3.4 (CRC-64).
+// Source: S3 User Guide, "Checking object integrity"; NVM Express NVM Command Set 5.2.1.3.4
+// (CRC-64).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -29,11 +30,12 @@ enum class ChecksumAlgorithm : std::uint8_t {
 // Composite: the checksum of the concatenated raw checksums of the parts. On disk, never renumber.
 enum class ChecksumType : std::uint8_t { full_object = 0, composite = 1 };
 
-inline constexpr std::array kChecksumAlgorithms{
-    ChecksumAlgorithm::crc32, ChecksumAlgorithm::crc32c, ChecksumAlgorithm::crc64nvme,
-    ChecksumAlgorithm::sha1, ChecksumAlgorithm::sha256};
+inline constexpr std::array kChecksumAlgorithms{ChecksumAlgorithm::crc32, ChecksumAlgorithm::crc32c,
+                                                ChecksumAlgorithm::crc64nvme,
+                                                ChecksumAlgorithm::sha1, ChecksumAlgorithm::sha256};
 
-// "crc32", "crc32c", "crc64nvme", "sha1", "sha256"; empty for none. The header is "x-amz-checksum-" and this.
+// "crc32", "crc32c", "crc64nvme", "sha1", "sha256"; empty for none. The header is "x-amz-checksum-"
+// and this.
 std::string_view to_string(ChecksumAlgorithm algorithm);
 // As S3 writes it in x-amz-checksum-algorithm and in XML: "CRC32" …; empty for none.
 std::string_view s3_name(ChecksumAlgorithm algorithm);
@@ -47,7 +49,10 @@ bool is_combinable(ChecksumAlgorithm algorithm);
 // `crc` continues an earlier value: crc32c(b, crc32c(a)) == crc32c(ab).
 std::uint32_t crc32c(ConstBytes bytes, std::uint32_t crc = 0);
 std::uint32_t crc32(ConstBytes bytes, std::uint32_t crc = 0);
-std::uint64_t crc64nvme(ConstBytes bytes, std::uint64_t crc = 0);
+// `fastest` bounds the kernels that are tried (the processor may lack some); all give one value.
+enum class Crc64Kernel : std::uint8_t { table, pclmul, vpclmul };
+std::uint64_t crc64nvme(ConstBytes bytes, std::uint64_t crc = 0,
+                        Crc64Kernel fastest = Crc64Kernel::vpclmul);
 
 // crc(ab) from crc(a), crc(b) and the length of b. Cost: about 1 us, whatever the length.
 std::uint32_t combine_crc32c(std::uint32_t a, std::uint32_t b, std::uint64_t b_bytes);
@@ -71,7 +76,7 @@ class Checksummer {
 
   ChecksumAlgorithm algorithm() const { return algorithm_; }
   void update(ConstBytes bytes);
-  // The raw value of all bytes so far: big endian for CRCs. May be called again, and between updates.
+  // The raw value of all bytes so far, big endian for CRCs. May be called between updates.
   std::string raw() const;
 
  private:

@@ -10,7 +10,8 @@ namespace penstock {
 
 std::string base64_encode(ConstBytes bytes);
 inline std::string base64_encode(std::string_view raw) { return base64_encode(as_bytes(raw)); }
-// Strict: whole groups of four, padding only at the end, unused bits zero, no blanks. One value has one encoding.
+// Strict: whole groups of four, padding only at the end, unused bits zero, no blanks. One value has
+// one encoding.
 std::optional<std::string> base64_decode(std::string_view text);
 
 // Lower case.
