@@ -58,6 +58,15 @@ inline constexpr std::chrono::milliseconds kFastCondition{50};
 inline constexpr std::size_t kStragglersPerVolume = 1024;
 inline constexpr std::size_t kVolumeQueueMax = 4096;        // register calls waiting on one volume
 
+// ---- names, lists, multipart
+inline constexpr std::chrono::seconds kBucketCacheAge{1};     // positive answers; volumes check the number
+inline constexpr std::size_t kBucketCacheEntries = 10'000;
+inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
+inline constexpr std::chrono::seconds kScanCall{5};           // one scan: it may pass 64k tombstones
+inline constexpr std::size_t kScanBatchMax = 8192;            // rows asked of one replica at once
+inline constexpr std::size_t kManifestPagesCached = 64;       // about 10 MiB of decoded parts
+inline constexpr std::chrono::minutes kHintDelay{15};         // grace for readers of what an update frees
+
 // ---- failure detector
 inline constexpr int kSuspectAfterFailures = 2;
 inline constexpr std::chrono::seconds kNoProgress{2};
