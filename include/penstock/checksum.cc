@@ -176,11 +176,4 @@ std::string checksum_of(ChecksumAlgorithm algorithm, ConstBytes bytes) {
   return checksummer.raw();
 }
 
-std::array<std::uint8_t, 32> sha256(ConstBytes bytes) {
-  std::array<std::uint8_t, 32> digest;
-  EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, fetched(ChecksumAlgorithm::sha256),
-             nullptr);
-  return digest;
-}
-
 }  // namespace penstock

@@ -63,8 +63,6 @@ std::uint64_t combine_crc64nvme(std::uint64_t a, std::uint64_t b, std::uint64_t 
 std::string combine_crc(ChecksumAlgorithm algorithm, std::string_view a, std::string_view b,
                         std::uint64_t b_bytes);
 
-std::array<std::uint8_t, 32> sha256(ConstBytes bytes);
-
 // One checksum of a stream of bytes.
 class Checksummer {
  public:
