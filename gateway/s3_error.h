@@ -31,6 +31,8 @@ struct S3Error {
   std::vector<std::pair<std::string, std::string>> details;  // further elements, e.g. {"Condition", "If-Match"}
   std::vector<std::pair<std::string, std::string>> headers;  // further response headers, e.g. Content-Range on 416
   bool close = false;   // the connection cannot be used further (body not read, framing broken)
+  // The cached bucket was deleted (and perhaps made anew): forget it; a request whose body is unread may run again.
+  bool stale_bucket = false;
 };
 [[noreturn]] void throw_exception_from_error(const S3Error& error, const boost::source_location& where);
 template <class T = void>
@@ -41,7 +43,7 @@ class [[nodiscard]] S3Result : public boost::system::result<T, S3Error> {
 std::ostream& print_result(std::ostream& out, const S3Error* error);  // for test messages
 template <class T>
 std::ostream& operator<<(std::ostream& out, const S3Result<T>& result) {
-  if (result) return print_result(out, nullptr);
+  if (result) return print_result(out, static_cast<const S3Error*>(nullptr));
   const S3Error error = result.error();
   return print_result(out, &error);
 }
@@ -51,7 +53,10 @@ using S3Task = Awaitable<S3Result<T>>;
 std::string_view code_name(S3Code code);
 int http_status(S3Code code);
 S3Error s3_error(S3Code code, std::string message = {});
-// Ours -> theirs; `not_found` is what an absent thing is called here (NoSuchKey, NoSuchBucket, NoSuchUpload).
+// 412 with the header that failed: "If-Match", "x-amz-copy-source-if-match" …
+S3Error precondition_failed(std::string_view condition);
+// Ours -> theirs; `not_found` is what an absent thing is called here (NoSuchKey, NoSuchBucket, NoSuchUpload). The context of an
+// internal failure stays inside.
 S3Error to_s3(const Error& error, S3Code not_found = S3Code::NoSuchKey);
 // The XML body of an error answer.
 std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id, std::string_view host_id);
