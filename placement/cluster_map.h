@@ -1,5 +1,6 @@
-// The cluster map: which volumes there are, where they stand, which groups hold registers, how blobs are laid out.
-// One versioned JSON document, named everywhere by (epoch, SHA-256 of its canonical text). Pure data: no I/O, no clock.
+// The cluster map: which volumes there are, where they stand, which groups hold registers, how
+// blobs are laid out. One versioned JSON document, named everywhere by (epoch, SHA-256 of its
+// canonical text). Pure data: no I/O, no clock.
 // Thread-safety: immutable once parsed; share by shared_ptr<const ClusterMap>.
 #pragma once
 #include <array>
@@ -26,18 +27,18 @@ struct MapVolume {
 struct LayoutPolicy {
   std::uint32_t k = 4;
   std::uint32_t m = 2;
-  std::uint32_t replicas = 5;               // R, odd
-  std::uint64_t unit_bytes = 2 << 20;       // a power of two
+  std::uint32_t replicas = 5;          // R, odd
+  std::uint64_t unit_bytes = 2 << 20;  // a power of two
   std::uint64_t inline_bytes_max = 4 << 10;
   std::uint64_t replicated_bytes_max = 128 << 10;
-  std::uint32_t losses_survived() const;    // p = min(m, (R-1)/2)
+  std::uint32_t losses_survived() const;  // p = min(m, (R-1)/2)
   auto operator<=>(const LayoutPolicy&) const = default;
 };
 
 struct MapGroup {
   Epoch epoch;
-  std::vector<VolumeId> replicas;        // R of them, ordered
-  std::vector<VolumeId> joint;           // the new list during a change, else empty
+  std::vector<VolumeId> replicas;  // R of them, ordered
+  std::vector<VolumeId> joint;     // the new list during a change, else empty
   bool operator==(const MapGroup&) const = default;
 };
 
@@ -49,19 +50,33 @@ struct ClusterMap {
   std::vector<MapGroup> groups;  // a power of two, fixed at creation; default 256
   std::array<unsigned char, 32> digest{};  // of the canonical text
 
-  // Errors: invalid - not JSON, an unknown or missing key, a repeated volume, a policy that does not fit its domains.
+  // Errors: invalid - not JSON, an unknown, missing or repeated key, or check_map() refuses it.
   static Result<ClusterMap> parse(std::string_view json);
-  std::string to_json() const;  // canonical: parse(to_json()) has the same digest
+  // Canonical: parse(to_json()) has the same digest.
+  std::string to_json() const;
   const MapVolume* find(VolumeId id) const;
   // Number of failure domains: hosts if there are at least three, else volumes.
   std::uint32_t failure_domains() const;
 };
 
-// The layout that D failure domains get by default (README "Placement"). Errors: invalid - D is 0 or 2.
+// Does the map make sense: distinct volumes, a policy that fits its failure domains, groups of R
+// distinct volumes. Hosts are failure domains when there are at least three: then a host holds at
+// most m fragments of a blob and (R-1)/2 replicas of a register.
+// Errors: invalid - with the reason, for the person who edits maps.
+Result<> check_map(const ClusterMap& map);
+
+// The layout that D failure domains get by default (README "Layouts"). Errors: invalid - D is 0 or
+// 2.
 Result<LayoutPolicy> default_policy(std::uint32_t failure_domains);
-// Map of epoch 1: default policy unless one is given, group lists proposed by the ring. `group_count` a power of two.
-Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes, std::uint32_t group_count,
-                            const LayoutPolicy* policy = nullptr);
+// Is it a policy that keeps what it promises: p volumes lost, reads and writes of registers and
+// blobs go on. More than (R-1)/2 parity units are refused, except in the table's own rows 1+2 at
+// R = 3 and 8+4, 10+4 at R = 7, where the last unit guards data and p says what is promised.
+// Errors: invalid.
+Result<> check_policy(const LayoutPolicy& policy);
+// Map of epoch 1: default policy unless one is given, group lists proposed by the ring.
+// `group_count` is a power of two. Errors: invalid - see check_map().
+Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
+                            std::uint32_t group_count, const LayoutPolicy* policy = nullptr);
 // S_b for a new bucket: 1 up to 11 volumes, else 16.
 std::uint32_t partitions_for_new_bucket(const ClusterMap& map);
 
