@@ -30,6 +30,10 @@ inline constexpr std::chrono::seconds kHeaderTimeout{30};
 inline constexpr std::chrono::seconds kIdleTimeout{75};      // clients assume >= 60 s of keep-alive
 inline constexpr std::uint64_t kBodyBytesPerSecondMin = 64 * kKiB;  // slower than this for 30 s: RequestTimeout
 inline constexpr std::chrono::seconds kBodyStall{30};
+inline constexpr std::chrono::seconds kSendStall{60};       // readers that pause (training steps, checkpoints) are normal
+inline constexpr std::uint64_t kSendBytesPerSecondMin = 1 * kKiB;  // slower than this for kSendStall: closed
+inline constexpr std::chrono::seconds kLinger{5};           // reading on after a refusal, so that its answer arrives
+inline constexpr std::size_t kDrainBytesMax = 64 * kKiB;    // of a body nobody wanted, to keep its connection
 
 // ---- layout
 inline constexpr std::size_t kBlockBytes = 16 * kKiB;   // the checksummed piece

@@ -1,0 +1,20 @@
+// From an HTTP head to the fields of an S3Request: which bucket, which key, which parameters. Pure.
+//
+// Paths are decoded exactly once and never normalised: "//", "." and ".." are bytes of keys, and
+// keys never become file names. Source: S3 User Guide, "Virtual hosting of general purpose
+// buckets".
+#pragma once
+#include <string>
+#include <vector>
+
+#include "gateway/http_head.h"
+#include "gateway/request.h"
+
+namespace penstock {
+
+// Fills method, path, bucket, key, query and headers. `domains`: hosts that buckets are sub-domains
+// of, in lower case, without ports; every other host is path style. Errors: InvalidURI - an escape
+// without two hex digits, NUL, or a key without a bucket.
+S3Result<S3Request> make_s3_request(const HttpHead& head, const std::vector<std::string>& domains);
+
+}  // namespace penstock
