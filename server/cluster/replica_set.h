@@ -1,0 +1,48 @@
+// The replicas of one register group and what a majority of them is (R1, R12): of the one list, or
+// during a change of both. Pure values.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "placement/cluster_map.h"
+
+namespace penstock {
+
+// Sets of replicas are bit masks over ReplicaSet::volumes.
+using ReplicaMask = std::uint32_t;
+
+struct Quorum {
+  ReplicaMask replicas = 0;
+  ReplicaMask joint = 0;  // the new list during a change, else empty
+  bool reached(ReplicaMask answered) const {
+    return more_than_half(answered, replicas) && (joint == 0 || more_than_half(answered, joint));
+  }
+
+ private:
+  static bool more_than_half(ReplicaMask answered, ReplicaMask list) {
+    return std::popcount(answered & list) * 2 > std::popcount(list);
+  }
+};
+
+struct ReplicaSet {
+  Epoch epoch;
+  std::vector<VolumeId> volumes;  // both lists, each volume once
+  Quorum quorum;
+};
+
+// Errors: invalid - the map has no such group, or one with too many replicas.
+Result<ReplicaSet> replicas_of(const ClusterMap& map, GroupId group);
+
+// The groups that hold a bucket, ascending, each with the partitions (bit p) that it holds.
+struct GroupShare {
+  GroupId group;
+  std::uint64_t partition_mask = 0;
+};
+std::vector<GroupShare> groups_of_bucket(const ClusterMap& map, BucketId bucket,
+                                         std::uint32_t partitions);
+// The one group that holds `key`.
+GroupShare group_of_key(const ClusterMap& map, BucketId bucket, std::uint32_t partitions,
+                        std::string_view key);
+
+}  // namespace penstock
