@@ -56,13 +56,21 @@ class Disk {
   virtual Result<Space> space() = 0;
   // For messages: the real path, or the simulator's name.
   virtual std::string path(const std::string& name) const = 0;
+  // Is the volume's directory still the one found under its path? Errors: not_found - it was removed, replaced or unmounted.
+  virtual Result<> check_directory() { return {}; }
 };
 
 // The real one. Errors of make: not_found - no such directory.
 Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory);
 
-// Latches: after the first failed write, sync, allocate, rename, remove or create, every later changing call fails with the first
-// error, for ever (ATC'20, "Can Applications Recover from fsync Failures?"). Wraps any Disk; `on_failure` is called once.
+// Latches: after the first failed write, sync, truncate, allocate, rename, remove or create, every later changing call fails with
+// the first error, for ever (ATC'20, "Can Applications Recover from fsync Failures?"). Failures that change and promise nothing do
+// not latch: an allocate or a create that finds the disk full, a remove or a direct open of a name that is absent, reads.
+// Wraps any Disk; `on_failure` is called once, on the thread that saw the failure.
 std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk, std::function<void(const Error&)> on_failure);
+
+// Gives space back when a write or a create finds the disk full: calls `release` and, if that returns true, tries the call once
+// more. A sync is never tried again. Wraps any Disk; belongs below the latching one.
+std::unique_ptr<Disk> make_ballast_disk(std::unique_ptr<Disk> disk, std::function<bool()> release);
 
 }  // namespace penstock

@@ -1,0 +1,129 @@
+#include "server/volume/database.h"
+
+#include <leveldb/cache.h>
+#include <leveldb/filter_policy.h>
+
+namespace penstock {
+namespace {
+
+constexpr const char* kDirectory = "db";
+constexpr int kBloomBitsPerKey = 10;  // 1 % false positives: reads of absent keys stay in memory
+
+Error to_error(const leveldb::Status& status, const Disk& disk) {
+  Errc code = Errc::io;
+  if (status.IsCorruption()) code = Errc::corrupt;
+  if (status.IsNotFound()) code = Errc::not_found;
+  if (status.IsInvalidArgument()) code = Errc::invalid;
+  return fail(code, "database of " + disk.path("") + ": " + status.ToString());
+}
+
+}  // namespace
+
+Database::Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options)
+    : options_(options),
+      disk_(disk),
+      env_(disk, clock, worker, options.background),
+      block_cache_(leveldb::NewLRUCache(options.block_cache_bytes)),
+      filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
+
+Database::~Database() {
+  settle();
+  db_.reset();
+}
+
+leveldb::Status Database::open_at_disk(bool create) {
+  leveldb::Options settings;
+  settings.env = &env_;
+  settings.info_log = env_.logger();
+  settings.create_if_missing = create;
+  settings.error_if_exists = create;
+  settings.paranoid_checks = true;  // compaction verifies what it reads; logs are checked by the Env
+  settings.reuse_logs = false;      // a log is appended to only by the process that began it
+  settings.compression = leveldb::kNoCompression;  // records are small and mostly random ids
+  settings.filter_policy = filter_.get();
+  settings.block_cache = block_cache_.get();
+  settings.write_buffer_size = options_.write_buffer_bytes;
+  settings.max_open_files = options_.open_files_max;
+  leveldb::DB* db = nullptr;
+  const leveldb::Status status = leveldb::DB::Open(settings, kDirectory, &db);
+  db_.reset(db);
+  settle();
+  return status;
+}
+
+Result<> Database::create(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options) {
+  Database database(disk, clock, worker, options);
+  const leveldb::Status status = database.open_at_disk(true);
+  if (!status.ok()) return to_error(status, disk);
+  return {};
+}
+
+Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Worker& worker,
+                                                 DatabaseOptions options) {
+  std::unique_ptr<Database> database(new Database(disk, clock, worker, options));
+  const leveldb::Status status = database->open_at_disk(false);
+  if (!status.ok()) {
+    Error error = to_error(status, disk);
+    // Whatever is missing or makes no sense in a database that was there: it is damaged.
+    if (error.code != Errc::io) error.code = Errc::corrupt;
+    return error;
+  }
+  return database;
+}
+
+Result<> Database::write(leveldb::WriteBatch& batch) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_) return *failed_;
+  }
+  leveldb::WriteOptions synced;
+  synced.sync = true;
+  const leveldb::Status status = db_->Write(synced, &batch);
+  settle();
+  if (status.ok()) return {};
+  Error error = to_error(status, disk_);
+  error.code = Errc::io;
+  std::lock_guard lock(mutex_);
+  if (!failed_) failed_ = error;
+  return *failed_;
+}
+
+Result<std::optional<std::string>> Database::get(std::string_view key) {
+  leveldb::ReadOptions verified;
+  verified.verify_checksums = true;
+  std::string value;
+  const leveldb::Status status = db_->Get(verified, {key.data(), key.size()}, &value);
+  settle();
+  if (status.ok()) return std::optional<std::string>(std::move(value));
+  if (status.IsNotFound()) return std::optional<std::string>();
+  Error error = to_error(status, disk_);
+  error.code = Errc::corrupt;
+  return error;
+}
+
+std::unique_ptr<Database::Cursor> Database::scan() {
+  leveldb::ReadOptions verified;
+  verified.verify_checksums = true;
+  verified.fill_cache = false;  // a long list must not push the hot blocks out
+  std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(verified));
+  return std::unique_ptr<Cursor>(new Cursor(*this, std::move(iterator)));
+}
+
+Database::Cursor::~Cursor() {
+  iterator_.reset();
+  database_.settle();
+}
+
+Result<> Database::Cursor::check() const {
+  const leveldb::Status status = iterator_->status();
+  if (status.ok()) return {};
+  Error error = to_error(status, database_.disk_);
+  error.code = Errc::corrupt;
+  return error;
+}
+
+void Database::settle() {
+  if (options_.background == Background::inline_) env_.run_background();
+}
+
+}  // namespace penstock

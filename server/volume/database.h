@@ -1,0 +1,89 @@
+// The LevelDB of one volume, with our settings and our errors.
+//
+// Durable: write() is synced before it succeeds. The first failed write is final: a log append that
+// failed half-way would make later, acknowledged writes unreadable. Never repaired: a repair can
+// bring old rows back; a damaged volume re-enters under a new identity instead.
+// Thread-safety: all methods from any thread. All block.
+#pragma once
+#include <leveldb/db.h>
+#include <leveldb/write_batch.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "penstock/limits.h"
+#include "penstock/result.h"
+#include "server/volume/leveldb_env.h"
+
+namespace leveldb {
+class Cache;
+class FilterPolicy;
+}  // namespace leveldb
+
+namespace penstock {
+
+struct DatabaseOptions {
+  std::size_t write_buffer_bytes = 4 * limits::kMiB;  // a log and at most twice this in memory
+  std::size_t block_cache_bytes = 1 * limits::kMiB;   // hot rows are in the register cache
+  int open_files_max = 256;
+  Background background = Background::on_worker;
+};
+
+class Database {
+ public:
+  // Makes a new one in the directory `db`. Errors: io, full; invalid - there is one.
+  static Result<> create(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options);
+  // Errors: not_found; corrupt - a log, the manifest or a table is damaged: the volume must not
+  // serve from it; io.
+  static Result<std::unique_ptr<Database>> open(Disk& disk, Clock& clock, Worker& worker,
+                                                DatabaseOptions options);
+  ~Database();
+
+  // Errors: io - final: every later write fails, too.
+  Result<> write(leveldb::WriteBatch& batch);
+  // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist.
+  Result<std::optional<std::string>> get(std::string_view key);
+
+  // Rows in key order, as of the creation of the cursor. Look at check() after the last row: LevelDB
+  // skips blocks that it cannot read.
+  class Cursor {
+   public:
+    ~Cursor();
+    void seek(std::string_view key) { iterator_->Seek({key.data(), key.size()}); }
+    void next() { iterator_->Next(); }
+    bool valid() const { return iterator_->Valid(); }
+    std::string_view key() const { return view(iterator_->key()); }
+    std::string_view value() const { return view(iterator_->value()); }
+    // Errors: corrupt.
+    Result<> check() const;
+
+   private:
+    friend class Database;  // made only there
+    Cursor(Database& database, std::unique_ptr<leveldb::Iterator> iterator)
+        : database_(database), iterator_(std::move(iterator)) {}
+    static std::string_view view(const leveldb::Slice& slice) {
+      return {slice.data(), slice.size()};
+    }
+    Database& database_;
+    std::unique_ptr<leveldb::Iterator> iterator_;
+  };
+  std::unique_ptr<Cursor> scan();
+
+ private:
+  Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options);
+  leveldb::Status open_at_disk(bool create);
+  void settle();  // runs inline compaction, if that is how it runs
+
+  const DatabaseOptions options_;
+  Disk& disk_;
+  LevelDbEnv env_;
+  std::unique_ptr<leveldb::Cache> block_cache_;
+  std::unique_ptr<const leveldb::FilterPolicy> filter_;
+  std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
+  std::mutex mutex_;                 // guards failed_
+  std::optional<Error> failed_;
+};
+
+}  // namespace penstock

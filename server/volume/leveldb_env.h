@@ -1,0 +1,80 @@
+// LevelDB's view of the world, on top of Disk, Clock and Worker: what LevelDB stores passes through
+// the same latch, fault injection and simulated disk as everything else.
+//
+// What differs from LevelDB's own PosixEnv, and why:
+// - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with the
+//   manifest, so a power cut could lose a log with acknowledged writes);
+// - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
+// - compaction runs on a thread of this volume's own, not on one shared by the whole process;
+// - logs and the manifest are cut behind their last whole record, or refused (log_tail.h);
+// - messages go to log_event at level debug.
+// The first failed write must latch below (make_latching_disk): LevelDB goes on after a failed log
+// append and would acknowledge writes that no recovery can read.
+#pragma once
+#include <leveldb/env.h>
+
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/runtime.h"
+#include "server/volume/disk.h"
+
+namespace penstock {
+
+// Where compaction runs.
+enum class Background : std::uint8_t {
+  on_worker,  // on the worker given to the Env
+  inline_,    // only inside run_background(): for a simulator with one thread
+};
+
+// Thread-safety: as leveldb::Env, all methods from any thread. Must outlive the DB, and the worker
+// must outlive both.
+class LevelDbEnv final : public leveldb::Env {
+ public:
+  LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background);
+  ~LevelDbEnv() override;
+
+  // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules with
+  // its mutex held, so this is called after each call into the database; then no write ever waits.
+  void run_background();
+  leveldb::Logger* logger() const { return logger_.get(); }
+
+  // ---- leveldb::Env
+  leveldb::Status NewSequentialFile(const std::string& name,
+                                    leveldb::SequentialFile** result) override;
+  leveldb::Status NewRandomAccessFile(const std::string& name,
+                                      leveldb::RandomAccessFile** result) override;
+  leveldb::Status NewWritableFile(const std::string& name,
+                                  leveldb::WritableFile** result) override;
+  bool FileExists(const std::string& name) override;
+  leveldb::Status GetChildren(const std::string& directory,
+                              std::vector<std::string>* result) override;
+  leveldb::Status RemoveFile(const std::string& name) override;
+  leveldb::Status CreateDir(const std::string& name) override;
+  leveldb::Status RemoveDir(const std::string& name) override;
+  leveldb::Status GetFileSize(const std::string& name, std::uint64_t* bytes) override;
+  leveldb::Status RenameFile(const std::string& from, const std::string& to) override;
+  leveldb::Status LockFile(const std::string& name, leveldb::FileLock** lock) override;
+  leveldb::Status UnlockFile(leveldb::FileLock* lock) override;
+  void Schedule(void (*function)(void*), void* argument) override;
+  void StartThread(void (*function)(void*), void* argument) override;
+  leveldb::Status GetTestDirectory(std::string* path) override;
+  leveldb::Status NewLogger(const std::string& name, leveldb::Logger** result) override;
+  std::uint64_t NowMicros() override;
+  void SleepForMicroseconds(int micros) override;
+
+ private:
+  leveldb::Status check_log(const std::string& name, File& file, std::uint64_t& readable_bytes);
+
+  Disk& disk_;
+  Clock& clock_;
+  Worker& worker_;
+  const Background background_;
+  std::unique_ptr<leveldb::Logger> logger_;
+  std::mutex mutex_;
+  std::deque<std::function<void()>> scheduled_;  // Background::inline_ only
+};
+
+}  // namespace penstock
