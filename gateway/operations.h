@@ -27,8 +27,9 @@ enum class Operation : std::uint8_t {
   ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, DeleteObjects,
   PutObject, GetObject, HeadObject, DeleteObject, CopyObject, GetObjectAttributes,
   CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload, ListParts,
-  GetBucketAcl, GetObjectAcl, BucketConfigRead, NotImplemented, MethodNotAllowed,
+  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, NotImplemented, MethodNotAllowed,
 };
+inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
 std::string_view to_string(Operation operation);
 // Which operation a request asks for, by method, path and sub-resources. Never a plain PUT or GET for a sub-resource or header
 // that is not known (a client that asked for something else would lose its object): NotImplemented then.
@@ -43,19 +44,24 @@ S3Task<S3Response> create_bucket(Gateway& gateway, const S3Request& request, Bod
 S3Task<S3Response> head_bucket(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> delete_bucket(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> get_bucket_location(Gateway& gateway, const S3Request& request);
+// bucket_config.cc: canned answers for what no client can configure here
+S3Task<S3Response> get_bucket_versioning(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> bucket_config_read(Gateway& gateway, const S3Request& request);
+S3Task<S3Response> get_bucket_acl(Gateway& gateway, const S3Request& request);
+S3Task<S3Response> get_object_acl(Gateway& gateway, const S3Request& request);
+S3Task<S3Response> get_object_tagging(Gateway& gateway, const S3Request& request);
 // list_objects.cc
 S3Task<S3Response> list_objects(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_object_versions(Gateway& gateway, const S3Request& request);
-// put_object.cc, get_object.cc, copy_object.cc, delete_object.cc
+// put_object.cc, get_object.cc, copy_object.cc, delete_object.cc, object_attributes.cc
 S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyReader& body);
 S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request);   // and HeadObject
 S3Task<S3Response> copy_object(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, BodyReader& body);
 S3Task<S3Response> get_object_attributes(Gateway& gateway, const S3Request& request);
-// multipart.cc, upload_part.cc, complete_multipart.cc
+// multipart.cc, upload_part.cc, complete_multipart.cc, list_uploads.cc
 S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyReader& body);
 S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request);

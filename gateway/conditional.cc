@@ -1,0 +1,95 @@
+#include "gateway/conditional.h"
+
+#include "gateway/http_date.h"
+#include "gateway/http_text.h"
+#include "gateway/s3_xml_input.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kIfMatch = "if-match";
+constexpr std::string_view kIfNoneMatch = "if-none-match";
+constexpr std::string_view kIfModifiedSince = "if-modified-since";
+constexpr std::string_view kIfUnmodifiedSince = "if-unmodified-since";
+
+std::string_view display_name(std::string_view header) {
+  if (header == kIfMatch) return "If-Match";
+  if (header == kIfNoneMatch) return "If-None-Match";
+  if (header == kIfModifiedSince) return "If-Modified-Since";
+  return "If-Unmodified-Since";
+}
+
+std::optional<WallTime> header_date(const std::string* value) {
+  if (value == nullptr) return std::nullopt;
+  return parse_http_date(*value);
+}
+
+S3Error unsupported(std::string_view header) {
+  S3Error error = s3_error(S3Code::NotImplemented);
+  error.details.emplace_back("Header", std::string(display_name(header)));
+  return error;
+}
+
+}  // namespace
+
+bool etag_listed(std::string_view list, std::string_view etag) {
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    std::string_view item = http_text::trim(list.substr(0, comma), " \t");
+    if (item == "*") return true;
+    if (item.starts_with("W/")) item.remove_prefix(2);
+    if (bare_etag(item) == etag) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+S3Result<Condition> write_condition(const S3Request& request) {
+  for (const auto header : {kIfModifiedSince, kIfUnmodifiedSince}) {
+    if (request.header(header) != nullptr) return unsupported(header);
+  }
+  Condition condition;
+  for (const auto header : {kIfMatch, kIfNoneMatch}) {
+    const std::string* value = request.header(header);
+    if (value == nullptr || value->empty()) continue;
+    if (value->find(',') != std::string::npos) return unsupported(header);
+    (header == kIfMatch ? condition.if_match : condition.if_none_match) = bare_etag(*value);
+  }
+  return condition;
+}
+
+S3Error write_failure(const Error& error, const Condition& condition) {
+  if (error.code != Errc::precondition) return to_s3(error, S3Code::NoSuchKey);
+  return precondition_failed(
+      display_name(condition.if_none_match.empty() ? kIfMatch : kIfNoneMatch));
+}
+
+ReadDecision check_read(const S3Request& request, std::string_view prefix, std::string_view etag,
+                        WallTime modified) {
+  const auto header = [&](std::string_view name) {
+    if (prefix.empty()) return request.header(name);
+    return request.header(std::string(prefix).append(name));
+  };
+  const WallTime shown = whole_seconds(modified);
+  if (const std::string* list = header(kIfMatch)) {
+    if (!etag_listed(*list, etag)) return {ReadVerdict::failed, display_name(kIfMatch)};
+  } else if (const auto date = header_date(header(kIfUnmodifiedSince)); date && shown > *date) {
+    return {ReadVerdict::failed, display_name(kIfUnmodifiedSince)};
+  }
+  if (const std::string* list = header(kIfNoneMatch)) {
+    if (etag_listed(*list, etag)) return {ReadVerdict::not_modified, display_name(kIfNoneMatch)};
+  } else if (const auto date = header_date(header(kIfModifiedSince)); date && shown <= *date) {
+    return {ReadVerdict::not_modified, display_name(kIfModifiedSince)};
+  }
+  return {};
+}
+
+bool range_still_valid(const S3Request& request, std::string_view etag, WallTime modified) {
+  const std::string* value = request.header("if-range");
+  if (value == nullptr) return true;
+  if (const auto date = parse_http_date(*value)) return whole_seconds(modified) == *date;
+  return bare_etag(*value) == etag;
+}
+
+}  // namespace penstock
