@@ -1,0 +1,155 @@
+#include "gateway/http_connection.h"
+
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+constexpr std::size_t kRequestIdDigits = 16;
+constexpr int kHeadTooLarge = 431;
+constexpr std::size_t kResponseHeadBytes = 512;  // of nearly all answers
+
+void write_request_id(std::uint64_t number, std::string& id) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  id.resize(kRequestIdDigits);
+  for (char& digit : id) {
+    digit = kDigits[number & 15];
+    number >>= 4;
+  }
+}
+}  // namespace
+
+HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket)
+    : loop_(std::move(loop)),
+      stream_(std::move(socket), loop_->wheel(), loop_->shared().options),
+      body_(stream_, input_) {
+  response_head_.reserve(kResponseHeadBytes);
+  loop_->join(*this);
+}
+
+void HttpConnection::stop(bool at_once) {
+  if (at_once || waiting_) stream_.stop();
+}
+
+void HttpConnection::start_exchange() {
+  write_request_id(loop_->shared().random.next(), request_id_);
+  body_bytes_sent_ = 0;
+  answered_ = send_failed_ = keep_open_ = head_valid_ = false;
+}
+
+Awaitable<void> HttpConnection::run() {
+  Next next = Next::serve;
+  while (next == Next::serve) {
+    next = co_await read_head();
+    if (next == Next::serve) next = co_await serve();
+  }
+  if (next == Next::linger) co_await stream_.linger();
+  stream_.close();
+}
+
+Awaitable<HttpConnection::Next> HttpConnection::read_head() {
+  HeadScan scan;
+  input_.next_head();
+  if (input_.unread().empty()) {
+    if (loop_->shared().stopping) co_return Next::close;
+    waiting_ = true;
+    const auto received =
+        co_await stream_.receive_within(input_.free_space(), loop_->shared().options.idle_timeout);
+    waiting_ = false;
+    if (!received || received.value() == 0) co_return Next::close;  // nothing was asked
+    input_.received(received.value());
+  }
+  start_exchange();
+  co_return co_await read_rest_of_head(scan);
+}
+
+Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan) {
+  const HttpOptions& options = loop_->shared().options;
+  const BootTime end = loop_->wheel().now() + options.header_timeout;
+  while (true) {
+    const HeadScan::State state = scan.look_at(input_.unread());
+    if (state == HeadScan::State::complete) break;
+    if (state == HeadScan::State::malformed) {
+      auto error = s3_error(S3Code::InvalidRequest, "The request is not valid HTTP/1.1.");
+      co_return co_await refuse(http_status(S3Code::InvalidRequest), std::move(error));
+    }
+    if (!input_.grow(options.head_bytes_max)) break;
+    const Duration patience = std::max(end - loop_->wheel().now(), Duration(1));
+    const auto received = co_await stream_.receive_within(input_.free_space(), patience);
+    if (received && received.value() > 0) {
+      input_.received(received.value());
+      continue;
+    }
+    if (received || received.error().code != Errc::timeout) co_return Next::close;
+    auto error = s3_error(S3Code::RequestTimeout);
+    co_return co_await refuse(http_status(S3Code::RequestTimeout), std::move(error));
+  }
+  if (scan.head_bytes() == 0 || scan.head_bytes() > options.head_bytes_max) {
+    co_return co_await refuse(kHeadTooLarge, s3_error(S3Code::RequestHeaderSectionTooLarge));
+  }
+  co_return co_await accept_head(scan.head_bytes());
+}
+
+Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_bytes) {
+  const std::string_view bytes = input_.pin_head(head_bytes);
+  const HeadCheck check = check_head(bytes);
+  if (check.refusal_status == kHeadTooLarge) {
+    co_return co_await refuse(kHeadTooLarge, s3_error(S3Code::RequestHeaderSectionTooLarge));
+  }
+  if (check.refusal_status != 0 || !parse_head(bytes, check.framing, head_)) {
+    auto error = s3_error(S3Code::InvalidRequest, std::string(check.reason));
+    co_return co_await refuse(http_status(S3Code::InvalidRequest), std::move(error));
+  }
+  head_valid_ = true;
+  body_.start(check.framing);
+  co_return Next::serve;
+}
+
+Awaitable<HttpConnection::Next> HttpConnection::serve() {
+  co_await loop_->shared().service.handle(*this);
+  if (!answered_ || send_failed_) co_return Next::close;
+  if (!keep_open_) {
+    const bool all_read = body_.finished() && input_.unread().empty();
+    co_return all_read ? Next::close : Next::linger;
+  }
+  const auto finished = co_await body_.finish();
+  co_return finished ? Next::serve : Next::close;
+}
+
+Task<> HttpConnection::send(S3Response response, bool close) {
+  keep_open_ =
+      !close && head_valid_ && head_.keep_alive && !loop_->shared().stopping && body_.can_finish();
+  ResponseTerms terms;
+  terms.date = loop_->date();
+  terms.request_id = request_id_;
+  terms.host_id = loop_->host_id();
+  terms.head_only = head_valid_ && head_.method == "HEAD";
+  if (!keep_open_) {
+    terms.persistence = ResponseTerms::Persistence::close;
+  } else if (head_.http_1_0) {
+    terms.persistence = ResponseTerms::Persistence::keep_alive;
+  }
+  ResponseSender sender(stream_, response_head_);
+  auto sent = co_await sender.send(terms, std::move(response));
+  answered_ = sender.started();
+  body_bytes_sent_ = sender.body_bytes_sent();
+  send_failed_ = answered_ && !sent;
+  co_return sent;
+}
+
+// What follows on this connection cannot be told apart from a request, so nothing of it is ever
+// looked at.
+Awaitable<HttpConnection::Next> HttpConnection::refuse(int status, S3Error error) {
+  if (log_enabled(LogLevel::debug)) {
+    log_event(LogLevel::debug, "request_refused",
+              {{"request_id", request_id_},
+               {"code", std::string(code_name(error.code))},
+               {"reason", error.message}});
+  }
+  S3Response response;
+  response.set_xml(error_xml(error, {}, request_id_, host_id()));
+  response.status = status;
+  const auto sent = co_await send(std::move(response), true);
+  co_return sent ? Next::linger : Next::close;
+}
+
+}  // namespace penstock

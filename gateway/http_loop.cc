@@ -1,0 +1,55 @@
+#include "gateway/http_loop.h"
+
+#include "gateway/http_date.h"
+
+namespace penstock {
+namespace {
+std::string random_hex(Random& random, std::size_t numbers) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < numbers; ++i) {
+    std::uint64_t number = random.next();
+    for (int digit = 0; digit < 16; ++digit, number >>= 4) text.push_back(kDigits[number & 15]);
+  }
+  return text;
+}
+}  // namespace
+
+HttpShared::HttpShared(Service& the_service, Clock& the_clock, Random& the_random,
+                       HttpOptions the_options)
+    : service(the_service),
+      clock(the_clock),
+      random(the_random),
+      options(the_options),
+      host_id(random_hex(the_random, 2)) {}
+
+HttpLoop::HttpLoop(boost::asio::io_context& context, std::shared_ptr<HttpShared> shared)
+    : context_(context),
+      shared_(std::move(shared)),
+      wheel_(shared_->clock.boot(), shared_->options.deadline_tick) {
+  advance();
+}
+
+void HttpLoop::advance() {
+  const WallTime wall = shared_->clock.wall();
+  const std::int64_t second = wall.time_since_epoch() / std::chrono::seconds(1);
+  if (second != date_second_) {
+    date_second_ = second;
+    date_ = http_date(wall);
+  }
+  wheel_.advance(shared_->clock.boot());
+}
+
+void HttpLoop::stop_members(bool at_once) {
+  for (Member& member : members_) member.stop(at_once);
+}
+
+Awaitable<void> HttpLoop::keep_time(std::shared_ptr<HttpLoop> self) {
+  while (!self->shared_->stopping || !self->members_.empty()) {
+    const BootTime next = self->wheel_.next_tick();
+    co_await self->shared_->clock.sleep_until(next);
+    self->advance();
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,194 @@
+#include "gateway/http_server.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <csignal>
+
+#include "gateway/http_connection.h"
+#include "gateway/http_loop.h"
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
+
+constexpr int kBacklog = 4096;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kStopPoll = std::chrono::milliseconds(10);
+constexpr Duration kStopAtOnceGrace = std::chrono::seconds(2);
+
+// A pacing congestion control (bbr) more than halves what a loopback or a LAN gives. Accepted
+// sockets inherit it.
+void choose_congestion_control(int fd) {
+  for (const std::string_view name : {"cubic", "reno"}) {
+    const auto length = static_cast<socklen_t>(name.size());
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0) return;
+  }
+}
+
+// A counted place among the server's connections.
+class Place {
+ public:
+  explicit Place(std::shared_ptr<HttpShared> shared) : shared_(std::move(shared)) {
+    ++shared_->open_connections;
+  }
+  Place(Place&& other) noexcept = default;
+  Place& operator=(Place&&) = delete;
+  ~Place() {
+    if (shared_ != nullptr) --shared_->open_connections;
+  }
+
+ private:
+  std::shared_ptr<HttpShared> shared_;
+};
+
+Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket,
+                               [[maybe_unused]] Place place) {
+  HttpConnection connection(std::move(loop), std::move(socket));
+  co_await connection.run();
+}
+
+constexpr std::string_view kTurnedAway =
+    "HTTP/1.1 503 Service Unavailable\r\nServer: Penstock\r\nConnection: close\r\n"
+    "Content-Type: application/xml\r\nContent-Length: 115\r\n\r\n"
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    "<Error><Code>SlowDown</Code><Message>Too many connections.</Message></Error>";
+static_assert(kTurnedAway.size() - kTurnedAway.find("<?xml") == 115);
+
+// Told in one try, on the accepting thread, without reading the request.
+void turn_away(HttpStream::Socket& socket) {
+  [[maybe_unused]] const ssize_t sent = ::send(socket.native_handle(), kTurnedAway.data(),
+                                               kTurnedAway.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  error_code ignored;
+  socket.shutdown(HttpStream::Socket::shutdown_send, ignored);
+}
+}  // namespace
+
+struct HttpServer::State {
+  std::vector<asio::io_context*> contexts;
+  std::shared_ptr<HttpShared> shared;
+  std::vector<std::shared_ptr<HttpLoop>> loops;
+  Acceptor acceptor;
+  std::size_t next_loop = 0;
+
+  State(std::vector<asio::io_context*> the_contexts, std::shared_ptr<HttpShared> the_shared)
+      : contexts(std::move(the_contexts)),
+        shared(std::move(the_shared)),
+        acceptor(contexts.front()->get_executor()) {
+    for (asio::io_context* context : contexts) {
+      loops.push_back(std::make_shared<HttpLoop>(*context, shared));
+    }
+  }
+
+  void hand_out(HttpStream::Socket socket);
+  void stop_connections(bool at_once);
+  static Awaitable<void> accept_all(std::shared_ptr<State> self);
+};
+
+void HttpServer::State::hand_out(HttpStream::Socket socket) {
+  if (shared->open_connections >= shared->options.connections_max) {
+    turn_away(socket);
+    return;
+  }
+  std::shared_ptr<HttpLoop> loop = loops[next_loop];
+  next_loop = (next_loop + 1) % loops.size();
+  const Executor executor = loop->executor();
+  asio::co_spawn(executor, run_connection(std::move(loop), std::move(socket), Place(shared)),
+                 asio::detached);
+}
+
+Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
+  while (self->acceptor.is_open()) {
+    error_code error;
+    auto token = asio::redirect_error(use_task, error);
+    const Executor target = self->loops[self->next_loop]->executor();
+    HttpStream::Socket socket = co_await self->acceptor.async_accept(target, token);
+    if (error == asio::error::operation_aborted || !self->acceptor.is_open()) co_return;
+    if (!error) {
+      self->hand_out(std::move(socket));
+      continue;
+    }
+    // Out of descriptors, usually: trying again at once would only burn the processor.
+    log_event(LogLevel::warn, "accept_failed", {{"reason", error.message()}});
+    const BootTime later = self->shared->clock.boot() + kAcceptPause;
+    co_await self->shared->clock.sleep_until(later);
+  }
+}
+
+void HttpServer::State::stop_connections(bool at_once) {
+  for (const std::shared_ptr<HttpLoop>& loop : loops) {
+    asio::post(loop->executor(), [loop, at_once] { loop->stop_members(at_once); });
+  }
+}
+
+HttpServer::HttpServer(std::vector<asio::io_context*> contexts, Service& service, Clock& clock,
+                       Random& random, HttpOptions options) {
+  auto shared = std::make_shared<HttpShared>(service, clock, random, options);
+  state_ = std::make_shared<State>(std::move(contexts), std::move(shared));
+}
+
+HttpServer::~HttpServer() {
+  state_->shared->stopping = true;
+  error_code ignored;
+  state_->acceptor.close(ignored);
+}
+
+Result<> HttpServer::listen(const std::string& address, std::uint16_t port) {
+  error_code error;
+  const auto ip = asio::ip::make_address(address, error);
+  if (error) return fail(Errc::invalid, "listen: " + address + " is not an IP address");
+  std::signal(SIGPIPE, SIG_IGN);  // sendfile(2) has no flag against it
+  const tcp::endpoint endpoint(ip, port);
+  Acceptor& acceptor = state_->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) choose_congestion_control(acceptor.native_handle());
+  if (!error) acceptor.listen(kBacklog, error);
+  if (error) {
+    error_code ignored;
+    acceptor.close(ignored);
+    return fail(Errc::io,
+                "listen: " + address + ":" + std::to_string(port) + ": " + error.message());
+  }
+  for (const std::shared_ptr<HttpLoop>& loop : state_->loops) {
+    asio::co_spawn(loop->executor(), HttpLoop::keep_time(loop), asio::detached);
+  }
+  asio::co_spawn(acceptor.get_executor(), State::accept_all(state_), asio::detached);
+  return Result<>{};
+}
+
+std::uint16_t HttpServer::port() const {
+  error_code ignored;
+  return state_->acceptor.local_endpoint(ignored).port();
+}
+
+std::size_t HttpServer::connection_count() const { return state_->shared->open_connections; }
+
+Task<> HttpServer::stop(Duration grace) {
+  const std::shared_ptr<State> state = state_;
+  Clock& clock = state->shared->clock;
+  state->shared->stopping = true;
+  error_code ignored;
+  state->acceptor.close(ignored);
+  for (const bool at_once : {false, true}) {
+    state->stop_connections(at_once);
+    const BootTime end = clock.boot() + (at_once ? kStopAtOnceGrace : grace);
+    while (state->shared->open_connections > 0 && clock.boot() < end) {
+      const BootTime next = clock.boot() + kStopPoll;
+      co_await clock.sleep_until(next);
+    }
+    if (state->shared->open_connections == 0) co_return Result<>{};
+  }
+  co_return fail(Errc::timeout, "http: requests still in work after the grace time");
+}
+
+}  // namespace penstock
