@@ -62,6 +62,13 @@ void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_
               checksum_text(checksum, part_count));
 }
 
+StoredChecksum body_checksum(const BodyReader& body) {
+  const BodyReader::Checksum found = body.checksum();
+  const auto algorithm = parse_checksum_algorithm(found.algorithm);
+  if (!algorithm) return {};
+  return {*algorithm, ChecksumType::full_object, found.raw};
+}
+
 bool wants_checksum(const S3Request& request) {
   const std::string* mode = request.header("x-amz-checksum-mode");
   return mode != nullptr && http_text::equals_lower(*mode, "enabled");

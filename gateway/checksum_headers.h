@@ -21,6 +21,8 @@ void set_checksum(S3Response& response, const StoredChecksum& checksum, std::uin
 // <ChecksumCRC32> …, without the type.
 void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_t part_count);
 
+// What the body's reader verified; algorithm none if the client named none.
+StoredChecksum body_checksum(const BodyReader& body);
 // x-amz-checksum-mode: ENABLED.
 bool wants_checksum(const S3Request& request);
 // The checksum of the whole object that a Complete names in a header; algorithm none if there is none.

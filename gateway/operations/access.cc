@@ -1,0 +1,129 @@
+#include "gateway/operations/access.h"
+
+#include <charconv>
+
+#include "gateway/bucket_name.h"
+#include "gateway/conditional.h"
+#include "gateway/copy_source.h"
+#include "penstock/limits.h"
+
+namespace penstock {
+namespace {
+
+S3Error no_such_bucket(const std::string& name) {
+  S3Error error = s3_error(S3Code::NoSuchBucket);
+  error.details.emplace_back("BucketName", name);
+  return error;
+}
+
+S3Result<> check_name(const std::string& name) {
+  if (is_valid_bucket_name(name)) return {};
+  if (name.starts_with('.')) return no_such_bucket(name);  // the system's own: they do not exist
+  S3Error error = s3_error(S3Code::InvalidBucketName);
+  error.details.emplace_back("BucketName", name);
+  return error;
+}
+
+// `owner_header`: who the client believes to own the bucket.
+S3Result<BucketPtr> check_access(const BucketPtr& bucket, const S3Request& request,
+                                 std::string_view owner_header) {
+  const std::string* expected = request.header(owner_header);
+  if (bucket->record.owner == request.principal.account_id &&
+      (expected == nullptr || *expected == bucket->record.owner)) {
+    return bucket;
+  }
+  S3Error error = s3_error(S3Code::AccessDenied);
+  error.headers.emplace_back("x-amz-bucket-region", bucket->record.region);
+  return error;
+}
+
+constexpr std::string_view kExpectedOwner = "x-amz-expected-bucket-owner";
+constexpr std::string_view kExpectedSourceOwner = "x-amz-source-expected-bucket-owner";
+
+S3Task<BucketPtr> open_named(Gateway& gateway, const S3Request& request, std::string name,
+                             std::string_view owner_header) {
+  CO_CHECK(check_name(name));
+  auto found = co_await gateway.objects.index().bucket(name, request.deadline);
+  if (!found) {
+    if (found.error().code == Errc::not_found) co_return no_such_bucket(name);
+    co_return to_s3(found.error(), S3Code::NoSuchBucket);
+  }
+  co_return check_access(*found, request, owner_header);
+}
+
+}  // namespace
+
+S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request) {
+  return open_named(gateway, request, request.bucket, kExpectedOwner);
+}
+
+std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request) {
+  const BucketPtr cached = gateway.objects.index().cached_bucket(request.bucket);
+  if (!cached) return std::nullopt;
+  return check_access(cached, request, kExpectedOwner);
+}
+
+S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) {
+  const std::string* header = request.header("x-amz-copy-source");
+  CO_TRY(source, parse_copy_source(header == nullptr ? std::string_view() : *header));
+  CO_TRY(bucket, co_await open_named(gateway, request, source.bucket, kExpectedSourceOwner));
+  auto found = co_await gateway.objects.get(*bucket, source.key, true, request.deadline);
+  if (!found) {
+    S3Error error = to_s3(found.error(), S3Code::NoSuchKey);
+    if (error.stale_bucket) gateway.objects.index().forget_bucket(source.bucket);
+    if (error.code == S3Code::NoSuchKey) error.details.emplace_back("Key", source.key);
+    co_return error;
+  }
+  constexpr std::string_view kPrefix = "x-amz-copy-source-";
+  const ReadDecision decision =
+      check_read(request, kPrefix, found->record.etag, found->record.modified);
+  if (decision.verdict != ReadVerdict::serve) {
+    co_return precondition_failed(std::string(kPrefix).append(decision.header));
+  }
+  CopyOrigin origin{std::move(bucket), std::move(source.key), std::move(*found)};
+  co_return std::move(origin);
+}
+
+Deadline fresh_deadline(Gateway& gateway) {
+  return gateway.clock.boot() + limits::kOperationDeadline;
+}
+
+S3Result<std::string> upload_id_of(const S3Request& request) {
+  const std::string* id = request.query_value("uploadId");
+  if (id == nullptr || id->size() != 32 ||
+      id->find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") != std::string::npos) {
+    return s3_error(S3Code::NoSuchUpload);
+  }
+  return *id;
+}
+
+S3Result<std::uint16_t> part_number_of(const S3Request& request) {
+  const std::string* text = request.query_value("partNumber");
+  std::uint32_t number = 0;
+  if (text != nullptr) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+    if (error != std::errc{} || end != text->data() + text->size()) number = 0;
+  }
+  if (number >= 1 && number <= limits::kPartsMax) return static_cast<std::uint16_t>(number);
+  S3Error error = s3_error(S3Code::InvalidArgument,
+                           "Part number must be an integer between 1 and 10000, inclusive");
+  error.details.emplace_back("ArgumentName", "partNumber");
+  error.details.emplace_back("ArgumentValue", text == nullptr ? "" : *text);
+  return error;
+}
+
+std::string quoted(std::string_view etag) {
+  std::string out;
+  out.reserve(etag.size() + 2);
+  return out.append("\"").append(etag).append("\"");
+}
+
+void write_owner(XmlWriter& xml, std::string_view name, std::string_view id,
+                 std::string_view display_name) {
+  xml.open(name);
+  xml.element("ID", id);
+  xml.element("DisplayName", display_name);
+  xml.close(name);
+}
+
+}  // namespace penstock

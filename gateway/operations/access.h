@@ -1,0 +1,42 @@
+// What operations do first: find the bucket, ask who may use it, read the ids of uploads and parts.
+// Ownership: every reference outlives the awaits.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gateway/operations.h"
+#include "gateway/s3_xml.h"
+
+namespace penstock {
+
+using BucketPtr = std::shared_ptr<const Bucket>;
+
+// The bucket of the request, if the caller may use it: a bucket belongs to its owner.
+// Errors: InvalidBucketName; NoSuchBucket; AccessDenied.
+S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request);
+// The same without waiting, if the bucket is cached; nullopt: ask with open_bucket().
+std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request);
+
+// The object that x-amz-copy-source names, its conditions checked, small bytes included.
+// Errors: as open_bucket() for the source's bucket; NoSuchKey; PreconditionFailed.
+struct CopyOrigin {
+  BucketPtr bucket;
+  std::string key;
+  ObjectRead object;
+};
+S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
+
+// For what is left to do after a body, whose bytes have their own time.
+Deadline fresh_deadline(Gateway& gateway);
+// uploadId of the query. Errors: NoSuchUpload - also for one that cannot be ours.
+S3Result<std::string> upload_id_of(const S3Request& request);
+// partNumber of the query. Errors: InvalidArgument - not 1 … limits::kPartsMax.
+S3Result<std::uint16_t> part_number_of(const S3Request& request);
+
+std::string quoted(std::string_view etag);
+// <name><ID>…</ID><DisplayName>…</DisplayName></name>
+void write_owner(XmlWriter& xml, std::string_view name, std::string_view id,
+                 std::string_view display_name);
+
+}  // namespace penstock

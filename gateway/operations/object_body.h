@@ -1,0 +1,27 @@
+// An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is sent.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "gateway/operations.h"
+
+namespace penstock {
+
+class ObjectBody final : public BodySource {
+ public:
+  // `request` outlives the source's construction only.
+  ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges);
+  // Fetches the first piece, so that what cannot be read at all is an error and not a broken answer.
+  // Errors: as BlobReader::next().
+  Task<> start();
+  Task<Piece> next() override;
+
+ private:
+  Task<Piece> first();
+
+  Gateway& gateway_;
+  BlobReader reader_;
+  Piece first_;
+};
+
+}  // namespace penstock

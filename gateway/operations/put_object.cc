@@ -1,0 +1,50 @@
+// PUT /{bucket}/{key}. Order: headers -> bucket -> conditions, fast -> body into durable fragments ->
+// digests verified -> record. The object is visible at the record and not before.
+#include "gateway/checksum_headers.h"
+#include "gateway/conditional.h"
+#include "gateway/object_headers.h"
+#include "gateway/operations/stored_bytes.h"
+#include "penstock/limits.h"
+
+namespace penstock {
+namespace {
+
+S3Error too_large(std::uint64_t size) {
+  S3Error error = s3_error(S3Code::EntityTooLarge);
+  error.details.emplace_back("ProposedSize", std::to_string(size));
+  error.details.emplace_back("MaxSizeAllowed", std::to_string(limits::kPutBytesMax));
+  return error;
+}
+
+}  // namespace
+
+S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyReader& body) {
+  CO_CHECK(check_object_write_headers(request));
+  CO_TRY(headers, stored_headers(request));
+  CO_TRY(condition, write_condition(request));
+  if (body.length() > limits::kPutBytesMax) co_return too_large(body.length());
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  if (!condition.empty()) {
+    const auto fast = co_await gateway.objects.fast_check(*bucket, request.key, condition);
+    if (!fast) co_return write_failure(fast.error(), condition);
+  }
+  CO_TRY(stored, co_await store_body(gateway, body, inline_bytes_max(gateway)));
+
+  ObjectRecord record;
+  record.size_bytes = stored.size_bytes;
+  record.etag = md5_hex(body.md5());
+  record.modified = gateway.clock.wall();
+  record.owner = request.principal.account_id;
+  record.headers = std::move(headers);
+  const StoredChecksum checksum = body_checksum(body);
+  if (checksum.algorithm != ChecksumAlgorithm::none) record.checksums.push_back(checksum);
+  if (stored.blob) record.parts.push_back(make_part(stored, 0, body.md5()));
+  CO_TRY(done, co_await put_stored(gateway, request, std::move(bucket), std::move(record), stored,
+                                   std::move(condition)));
+  S3Response response;
+  response.set("ETag", quoted(done.etag));
+  set_checksum(response, checksum, 0);
+  co_return std::move(response);
+}
+
+}  // namespace penstock

@@ -1,0 +1,230 @@
+#include "gateway/operations/stored_bytes.h"
+
+#include <cstring>
+
+#include "gateway/conditional.h"
+#include "penstock/limits.h"
+#include "penstock/log.h"
+#include "penstock/text_codec.h"
+
+namespace penstock {
+namespace {
+
+// Leases last longer than this (rule R10): younger ones need no call.
+constexpr std::chrono::hours kLeaseTrusted{11};
+
+S3Error body_error(BodyReader& body, const Error& error) {
+  if (auto failure = body.failure()) return std::move(*failure);
+  return to_s3(error);
+}
+
+// Fills `buffer` from the body, exactly.
+S3Task<> read_exactly(BodyReader& body, MutBytes buffer) {
+  while (!buffer.empty()) {
+    const auto count = co_await body.read(buffer);
+    if (!count) co_return body_error(body, count.error());
+    if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
+    buffer = buffer.subspan(*count);
+  }
+  co_return S3Result<>{};
+}
+
+// The verified end: until it is reached, nothing of the body may become visible.
+S3Task<> read_end(BodyReader& body) {
+  std::byte extra{};
+  const auto count = co_await body.read(MutBytes(&extra, 1));
+  if (!count) co_return body_error(body, count.error());
+  if (*count != 0) co_return s3_error(S3Code::IncompleteBody);
+  if (auto failure = body.failure()) co_return std::move(*failure);
+  co_return S3Result<>{};
+}
+
+S3Task<> fill_from_body(BlobWriter& writer, BodyReader& body, std::uint64_t left) {
+  while (left > 0) {
+    const auto space = co_await writer.space();
+    if (!space) co_return to_s3(space.error());
+    const auto count = co_await body.read(*space);
+    if (!count) co_return body_error(body, count.error());
+    if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
+    const auto filled = co_await writer.filled(*count);
+    if (!filled) co_return to_s3(filled.error());
+    left -= *count;
+  }
+  co_return co_await read_end(body);
+}
+
+S3Task<> append(BlobWriter& writer, ConstBytes bytes) {
+  while (!bytes.empty()) {
+    const auto space = co_await writer.space();
+    if (!space) co_return to_s3(space.error());
+    const std::size_t count = std::min(space->size(), bytes.size());
+    std::memcpy(space->data(), bytes.data(), count);
+    const auto filled = co_await writer.filled(count);
+    if (!filled) co_return to_s3(filled.error());
+    bytes = bytes.subspan(count);
+  }
+  co_return S3Result<>{};
+}
+
+S3Task<> fill_from_object(Gateway& gateway, BlobWriter& writer, BlobReader& reader,
+                          Hashes& hashes) {
+  while (true) {
+    const auto piece = co_await reader.next(fresh_deadline(gateway));
+    if (!piece) co_return to_s3(piece.error());
+    if (piece->length == 0) co_return S3Result<>{};
+    hashes.update(piece->bytes());
+    CO_CHECK(co_await append(writer, piece->bytes()));
+  }
+}
+
+// Makes the blob durable if it was filled, else forgets it.
+S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> filled) {
+  if (filled) {
+    auto blob = co_await stored.writer->commit(fresh_deadline(gateway));
+    if (blob) {
+      stored.blob = std::move(*blob);
+      co_return std::move(stored);
+    }
+    filled = to_s3(blob.error());
+  }
+  co_await stored.writer->discard();
+  co_return filled.error();
+}
+
+S3Task<StoredBytes> open_writer(Gateway& gateway, std::uint64_t size_bytes) {
+  StoredBytes stored;
+  stored.size_bytes = size_bytes;
+  stored.opened = gateway.clock.boot();
+  auto writer =
+      co_await BlobWriter::open(gateway.objects.blobs(), size_bytes, fresh_deadline(gateway));
+  if (!writer) co_return to_s3(writer.error());
+  stored.writer = std::move(*writer);
+  co_return std::move(stored);
+}
+
+// All bytes that `reader` gives; for small ones.
+S3Task<std::string> read_all(Gateway& gateway, BlobReader& reader) {
+  std::string bytes;
+  while (true) {
+    const auto piece = co_await reader.next(fresh_deadline(gateway));
+    if (!piece) co_return to_s3(piece.error());
+    if (piece->length == 0) co_return bytes;
+    bytes += as_text(piece->bytes());
+  }
+}
+
+StoredBytes store_inline(std::string bytes) {
+  StoredBytes stored;
+  stored.size_bytes = bytes.size();
+  if (!bytes.empty()) stored.inline_bytes = std::make_shared<const std::string>(std::move(bytes));
+  return stored;
+}
+
+}  // namespace
+
+S3Task<std::string> read_document(BodyReader& body) {
+  if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
+  std::string text(body.length(), '\0');
+  const MutBytes buffer(reinterpret_cast<std::byte*>(text.data()), text.size());
+  CO_CHECK(co_await read_exactly(body, buffer));
+  CO_CHECK(co_await read_end(body));
+  co_return text;
+}
+
+S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t inline_max) {
+  const std::uint64_t size = body.length();
+  if (size <= inline_max || size == 0) {
+    std::string bytes(size, '\0');
+    const MutBytes buffer(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
+    CO_CHECK(co_await read_exactly(body, buffer));
+    CO_CHECK(co_await read_end(body));
+    co_return store_inline(std::move(bytes));
+  }
+  CO_TRY(stored, co_await open_writer(gateway, size));
+  auto filled = co_await fill_from_body(*stored.writer, body, size);
+  co_return co_await finish(gateway, std::move(stored), std::move(filled));
+}
+
+S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
+                               const ObjectRead& source, ByteRange range,
+                               std::uint64_t inline_max, Hashes& hashes) {
+  if (range.length == 0) co_return store_inline({});
+  const bool to_inline = range.length <= inline_max;
+  if (source.inline_bytes) {
+    const auto bytes = std::string_view(*source.inline_bytes).substr(range.first, range.length);
+    hashes.update(as_bytes(bytes));
+    if (to_inline) co_return store_inline(std::string(bytes));
+    CO_TRY(stored, co_await open_writer(gateway, range.length));
+    auto filled = co_await append(*stored.writer, as_bytes(bytes));
+    co_return co_await finish(gateway, std::move(stored), std::move(filled));
+  }
+  auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
+                                                fresh_deadline(gateway));
+  if (!ranges) co_return to_s3(ranges.error());
+  BlobReader reader(gateway.objects.blobs(), std::move(*ranges), false, damage_log(request));
+  if (to_inline) {
+    CO_TRY(bytes, co_await read_all(gateway, reader));
+    hashes.update(as_bytes(bytes));
+    co_return store_inline(std::move(bytes));
+  }
+  CO_TRY(stored, co_await open_writer(gateway, range.length));
+  auto filled = co_await fill_from_object(gateway, *stored.writer, reader, hashes);
+  co_return co_await finish(gateway, std::move(stored), std::move(filled));
+}
+
+S3Task<> renew_leases(Gateway& gateway, const StoredBytes& stored) {
+  if (!stored.blob || gateway.clock.boot() - stored.opened < kLeaseTrusted) {
+    co_return S3Result<>{};
+  }
+  const auto renewed = co_await stored.writer->ensure_leases(*stored.blob, fresh_deadline(gateway));
+  if (!renewed) co_return to_s3(renewed.error());
+  co_return S3Result<>{};
+}
+
+std::string md5_hex(const Md5Digest& md5) {
+  return hex_encode(std::as_bytes(std::span(md5)));
+}
+
+std::uint64_t inline_bytes_max(Gateway& gateway) {
+  return gateway.objects.blobs().membership.map()->policy.inline_bytes_max;
+}
+
+PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5) {
+  PartInfo part;
+  part.number = number;
+  part.size_bytes = stored.size_bytes;
+  part.md5 = md5;
+  part.blob = stored.blob;
+  return part;
+}
+
+BlobReader::Damaged damage_log(const S3Request& request) {
+  return [id = request.request_id](const BlobRef& blob, std::uint32_t slot, const Error& error) {
+    log_event(LogLevel::warn, "fragment_damaged",
+              {{"request_id", id},
+               {"volume", std::to_string(blob.locations[slot].volume.value)},
+               {"slot", std::to_string(slot)},
+               {"error", std::string(to_string(error.code)) + ": " + error.context}});
+  };
+}
+
+S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, BucketPtr bucket,
+                                ObjectRecord record, const StoredBytes& stored,
+                                Condition condition) {
+  CO_CHECK(co_await renew_leases(gateway, stored));
+  auto put = co_await gateway.objects.put(*bucket, request.key, record, stored.inline_bytes,
+                                          condition, fresh_deadline(gateway));
+  if (!put && put.error().code == Errc::stale_bucket) {
+    // Nothing was written. The bytes belong to no bucket yet, so the bucket of that name that there
+    // is now may have them.
+    gateway.objects.index().forget_bucket(bucket->name);
+    CO_TRY(again, co_await open_bucket(gateway, request));
+    bucket = std::move(again);
+    put = co_await gateway.objects.put(*bucket, request.key, std::move(record),
+                                       stored.inline_bytes, condition, fresh_deadline(gateway));
+  }
+  if (!put) co_return write_failure(put.error(), condition);
+  co_return std::move(*put);
+}
+
+}  // namespace penstock

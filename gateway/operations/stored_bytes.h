@@ -1,0 +1,57 @@
+// Bytes on their way into an object or a part: from a body or from another object, inline or as a
+// durable blob. Ownership: every reference outlives the awaits.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "gateway/byte_range.h"
+#include "gateway/operations/access.h"
+#include "penstock/checksum.h"
+#include "penstock/md5.h"
+
+namespace penstock {
+
+struct StoredBytes {
+  std::uint64_t size_bytes = 0;
+  SharedBytes inline_bytes;            // null if not inline
+  std::unique_ptr<BlobWriter> writer;  // null without a blob
+  std::optional<BlobRef> blob;
+  BootTime opened{};                   // when the blob's leases began
+};
+
+// What a copy has to learn of the bytes that pass: each costs CPU, so it is asked for.
+struct Hashes {
+  Hashes(bool want_md5, ChecksumAlgorithm algorithm) : with_md5(want_md5), checksum(algorithm) {}
+  void update(ConstBytes bytes) {
+    if (with_md5) md5.update(bytes);
+    checksum.update(bytes);
+  }
+  bool with_md5;
+  Md5 md5;
+  Checksummer checksum;
+};
+
+// A whole XML document. Errors: MalformedXML - longer than limits::kXmlBytesMax; those of the body.
+S3Task<std::string> read_document(BodyReader& body);
+// Stores a body; one of up to `inline_max` bytes stays in memory. Nothing remains after a failure.
+S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t inline_max);
+// Stores a range of an object, hashing what passes. Nothing remains after a failure.
+S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
+                               const ObjectRead& source, ByteRange range,
+                               std::uint64_t inline_max, Hashes& hashes);
+// Leases of a blob that took long to arrive are renewed before a record names it (rule R10).
+S3Task<> renew_leases(Gateway& gateway, const StoredBytes& stored);
+
+std::string md5_hex(const Md5Digest& md5);  // an ETag
+// Bodies up to this many bytes lie beside their record.
+std::uint64_t inline_bytes_max(Gateway& gateway);
+// What a record says of the bytes: number 0 for a plain object.
+PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5);
+// What a reader of blobs tells of fragments that it had to rebuild.
+BlobReader::Damaged damage_log(const S3Request& request);
+// Puts `record`, whose bytes are `stored`, once more if the bucket was made anew since the look-up.
+S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, BucketPtr bucket,
+                                ObjectRecord record, const StoredBytes& stored,
+                                Condition condition);
+
+}  // namespace penstock
