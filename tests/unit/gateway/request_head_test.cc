@@ -1,0 +1,105 @@
+#include "gateway/request_head.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace penstock;
+using namespace std::string_literals;
+
+namespace {
+S3Result<S3Request> request_for(const std::string& target, const std::string& host = "localhost",
+                                const std::vector<std::string>& domains = {}) {
+  HttpHead head;
+  head.method = "GET";
+  head.target = target;
+  head.fields = {{"Host", host}, {"X-Amz-Meta-A", "Value"}};
+  return make_s3_request(head, domains);
+}
+}  // namespace
+
+TEST_CASE("paths are decoded exactly once and never normalised") {
+  struct Row {
+    std::string target, bucket, key;
+  };
+  const Row rows[] = {
+      {"/", "", ""},
+      {"/bkt", "bkt", ""},
+      {"/bkt/", "bkt", ""},
+      {"/bkt/key", "bkt", "key"},
+      {"/bkt//", "bkt", "/"},
+      {"/bkt/a//b", "bkt", "a//b"},
+      {"/bkt/./x", "bkt", "./x"},
+      {"/bkt/../y", "bkt", "../y"},
+      {"/bkt/a/..", "bkt", "a/.."},
+      {"/bkt/%2E%2e/y", "bkt", "../y"},
+      {"/bkt/%2541", "bkt", "%41"},
+      {"/bkt/a+b%2Bc", "bkt", "a+b+c"},
+      {"/bkt/a%20b", "bkt", "a b"},
+      {"/bkt/a%2Fb", "bkt", "a/b"},
+      {"/bkt/gr%C3%BC%C3%9F", "bkt", "gr\xc3\xbc\xc3\x9f"},
+      {"/bkt/%ff%01%0A", "bkt", "\xff\x01\n"},
+      {"/b%2Fk/x", "b/k", "x"},
+      {"/bkt/k?versions", "bkt", "k"},
+      {"*", "", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.target);
+    const auto request = request_for(row.target);
+    REQUIRE(request);
+    CHECK(request.value().bucket == row.bucket);
+    CHECK(request.value().key == row.key);
+    CHECK(request.value().path == row.target.substr(0, row.target.find('?')));
+  }
+}
+
+TEST_CASE("a path that cannot be decoded is an invalid URI") {
+  for (const std::string target :
+       {"/b/%", "/b/%4", "/b/%zz", "/b/%00", "/b%00", "/%zz", "//key", "/b/k?a=%", "/b/k?%g0"}) {
+    CAPTURE(target);
+    const auto request = request_for(target);
+    REQUIRE_FALSE(request);
+    CHECK(request.error().code == S3Code::InvalidURI);
+  }
+}
+
+TEST_CASE("query parameters keep their order and are decoded") {
+  const auto request = request_for("/b?list-type=2&prefix=a%2Fb+c%2Bd&&acl&=x&empty=&eq=a=b");
+  REQUIRE(request);
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"list-type", "2"}, {"prefix", "a/b c+d"}, {"acl", ""},
+      {"", "x"},          {"empty", ""},         {"eq", "a=b"}};
+  CHECK(request.value().query == expected);
+}
+
+TEST_CASE("header names are lower case, values as sent") {
+  const auto request = request_for("/b/k");
+  REQUIRE(request);
+  REQUIRE(request.value().headers.size() == 2);
+  CHECK(request.value().headers[1].first == "x-amz-meta-a");
+  CHECK(request.value().headers[1].second == "Value");
+  CHECK(request.value().method == "GET");
+}
+
+TEST_CASE("a sub-domain of a domain names the bucket, any other host is path style") {
+  const std::vector<std::string> domains = {"s3.local", "eu.s3.local"};
+  struct Row {
+    std::string host, target, bucket, key;
+  };
+  const Row rows[] = {
+      {"bkt.s3.local", "/key", "bkt", "key"},       {"bkt.s3.local:9000", "/key", "bkt", "key"},
+      {"BKT.S3.Local", "/Key", "bkt", "Key"},       {"a.b.s3.local", "/", "a.b", ""},
+      {"bkt.s3.local", "//x", "bkt", "/x"},         {"bkt.s3.local", "/a/b", "bkt", "a/b"},
+      {"bkt.eu.s3.local", "/k", "bkt", "k"},        {"s3.local", "/bkt/key", "bkt", "key"},
+      {"eu.s3.local:80", "/bkt/key", "bkt", "key"}, {"xs3.local", "/bkt/key", "bkt", "key"},
+      {"127.0.0.1:9000", "/bkt/key", "bkt", "key"}, {"[::1]:9000", "/bkt/key", "bkt", "key"},
+      {".s3.local", "/bkt/key", "bkt", "key"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.host);
+    const auto request = request_for(row.target, row.host, domains);
+    REQUIRE(request);
+    CHECK(request.value().bucket == row.bucket);
+    CHECK(request.value().key == row.key);
+  }
+}
