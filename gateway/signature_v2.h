@@ -1,0 +1,42 @@
+// AWS Signature Version 2 for S3: what boto3 still presigns with by default, and an Authorization
+// header of old clients.
+//
+// It covers the method, Content-MD5, Content-Type, the date or expiry, all x-amz-* headers, the
+// path and those query parameters that name a sub-resource or override a response header. It says
+// nothing of the body. Source: S3 User Guide, "Authenticating requests using the REST API
+// (signature version 2)".
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "gateway/request.h"
+#include "gateway/s3_error.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+// Borrows from the request.
+struct V2Claim {
+  bool in_query = false;
+  std::string_view access_key;
+  std::string_view signature;  // base64
+  std::string_view
+      date;  // the text signed in the date's place: expiry, Date, or nothing beside x-amz-date
+  WallTime time{};  // query: when it expires; header: when it was signed
+};
+
+// Whether the query carries any parameter of this scheme.
+bool has_v2_query(const S3Request& request);
+// Errors: AccessDenied - a parameter is missing or no number; InvalidArgument - one is given twice.
+S3Result<V2Claim> parse_v2_query(const S3Request& request);
+// Pre: `authorization` begins with "AWS ". Errors: InvalidArgument; AccessDenied - no valid
+// x-amz-date or Date.
+S3Result<V2Claim> parse_v2_header(const S3Request& request, std::string_view authorization);
+
+// `empty_values`: a sub-resource without a value is signed as "uploads=", not as "uploads". Clients
+// differ, and after decoding the two requests are one.
+std::string v2_string_to_sign(const S3Request& request, const V2Claim& claim, bool empty_values);
+// base64 of HMAC-SHA-1.
+std::string v2_signature(std::string_view secret_key, std::string_view string_to_sign);
+
+}  // namespace penstock
