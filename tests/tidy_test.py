@@ -1,1 +1,136 @@
-print("ok")
+#!/usr/bin/env python3
+"""The house rules that a machine can check. Usage: tidy_test.py REPOSITORY. Prints each breach as path:line: rule, exits 1 on any.
+
+Rules: files <= 500 lines, lines <= 100 columns, functions <= 70 lines; rooms include only what lies below them; the top level
+holds nothing new; no leftovers (to-do marks, debugging output); no coroutine patterns that GCC 12 miscompiles; no dropped
+results of a co_await; no sleeps in C++ tests. `tidy_test.py --self-test` proves that each rule can fail."""
+import os
+import re
+import subprocess
+import sys
+
+FILE_LINES_MAX, LINE_COLUMNS_MAX, FUNCTION_LINES_MAX = 500, 100, 70
+TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "server", "gateway", "placement", "include", "tests", "conf",
+             "scripts"}
+# What a room may include, by the first folders of the path of an #include "...".
+ARROWS = {
+    "include/penstock": ("penstock/",),
+    "placement": ("penstock/", "placement/"),
+    "server/volume": ("penstock/", "server/volume/"),
+    "server/cluster": ("penstock/", "placement/", "server/cluster/"),
+    "server/node": ("penstock/", "placement/", "server/cluster/", "server/volume/", "server/node/"),
+    "gateway": ("penstock/", "placement/", "server/cluster/", "gateway/"),
+}
+SEES_ALL = {"gateway/main.cc"}
+MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+OUTPUT = re.compile(r"\b(std::cout|printf)\s*[(<]")
+OUTPUT_ALLOWED = {"gateway/main.cc", "include/penstock/result.cc"}
+SLEEP = re.compile(r"\b(sleep_for|usleep|nanosleep)\b")
+AWAIT_CAPTURE = re.compile(r"co_await\b[^;]*\[[&=\w][^\]]*\]\s*(\(|mutable|\{)")
+AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
+AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
+# Awaitables of void: nothing to drop.
+AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish)$")
+
+
+def tracked(root):
+    done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    return [f for f in done.stdout.split("\n") if f and os.path.exists(os.path.join(root, f))]
+
+
+def room_of(path):
+    return max((room for room in ARROWS if path.startswith(room + "/")), key=len, default=None)
+
+
+def strip(line):
+    """The line without its string literals and // comment, so that rules look at code only."""
+    line = re.sub(r'"(\\.|[^"\\])*"', '""', line)
+    return re.sub(r"//.*", "", line)
+
+
+def functions(lines):
+    """(first line, length) of each function body: a `{` that ends a line at namespace or class level, up to its `}`."""
+    start, indent = None, ""
+    for number, line in enumerate(lines, 1):
+        if start is None:
+            match = re.match(r"^(\s{0,4})\S.*\)\s*(const|noexcept|override|final|mutable|->\s*[\w:<>]+|\s)*\{\s*$", line)
+            if match and not re.match(r"^\s*(if|for|while|switch|else|namespace|class|struct|do|catch)\b|^\s*\}", line):
+                start, indent = number, match.group(1)
+        elif re.match(rf"^{indent}\}}", line):
+            yield start, number - start + 1
+            start = None
+
+
+def check_cpp(path, text, report):
+    lines = text.split("\n")
+    room = room_of(path)
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_COLUMNS_MAX:
+            report(path, number, f"line of {len(line)} columns")
+        include = re.match(r'#include "([^"]+)"', line)
+        if include and room and path not in SEES_ALL and not include.group(1).startswith(ARROWS[room]):
+            report(path, number, f"{room} must not include {include.group(1)}")
+        code = strip(line)
+        if MARKS.search(line):
+            report(path, number, "to-do mark")
+        if room and path not in OUTPUT_ALLOWED and OUTPUT.search(code) and "snprintf" not in code and "fprintf" not in code:
+            report(path, number, "output that is no log event")
+        if path.startswith("tests/") and SLEEP.search(code):
+            report(path, number, "a sleep in place of a condition")
+        if AWAIT_CAPTURE.search(code):
+            report(path, number, "capturing lambda inside a co_await expression")
+        if AWAIT_BRACES.search(code):
+            report(path, number, "braced temporary inside a co_await expression")
+        dropped = AWAIT_DROPPED.match(code)
+        if dropped and room and not AWAIT_VOID.search(dropped.group("call")):
+            report(path, number, "result of co_await dropped")
+    for start, length in functions(lines):
+        if length > FUNCTION_LINES_MAX and room:
+            report(path, start, f"function of {length} lines")
+
+
+def check(root, files):
+    found = []
+    report = lambda path, number, rule: found.append(f"{path}:{number}: {rule}")
+    for path in files:
+        top = path.split("/")[0]
+        if top not in TOP_LEVEL and not top.startswith("."):
+            report(path, 0, "the top level holds nothing new")
+        if not re.search(r"\.(h|cc|py|c)$", path) and not path.startswith("scripts/"):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as f:
+            text = f.read()
+        count = text.count("\n")
+        if count > FILE_LINES_MAX:
+            report(path, count, f"file of {count} lines")
+        if re.search(r"\.(h|cc)$", path):
+            check_cpp(path, text, report)
+    return found
+
+
+def self_test():
+    cases = {
+        "placement/a.cc": ['#include "gateway/x.h"', "x" * 101, "// TODO: later", 'std::cout << "x";'],
+        "server/cluster/b.cc": ["  co_await f([x](int) { return x; });", "  co_await g.call(Name{1});", "  co_await g.call(x);"],
+        "tests/unit/c.cc": ["  std::this_thread::sleep_for(1ms);"],
+        "gateway/d.cc": ["void f() {\n" + "  x();\n" * 80 + "}"],
+    }
+    for path, snippets in cases.items():
+        for snippet in snippets:
+            found = []
+            check_cpp(path, snippet, lambda p, n, r: found.append(r))
+            if not found:
+                sys.exit(f"self-test: no rule caught {snippet[:60]!r} in {path}")
+
+
+def main():
+    self_test()
+    if sys.argv[1] == "--self-test":
+        return
+    found = check(sys.argv[1], tracked(sys.argv[1]))
+    print("\n".join(found) or "tidy")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

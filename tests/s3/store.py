@@ -1,0 +1,142 @@
+"""A running `penstock local`: started, killed, restarted, looked into."""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("PENSTOCK_BINARY", os.path.join(ROOT, "build", "release", "penstock"))
+ACCOUNTS = [
+    {"access_key": "TESTACCOUNTKEY000001", "secret_key": "testSecretKeyOfTheFirstAccount0000000001",
+     "account_id": "1" * 64, "display_name": "first", "email": "first@example.com"},
+    {"access_key": "TESTACCOUNTKEY000002", "secret_key": "testSecretKeyOfTheSecondAccount000000002",
+     "account_id": "2" * 64, "display_name": "second", "email": "second@example.com"},
+]
+# Small reserves, so that tests run on a nearly full disk, too.
+CONFIG = {"free_space_min_bytes": 64 << 20, "ballast_bytes": 1 << 20, "domains": ["s3.localhost"]}
+
+
+def free_ports():
+    """Two ports that were free a moment ago: the S3 one and the admin one."""
+    with socket.socket() as a, socket.socket() as b:
+        a.bind(("127.0.0.1", 0))
+        b.bind(("127.0.0.1", 0))
+        return a.getsockname()[1], b.getsockname()[1]
+
+
+def wait_for(condition, what, seconds=30):
+    """Polls until `condition()` is true; fails naming `what`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class Store:
+    def __init__(self, directory, volumes=(), preload=None, config=None, arguments=(), environment=None):
+        self.directory = directory
+        self.data = os.path.join(directory, "data")
+        self.log_path = os.path.join(directory, "log")
+        self.directories = list(volumes) or [self.data]
+        self.preload = preload
+        self.config = dict(CONFIG, **(config or {}))
+        self.arguments = list(arguments)
+        self.environment = environment or {}
+        self.process = None
+        self.port, self.admin_port = free_ports()
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def volume(self, index):
+        return os.path.join(self.data, f"v{index}")
+
+    def command(self):
+        accounts = os.path.join(self.directory, "accounts.json")
+        config = os.path.join(self.directory, "config.json")
+        with open(accounts, "w") as f:
+            json.dump(ACCOUNTS, f)
+        with open(config, "w") as f:
+            json.dump(self.config, f)
+        return [BINARY, "local", "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{self.admin_port}",
+                "--credentials", accounts, "--config", config, *self.arguments, *self.directories]
+
+    def start(self, wait=True):
+        environment = dict(os.environ, **self.environment)
+        for name in ("PENSTOCK_ACCESS_KEY", "PENSTOCK_SECRET_KEY"):
+            environment.pop(name, None)
+        if self.preload:
+            environment["LD_PRELOAD"] = self.preload
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment)
+        if wait:
+            wait_for(self.ready_or_dead, "store ready")
+            assert self.process.poll() is None, "the store ended:\n" + self.log()[-2000:]
+        return self
+
+    def ready_or_dead(self):
+        return self.process.poll() is not None or self.ready()
+
+    def admin(self, path):
+        """(status, text) of the admin port; (0, "") if nothing answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self):
+        return self.admin("/readyz")[0] == 200
+
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    def metric(self, name):
+        """Sum of all samples whose name and labels begin with `name`."""
+        lines = [line for line in self.admin("/metrics")[1].splitlines() if line.startswith(name)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        """SIGTERM; the exit code."""
+        if self.process is None or self.process.poll() is not None:
+            return self.process.returncode if self.process else None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *error):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def raw(self, data, timeout=10):
+        """Sends bytes as they are; everything that comes back until the server closes or is silent for a second."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
+            connection.sendall(data)
+            connection.settimeout(1)
+            received = b""
+            try:
+                while block := connection.recv(65536):
+                    received += block
+            except TimeoutError:
+                pass
+            return received
+
+    def connection(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)

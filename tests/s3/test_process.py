@@ -1,0 +1,150 @@
+"""The binary as an operator meets it: help, keys, refusals, a clean end, aws-cli."""
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+from conftest import make_client
+from store import ACCOUNTS, BINARY, Store, wait_for
+
+AWS = os.path.join(os.path.dirname(sys.executable), "aws")
+
+
+def run(*arguments, **options):
+    return subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60, **options)
+
+
+def test_help_teaches():
+    text = run("--help").stdout
+    assert "local" in text and "penstock" in text
+    local = run("local", "--help").stdout
+    for option in ("--listen", "--credentials", "--config", "--volumes", "--admin-listen", "DIR"):
+        assert option in local
+    assert run("--version").stdout.strip()
+    unknown = run("nonsense")
+    assert unknown.returncode != 0 and unknown.stderr
+
+
+def test_what_cannot_start_says_why():
+    with tempfile.TemporaryDirectory() as directory:
+        for arguments, named in ((["local"], "DIR"), (["local", "--listen", "nonsense", directory], "listen"),
+                                 (["local", "--volumes", "2", directory + "/x"], "at least 3"),
+                                 (["local", "--config", "/nonexistent", directory], "/nonexistent"),
+                                 (["local", "--credentials", "/nonexistent", directory], "/nonexistent")):
+            done = run(*arguments)
+            assert done.returncode != 0 and named in done.stderr, (arguments, done.stderr)
+        with open(os.path.join(directory, "bad.json"), "w") as f:
+            f.write('{"regoin": "x"}')
+        done = run("local", "--config", os.path.join(directory, "bad.json"), directory + "/y")
+        assert done.returncode != 0 and "regoin" in done.stderr
+
+
+def test_twice_on_one_directory_is_refused(fresh_store):
+    second = Store(fresh_store.directory)
+    second.start(wait=False)
+    assert second.process.wait(timeout=30) == 1
+    assert "another process" in second.log() or "in use" in second.log()
+    assert fresh_store.ready()
+
+
+def test_term_drains_and_ends_with_0(fresh_store):
+    s3 = make_client(fresh_store)
+    s3.create_bucket(Bucket="b")
+    s3.put_object(Bucket="b", Key="k", Body=b"x")
+    assert fresh_store.stop() == 0
+    fresh_store.start()
+    assert s3.get_object(Bucket="b", Key="k")["Body"].read() == b"x"
+
+
+def test_a_newer_or_other_format_is_refused(fresh_store):
+    fresh_store.stop()
+    for index in range(6):
+        path = os.path.join(fresh_store.volume(index), "volume.json")
+        with open(path) as f:
+            text = f.read()
+        with open(path, "w") as f:
+            f.write(text.replace('"format":1', '"format":99').replace('"format": 1', '"format": 99'))
+    fresh_store.start(wait=False)
+    assert fresh_store.process.wait(timeout=30) == 1
+    assert "format" in fresh_store.log()
+
+
+def test_the_root_pair_is_made_once_and_kept_private():
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store(directory)
+        store.start()
+        path = os.path.join(store.data, "root-credentials.json")
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        with open(path) as f:
+            pair = json.load(f)
+        assert store.log().count(pair["secret_key"]) == 1  # shown once
+        store.stop()
+        store.start()
+        assert store.log().count(pair["secret_key"]) == 1
+        root = dict(ACCOUNTS[0], access_key=pair["access_key"], secret_key=pair["secret_key"])
+        ACCOUNTS.append(root)
+        try:
+            make_client(store, account=len(ACCOUNTS) - 1).create_bucket(Bucket="root")
+        finally:
+            ACCOUNTS.pop()
+        store.stop()
+
+
+def test_several_directories_are_one_volume_each():
+    with tempfile.TemporaryDirectory() as directory:
+        disks = [os.path.join(directory, f"disk{i}") for i in range(4)]
+        store = Store(directory, volumes=disks)
+        store.start()
+        s3 = make_client(store)
+        s3.create_bucket(Bucket="b")
+        bodies = {f"k{n}": os.urandom(n) for n in (10, 50_000, 3_000_000)}
+        for key, body in bodies.items():
+            s3.put_object(Bucket="b", Key=key, Body=body)
+        shutil.rmtree(disks[1])
+        for key, body in bodies.items():
+            assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+        store.stop()
+        store.start()
+        for key, body in bodies.items():
+            assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+        store.stop()
+
+
+def test_health_metrics_and_request_ids(store, s3, bucket):
+    assert store.admin("/healthz")[0] == 200
+    assert store.admin("/readyz")[0] == 200
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x" * 1000)
+    text = store.admin("/metrics")[1]
+    for name in ("penstock_operations_total", "penstock_volumes", "penstock_memory", "connections"):
+        assert name in text
+    assert store.admin("/nothing")[0] == 404
+    headers = s3.head_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPHeaders"]
+    assert headers["x-amz-request-id"] and headers["x-amz-id-2"] and headers["server"] and headers["date"]
+    wait_for(lambda: "store_ready" in store.log() or "ready" in store.log(), "a log line")
+
+
+def test_aws_cli_copies_and_syncs(store, s3, bucket):
+    environment = dict(os.environ, AWS_ACCESS_KEY_ID=ACCOUNTS[0]["access_key"], AWS_SECRET_ACCESS_KEY=ACCOUNTS[0]["secret_key"],
+                       AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
+
+    def aws(*arguments):
+        done = subprocess.run([sys.executable, AWS, "--endpoint-url", store.endpoint, "s3", *arguments], env=environment,
+                              capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    with tempfile.TemporaryDirectory() as directory:
+        for name, size in (("a", 0), ("b/c", 1000), ("b/d", 30_000_000)):
+            path = os.path.join(directory, "in", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as f:
+                f.write(os.urandom(size))
+        aws("sync", os.path.join(directory, "in"), f"s3://{bucket}/tree")
+        assert "b/d" in aws("ls", "--recursive", f"s3://{bucket}/")
+        aws("sync", f"s3://{bucket}/tree", os.path.join(directory, "out"))
+        assert subprocess.run(["diff", "-r", os.path.join(directory, "in"), os.path.join(directory, "out")]).returncode == 0
+        aws("mv", f"s3://{bucket}/tree/b/d", f"s3://{bucket}/moved")
+        aws("rm", "--recursive", f"s3://{bucket}/")
+        aws("rb", f"s3://{bucket}")

@@ -1,0 +1,221 @@
+"""Volumes are lost, emptied, damaged or fail under load: reads stay right, writes go on, and the store says what is lost."""
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import threading
+
+import pytest
+
+from conftest import make_client
+from store import Store, wait_for
+
+SIZES = [0, 100, 4096, 5000, 100_000, 131_073, 1_000_000, 9_000_000]
+
+
+class Load:
+    """Writers and readers in threads; every acknowledged body is remembered and checked."""
+
+    def __init__(self, store, bucket, threads=4):
+        self.store, self.bucket, self.kept, self.errors = store, bucket, {}, []
+        self.stopping, self.writes, self.reads = threading.Event(), 0, 0
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(threads)]
+        self.count_lock = threading.Lock()
+
+    def run(self, number):
+        s3 = make_client(self.store)
+        dice, mine = random.Random(number), {}
+        i = 0
+        while not self.stopping.is_set():
+            try:
+                key = f"w{number}/{i % 40}"
+                body = dice.randbytes(dice.choice(SIZES))
+                s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+                mine[key] = body
+                read = dice.choice(list(mine))
+                got = s3.get_object(Bucket=self.bucket, Key=read)["Body"].read()
+                assert got == mine[read], f"wrong bytes of {read}"
+                with self.count_lock:
+                    self.writes, self.reads = self.writes + 1, self.reads + 1
+            except Exception as error:  # every failure is told at the end
+                self.errors.append(f"{type(error).__name__}: {error}"[:300])
+                if len(self.errors) > 20:
+                    break
+            i += 1
+        self.kept.update(mine)
+
+    def progress(self, count):
+        """Waits until `count` more writes have succeeded."""
+        goal = self.writes + count
+        wait_for(lambda: self.writes >= goal or len(self.errors) > 20, f"{count} more writes", 60)
+
+    def __enter__(self):
+        [t.start() for t in self.threads]
+        return self
+
+    def __exit__(self, *error):
+        self.stopping.set()
+        [t.join() for t in self.threads]
+
+    def check_all(self, s3):
+        for key, body in self.kept.items():
+            assert s3.get_object(Bucket=self.bucket, Key=key)["Body"].read() == body, key
+        listed = {}
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket):
+            listed.update((e["Key"], e["Size"]) for e in page.get("Contents", []))
+        assert listed == {k: len(b) for k, b in self.kept.items()}
+
+
+def delete(store, index):
+    shutil.rmtree(store.volume(index))
+
+
+def replace_by_empty(store, index):
+    shutil.rmtree(store.volume(index))
+    os.mkdir(store.volume(index))
+
+
+def flip_bits(store, index):
+    dice = random.Random(index)
+    for folder, _, names in os.walk(store.volume(index)):
+        for name in names:
+            path = os.path.join(folder, name)
+            size = os.path.getsize(path)
+            if name == "LOCK" or size == 0:
+                continue
+            with open(path, "r+b") as f:
+                for _ in range(64 + size // 4096 if size < (8 << 20) else 4096):
+                    at = dice.randrange(size)
+                    f.seek(at)
+                    byte = f.read(1)
+                    if byte:
+                        f.seek(at)
+                        f.write(bytes([byte[0] ^ (1 << dice.randrange(8))]))
+
+
+def fail_io(store, index):
+    with open(os.path.join(store.directory, "control"), "w") as f:
+        f.write(store.volume(index))
+
+
+@pytest.fixture(scope="module")
+def shim():
+    source = os.path.join(os.path.dirname(__file__), "faulty_io.c")
+    with tempfile.TemporaryDirectory() as directory:
+        library = os.path.join(directory, "faulty_io.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", library, source, "-ldl"], check=True)
+        yield library
+
+
+def started(directory, shim=None):
+    environment = {"FAULTY_IO_CONTROL": os.path.join(directory, "control")}
+    return Store(directory, preload=shim, environment=environment)
+
+
+@pytest.mark.parametrize("harm", [delete, replace_by_empty, flip_bits, fail_io])
+@pytest.mark.parametrize("victims", [(0,), (1, 4), (5, 2)])
+def test_one_or_two_of_six(harm, victims, shim, long_mode):
+    if harm is fail_io:
+        victims = victims[:1]  # the shim fails one prefix
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, started(directory, shim if harm is fail_io else None) as store:
+        s3 = make_client(store)
+        s3.create_bucket(Bucket="load")
+        with Load(store, "load") as load:
+            load.progress(60)
+            for victim in victims:
+                harm(store, victim)
+                load.progress(40)
+            load.progress(200 if long_mode else 40)
+        assert not load.errors, load.errors[:3]
+        load.check_all(s3)
+        assert store.process.poll() is None
+        if harm is not flip_bits:  # flipped bits show when they are read
+            wait_for(lambda: store.metric('penstock_volumes{state="open"}') == 6 - len(victims), "metrics tell the loss")
+            status, text = store.admin("/readyz")
+            assert status == 200
+            for victim in victims:
+                assert any(f"v{victim}" in line and "open" not in line for line in text.splitlines()), text
+                assert f"v{victim}" in store.log()
+        # After a restart the same is true.
+        store.stop()
+        with_control = os.path.join(directory, "control")
+        if os.path.exists(with_control):
+            os.remove(with_control)
+        store.start()
+        load.check_all(s3)
+        s3.put_object(Bucket="load", Key="w0/after", Body=b"x" * 300_000)
+        assert s3.get_object(Bucket="load", Key="w0/after")["Body"].read() == b"x" * 300_000
+
+
+def test_three_of_six_is_too_many_and_said_so(fresh_store):
+    store = fresh_store
+    s3 = make_client(store)
+    s3.create_bucket(Bucket="b")
+    s3.put_object(Bucket="b", Key="k", Body=b"x" * 200_000)
+    for victim in (0, 1, 2):
+        delete(store, victim)
+    wait_for(lambda: store.admin("/readyz")[0] == 503, "/readyz says that writes are impossible")
+    for call in (lambda: s3.put_object(Bucket="b", Key="n", Body=b"x" * 200_000), lambda: s3.list_objects_v2(Bucket="b")):
+        try:
+            call()
+        except Exception as error:
+            assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    assert store.admin("/healthz")[0] == 200
+
+
+def test_a_restored_copy_is_refused(fresh_store):
+    store = fresh_store
+    s3 = make_client(store)
+    s3.create_bucket(Bucket="b")
+    store.stop()
+    shutil.copytree(store.volume(3), os.path.join(store.directory, "old"))
+    store.start()
+    bodies = {f"k{i}": os.urandom(50_000) for i in range(20)}
+    for key, body in bodies.items():
+        s3.put_object(Bucket="b", Key=key, Body=body)
+    store.stop()
+    shutil.rmtree(store.volume(3))
+    shutil.move(os.path.join(store.directory, "old"), store.volume(3))
+    store.start()
+    assert store.metric('penstock_volumes{state="open"}') == 5
+    assert "v3" in store.log()
+    for key, body in bodies.items():
+        assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+
+
+def test_kill_at_any_moment_of_a_mixed_load(long_mode):
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, Store(directory) as store:
+        s3 = make_client(store)
+        s3.create_bucket(Bucket="load")
+        acknowledged, unknown, dice = {}, {}, random.Random(7)
+        for round_number in range(20 if long_mode else 5):
+            stopping = threading.Event()
+
+            def write(number):
+                client, i = make_client(store), 0
+                while not stopping.is_set():
+                    key = f"w{number}/{i % 10}"
+                    body = os.urandom(random.choice(SIZES))
+                    unknown.setdefault(key, []).append(body)
+                    try:
+                        client.put_object(Bucket="load", Key=key, Body=body)
+                        acknowledged[key], unknown[key] = body, []
+                    except Exception:
+                        return
+                    i += 1
+            threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+            [t.start() for t in threads]
+            wait_for(lambda: len(acknowledged) >= 10, "some writes")
+            goal = store.metric("penstock_operations_total") + dice.randrange(20, 120)
+            wait_for(lambda: store.metric("penstock_operations_total") >= goal, "the load goes on")
+            store.kill()
+            stopping.set()
+            [t.join() for t in threads]
+            store.start()
+            listed = {e["Key"]: e["Size"] for e in s3.list_objects_v2(Bucket="load").get("Contents", [])}
+            for key, body in list(acknowledged.items()):
+                got = s3.get_object(Bucket="load", Key=key)["Body"].read()
+                assert got == body or got in unknown.get(key, []), f"{key} after kill {round_number}"
+                assert listed[key] == len(got)
+                acknowledged[key], unknown[key] = got, []
