@@ -1,0 +1,119 @@
+#include "gateway/local_config.h"
+
+#include <nlohmann/json.hpp>
+
+namespace penstock {
+namespace {
+using Json = nlohmann::json;
+
+// Reads one object key by key; what was not asked for is unknown.
+class Fields {
+ public:
+  Fields(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
+
+  void number(const char* key, std::uint64_t& value, std::uint64_t low, std::uint64_t high) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_number_unsigned()) return complain(key, "wants a whole number");
+    const auto given = found->get<std::uint64_t>();
+    if (given < low || given > high) {
+      return complain(key, "wants a number from " + std::to_string(low) + " to " + std::to_string(high));
+    }
+    value = given;
+  }
+  void text(const char* key, std::string& value) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_string()) return complain(key, "wants a string");
+    value = found->get<std::string>();
+  }
+  void flag(const char* key, bool& value) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_boolean()) return complain(key, "wants true or false");
+    value = found->get<bool>();
+  }
+  void texts(const char* key, std::vector<std::string>& values) {
+    const Json* found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_array()) return complain(key, "wants a list of strings");
+    for (const auto& item : *found) {
+      if (!item.is_string()) return complain(key, "wants a list of strings");
+      values.push_back(item.get<std::string>());
+    }
+  }
+  const Json* object(const char* key) {
+    const Json* found = find(key);
+    if (found != nullptr && !found->is_object()) {
+      complain(key, "wants an object");
+      return nullptr;
+    }
+    return found;
+  }
+  // The first complaint, or that of a key nobody asked for.
+  Result<> finish() {
+    if (!complaint_.empty()) return fail(Errc::invalid, complaint_);
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+        return fail(Errc::invalid, "unknown key \"" + name_ + key + "\"");
+      }
+    }
+    return Result<>{};
+  }
+
+ private:
+  const Json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  void complain(const char* key, const std::string& what) {
+    if (complaint_.empty()) complaint_ = "key \"" + name_ + key + "\" " + what;
+  }
+  const Json& object_;
+  std::string name_;
+  std::vector<std::string> known_;
+  std::string complaint_;
+};
+
+Result<> read_layout(const Json& object, LocalConfig& config) {
+  Fields fields(object, "layout.");
+  std::uint64_t k = config.policy.k, m = config.policy.m, replicas = config.policy.replicas;
+  fields.number("k", k, 1, limits::kFragmentsPerStripeMax);
+  fields.number("m", m, 0, limits::kFragmentsPerStripeMax);
+  fields.number("replicas", replicas, 1, limits::kReplicasMax);
+  fields.number("unit_bytes", config.policy.unit_bytes, limits::kBlockBytes, 64 * limits::kMiB);
+  fields.number("inline_bytes_max", config.policy.inline_bytes_max, 0, limits::kValueBytesMax);
+  fields.number("replicated_bytes_max", config.policy.replicated_bytes_max, 0, limits::kExtentBytesMax);
+  CHECK_OK(fields.finish());
+  config.policy.k = static_cast<std::uint32_t>(k);
+  config.policy.m = static_cast<std::uint32_t>(m);
+  config.policy.replicas = static_cast<std::uint32_t>(replicas);
+  config.has_policy = true;
+  return Result<>{};
+}
+}  // namespace
+
+Result<LocalConfig> parse_local_config(std::string_view json) {
+  const Json document = Json::parse(json, nullptr, false);
+  if (!document.is_object()) return fail(Errc::invalid, "not a JSON object");
+  LocalConfig config;
+  Fields fields(document, "");
+  std::uint64_t io_threads = 0;
+  fields.text("region", config.gateway.region);
+  fields.texts("domains", config.gateway.domains);
+  fields.flag("strict_region", config.gateway.strict_region);
+  fields.number("io_threads", io_threads, 0, 256);
+  fields.number("memory_budget_bytes", config.memory_budget_bytes, 64 * limits::kMiB, limits::kTiB);
+  fields.number("connections_max", config.connections_max, 1, 1'000'000);
+  fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
+  fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
+  fields.text("log_level", config.log_level);
+  const Json* layout = fields.object("layout");
+  CHECK_OK(fields.finish());
+  config.io_threads = static_cast<unsigned>(io_threads);
+  if (layout != nullptr) CHECK_OK(read_layout(*layout, config));
+  return config;
+}
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+#include "gateway/local_config.h"
+
+#include <doctest/doctest.h>
+
+namespace penstock {
+namespace {
+
+TEST_CASE("an empty configuration is all defaults") {
+  const auto config = parse_local_config("{}");
+  REQUIRE(config);
+  CHECK(config->gateway.region == "us-east-1");
+  CHECK(config->memory_budget_bytes == limits::kMemoryBudgetBytes);
+  CHECK_FALSE(config->has_policy);
+}
+
+TEST_CASE("values are taken over") {
+  const auto config =
+      parse_local_config(R"({"region":"eu-1","domains":["a.test"],"io_threads":3,"layout":{"unit_bytes":65536}})");
+  REQUIRE(config);
+  CHECK(config->gateway.region == "eu-1");
+  CHECK(config->gateway.domains == std::vector<std::string>{"a.test"});
+  CHECK(config->io_threads == 3);
+  CHECK(config->has_policy);
+  CHECK(config->policy.unit_bytes == 65536);
+}
+
+TEST_CASE("what is wrong is named") {
+  const struct {
+    const char* json;
+    const char* named;
+  } cases[] = {
+      {"[]", "JSON"},
+      {"{", "JSON"},
+      {R"({"regio":"x"})", "regio"},
+      {R"({"region":1})", "region"},
+      {R"({"io_threads":-1})", "io_threads"},
+      {R"({"io_threads":1000})", "io_threads"},
+      {R"({"domains":"x"})", "domains"},
+      {R"({"layout":{"kk":1}})", "layout.kk"},
+      {R"({"layout":3})", "layout"},
+      {R"({"strict_region":"yes"})", "strict_region"},
+  };
+  for (const auto& [json, named] : cases) {
+    CAPTURE(json);
+    const auto config = parse_local_config(json);
+    REQUIRE_FALSE(config);
+    CHECK(config.error().context.find(named) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
