@@ -60,6 +60,8 @@ inline constexpr std::chrono::milliseconds kReadPatience{20};  // R6 (b): after 
 inline constexpr std::chrono::seconds kOperationDeadline{30};
 inline constexpr std::chrono::milliseconds kFastCondition{50};
 inline constexpr std::size_t kStragglersPerVolume = 1024;
+inline constexpr std::size_t kStragglerBytesPerVolume = 16 * kMiB;
+inline constexpr std::size_t kKeyQueueMax = 1024;  // updates of one key that wait in this process
 inline constexpr std::size_t kVolumeQueueMax = 4096;        // register calls waiting on one volume
 
 // ---- names, lists, multipart
@@ -79,5 +81,12 @@ inline constexpr std::chrono::seconds kProbeEvery{1};
 // ---- memory
 inline constexpr std::size_t kMemoryBudgetBytes = 512 * kMiB;  // default; all request bodies together
 inline constexpr std::size_t kReadHandlesPerVolume = 512;      // open fragment files kept
+
+// ---- fragments
+inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's boot clock (R10)
+inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each
+inline constexpr std::size_t kFragmentReadsMax = 4096;        // reads of one volume waiting for a worker
+inline constexpr std::size_t kFragmentListMax = 1000;         // entries of one step of a sweep
+inline constexpr int kFragmentWritesInFlight = 2;             // pieces per writer: one on the disk, one behind it
 
 }  // namespace penstock::limits

@@ -29,6 +29,8 @@
 
 namespace penstock {
 
+class FragmentCore;
+
 struct FragmentStoreParts {
   Disk& disk;
   ExtentRows& rows;
@@ -100,9 +102,8 @@ class FragmentStore {
   FragmentStatistics statistics() const;
 
  private:
-  struct Core;
-  explicit FragmentStore(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit FragmentStore(std::shared_ptr<FragmentCore> core);
+  std::shared_ptr<FragmentCore> core_;  // shared with writers and with jobs on the workers
 };
 
 }  // namespace penstock

@@ -1,0 +1,163 @@
+#include "server/volume/fragment_store.h"
+
+#include "server/volume/fragment_core.h"
+#include "server/volume/fragment_reader.h"
+#include "server/volume/fragment_writer.h"
+
+namespace penstock {
+namespace {
+
+using CorePtr = std::shared_ptr<FragmentCore>;
+
+// Counts a wrong checksum, and forgets the handle: the next read looks at the disk again.
+void note(FragmentCore& core, const FragmentId& id, const Result<Piece>& result) {
+  if (result || result.error().code != Errc::corrupt) return;
+  core.count_corrupt();
+  core.cache.erase(id);
+}
+
+Result<Piece> read_blocking(FragmentCore& core, const FragmentReadRequest& request) {
+  CHECK_OK(core.check_open());
+  TRY(handle, core.load(request.id));
+  CHECK_OK(check_range(*handle, request));
+  auto piece = read_verified(handle, request, core.parts.buffers, true);
+  note(core, request.id, *piece);  // a read that may block always answers
+  return std::move(*piece);
+}
+
+// A place among the jobs of the read worker; given back when the job is done or dropped.
+class ReadSlot {
+ public:
+  explicit ReadSlot(CorePtr core) : core_(std::move(core)) {
+    taken_ = core_->reads_waiting.fetch_add(1) < limits::kFragmentReadsMax;
+  }
+  ReadSlot(const ReadSlot&) = delete;
+  ReadSlot& operator=(const ReadSlot&) = delete;
+  ~ReadSlot() { core_->reads_waiting.fetch_sub(1); }
+  explicit operator bool() const { return taken_; }
+
+ private:
+  CorePtr core_;
+  bool taken_ = false;
+};
+
+// Runs `function(core)`, returning Result<T>, on the read worker. Errors: overloaded.
+template <class T, class Function>
+Task<T> on_read_worker(CorePtr core, Function function) {
+  auto slot = std::make_shared<ReadSlot>(core);
+  if (!*slot) co_return fail(Errc::overloaded, "too many reads wait for one volume");
+  auto job = [core, slot, f = std::move(function)]() mutable -> Result<T> {
+    CHECK_OK(core->check_open());
+    return f(*core);
+  };
+  co_return co_await run_on<T>(core->parts.read_worker, std::move(job));
+}
+
+Task<Piece> read_fragment(CorePtr core, FragmentReadRequest request) {
+  auto job = [request](FragmentCore& c) { return read_blocking(c, request); };
+  return on_read_worker<Piece>(std::move(core), std::move(job));
+}
+
+Result<std::vector<FragmentId>> pin_blocking(FragmentCore& core, std::vector<FragmentId> ids) {
+  std::vector<FragmentId> missing;
+  for (const FragmentId& id : ids) {
+    // First the lease, then the look: a removal either sees the lease or has taken the row.
+    TRY(pinned, core.leases.pin(id));
+    if (!pinned) {
+      missing.push_back(id);
+      continue;
+    }
+    TRY(row, core.find_row(id));
+    if (row) continue;
+    core.leases.forget(id);
+    missing.push_back(id);
+  }
+  return missing;
+}
+
+Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condition) {
+  CO_CHECK(core->check_open());
+  CO_TRY(claim, core->leases.claim(id));
+  auto find = [id](FragmentCore& c) { return c.find_row(id); };
+  CO_TRY(row, co_await on_read_worker<std::optional<ExtentRow>>(core, std::move(find)));
+  if (!row) co_return Result<>{};
+  if (condition == FragmentStore::Removal::unpinned && core->leases.is_pinned(id, *row)) {
+    co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
+  }
+  CO_CHECK(co_await core->parts.rows.erase(id));
+  core->leases.forget(id);
+  core->count_removed(row->data_bytes);
+  core->forget_place(id, *row);
+  if (row->place == FragmentPlace::segment) co_return Result<>{};
+  // Those who read the file keep it open; its space is the file system's to reuse.
+  auto unlink = [core, id] { return core->files.remove(BigFiles::name_of(id)); };
+  const Result<> removed = co_await run_on<void>(core->parts.write_worker, std::move(unlink));
+  if (!removed) core->fail_for_good(removed.error());
+  co_return removed;
+}
+
+Result<std::vector<FragmentEntry>> list_blocking(FragmentCore& core,
+                                                 std::optional<FragmentId> after,
+                                                 std::size_t count) {
+  std::vector<FragmentEntry> entries;
+  if (count == 0) return entries;
+  const auto visit = [&](const FragmentId& id, std::string_view bytes) -> Result<bool> {
+    TRY(row, decode_extent_row(bytes));
+    entries.push_back({id, row.data_bytes, core.leases.is_pinned(id, row)});
+    return entries.size() < count;
+  };
+  CHECK_OK(core.parts.rows.for_each(after, visit));
+  return entries;
+}
+
+}  // namespace
+
+FragmentStore::FragmentStore(CorePtr core) : core_(std::move(core)) {}
+FragmentStore::~FragmentStore() { core_->close(); }
+
+Result<std::unique_ptr<FragmentStore>> FragmentStore::open(FragmentStoreParts parts,
+                                                           FragmentStoreOptions options) {
+  auto core = std::make_shared<FragmentCore>(std::move(parts), options);
+  CHECK_OK(core->open());
+  return std::unique_ptr<FragmentStore>(new FragmentStore(std::move(core)));
+}
+
+Task<std::unique_ptr<FragmentWriter>> FragmentStore::create(FragmentId id, FragmentShape shape) {
+  return open_fragment_writer(core_, id, shape);
+}
+
+Task<Piece> FragmentStore::read(FragmentReadRequest request) {
+  return read_fragment(core_, request);
+}
+
+std::optional<Result<Piece>> FragmentStore::read_now(const FragmentReadRequest& request) {
+  if (auto open = core_->check_open(); !open) return Result<Piece>(std::move(open).error());
+  const FragmentHandlePtr handle = core_->cache.find(request.id);
+  if (handle == nullptr) return std::nullopt;
+  if (auto fits = check_range(*handle, request); !fits) {
+    return Result<Piece>(std::move(fits).error());
+  }
+  auto piece = read_verified(handle, request, core_->parts.buffers, false);
+  if (piece) note(*core_, request.id, *piece);
+  return piece;
+}
+
+Task<std::vector<FragmentId>> FragmentStore::pin(std::vector<FragmentId> ids) {
+  auto job = [ids = std::move(ids)](FragmentCore& core) { return pin_blocking(core, ids); };
+  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job));
+}
+
+Task<> FragmentStore::remove(FragmentId id, Removal condition) {
+  return remove_fragment(core_, id, condition);
+}
+
+Task<std::vector<FragmentEntry>> FragmentStore::list(std::optional<FragmentId> after,
+                                                     std::size_t count) {
+  count = std::min(count, limits::kFragmentListMax);
+  auto job = [after, count](FragmentCore& core) { return list_blocking(core, after, count); };
+  return on_read_worker<std::vector<FragmentEntry>>(core_, std::move(job));
+}
+
+FragmentStatistics FragmentStore::statistics() const { return core_->statistics(); }
+
+}  // namespace penstock
