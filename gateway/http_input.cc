@@ -134,8 +134,9 @@ Task<std::size_t> ConnectionBody::read(MutBytes buffer) {
     const MutBytes direct = at_most(buffer, payload_left());
     const bool with_framing = framing_.chunked && direct.size() == payload_left();
     const MutBytes framing = with_framing ? input_.free_space() : MutBytes();
-    const auto received = direct.empty() ? co_await stream_.receive(framing, {})
-                                         : co_await stream_.receive(direct, framing);
+    const MutBytes first = direct.empty() ? framing : direct;
+    const MutBytes second = direct.empty() ? MutBytes() : framing;
+    const auto received = co_await stream_.receive(first, second);
     if (!received || received.value() == 0) {
       failed_ = true;
       if (!received) co_return received.error();

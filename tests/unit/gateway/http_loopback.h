@@ -1,0 +1,239 @@
+// A real HttpServer on an ephemeral loopback port with a small scripted service, and a raw client.
+#pragma once
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/http_server.h"
+
+namespace penstock::test {
+
+// Gives the pieces of a list, then ends or fails.
+class ListSource final : public BodySource {
+ public:
+  ListSource(std::vector<Piece> pieces, bool fails) : pieces_(std::move(pieces)), fails_(fails) {}
+  Task<Piece> next() override {
+    if (next_ < pieces_.size()) co_return pieces_[next_++];
+    if (fails_) co_return fail(Errc::io, "the disk is gone");
+    co_return Piece{};
+  }
+
+ private:
+  std::vector<Piece> pieces_;
+  bool fails_;
+  std::size_t next_ = 0;
+};
+
+inline Piece memory_piece(std::string_view text) {
+  Piece piece;
+  piece.memory = Buffer::copy_of(as_bytes(text));
+  piece.length = text.size();
+  return piece;
+}
+
+// /echo answers the body it read; /ignore answers without reading; /file, /pieces and /broken send
+// streams.
+class ScriptedService final : public Service {
+ public:
+  std::atomic<int> handled{0};
+  std::atomic<int> body_error{-1};
+
+  Awaitable<void> handle(HttpExchange& exchange) override {
+    ++handled;
+    const std::string_view path = exchange.head().target;
+    S3Response response;
+    response.set("X-Path", std::string(path));
+    std::string text = "ignored";
+    if (path == "/echo") {
+      auto body = co_await read_all(exchange.body());
+      if (!body) body_error = static_cast<int>(body.error().code);
+      text = body ? body.value() : "body failed";
+      if (!body) response.status = 400;
+    } else if (path == "/broken-at-once" || path == "/broken-later") {
+      std::vector<Piece> pieces;
+      if (path == "/broken-later") pieces.push_back(memory_piece("first"));
+      response.content_length = 10;
+      response.body = std::make_unique<ListSource>(std::move(pieces), true);
+      const auto sent = co_await exchange.send(std::move(response), false);
+      if (sent || exchange.answered()) co_return;
+      response = S3Response();
+      response.status = 500;
+      text = "failed";
+    } else if (path == "/file") {
+      response.content_length = 7 + file_bytes.size();
+      std::vector<Piece> pieces = {file_piece(0, file_bytes.size()), memory_piece("-memory")};
+      response.body = std::make_unique<ListSource>(std::move(pieces), false);
+      [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response), false);
+      co_return;
+    } else if (path == "/no-content") {
+      response.status = 204;
+      text.clear();
+    } else if (path == "/silent") {
+      co_return;
+    }
+    response.content_length = text.size();
+    response.body = std::move(text);
+    [[maybe_unused]] const auto sent =
+        co_await exchange.send(std::move(response), path == "/close");
+  }
+
+  std::string file_bytes;
+  int file = -1;
+  void make_file(std::size_t length) {
+    for (std::size_t i = 0; i < length; ++i) file_bytes += static_cast<char>('a' + i * 7 % 26);
+    file = ::memfd_create("pieces", 0);
+    [[maybe_unused]] const ssize_t written = ::write(file, file_bytes.data(), length);
+  }
+  ~ScriptedService() override {
+    if (file >= 0) ::close(file);
+  }
+
+ private:
+  static Task<std::string> read_all(RawBody& body) {
+    std::string text;
+    std::vector<std::byte> buffer(100'000);
+    while (true) {
+      CO_TRY(count, co_await body.read(buffer));
+      if (count == 0) co_return text;
+      text += as_text(ConstBytes(buffer).first(count));
+    }
+  }
+  Piece file_piece(std::uint64_t offset, std::size_t length) const {
+    Piece piece;
+    piece.fd = file;
+    piece.file_offset = offset;
+    piece.length = length;
+    return piece;
+  }
+};
+
+class LoopbackServer {
+ public:
+  explicit LoopbackServer(HttpOptions options = fast())
+      : context_(1), server_({&context_}, service, clock_, random_, options) {
+    service.make_file(3'000'000);
+    const auto listening = server_.listen("127.0.0.1", 0);
+    if (!listening) std::abort();
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  ~LoopbackServer() {
+    if (thread_.joinable()) stop(Duration(0));
+  }
+  static HttpOptions fast() {
+    HttpOptions options;
+    options.deadline_tick = std::chrono::milliseconds(5);
+    return options;
+  }
+  std::uint16_t port() const { return server_.port(); }
+  std::size_t connections() const { return server_.connection_count(); }
+  bool stop(Duration grace) {
+    std::promise<bool> stopped;
+    boost::asio::co_spawn(context_, stop_server(server_, grace, stopped), boost::asio::detached);
+    const bool clean = stopped.get_future().get();
+    thread_.join();
+    return clean;
+  }
+
+  ScriptedService service;
+
+ private:
+  static Awaitable<void> stop_server(HttpServer& server, Duration grace,
+                                     std::promise<bool>& stopped) {
+    const auto result = co_await server.stop(grace);
+    stopped.set_value(static_cast<bool>(result));
+  }
+  RealClock clock_;
+  SystemRandom random_;
+  boost::asio::io_context context_;
+  HttpServer server_;
+  std::thread thread_;
+};
+
+struct Answer {
+  int status = 0;
+  std::string head;
+  std::string body;
+  bool has(std::string_view line) const {
+    return head.find("\r\n" + std::string(line) + "\r\n") != std::string::npos;
+  }
+};
+
+class RawClient {
+ public:
+  explicit RawClient(const LoopbackServer& server) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+      std::abort();
+    const timeval patience{20, 0};  // a hanging test ends
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  ~RawClient() { ::close(socket_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+  void end() { ::shutdown(socket_, SHUT_WR); }
+  // True once the server has closed and nothing is left to read.
+  bool at_end() { return pending_.empty() && !receive(); }
+  std::string rest() {
+    while (receive()) {
+    }
+    return std::exchange(pending_, {});
+  }
+  Answer answer(bool head_only = false) {
+    Answer answer;
+    std::size_t end = std::string::npos;
+    while ((end = pending_.find("\r\n\r\n")) == std::string::npos) {
+      if (!receive()) return answer;
+    }
+    answer.head = pending_.substr(0, end + 4);
+    pending_.erase(0, end + 4);
+    answer.status = std::stoi(answer.head.substr(9, 3));
+    const std::size_t at = answer.head.find("Content-Length: ");
+    if (head_only || at == std::string::npos) return answer;
+    const std::size_t length = std::stoul(answer.head.substr(at + 16));
+    while (pending_.size() < length) {
+      if (!receive()) break;
+    }
+    answer.body = pending_.substr(0, length);
+    pending_.erase(0, length);
+    return answer;
+  }
+
+ private:
+  bool receive() {
+    char buffer[65536];
+    const ssize_t received = ::recv(socket_, buffer, sizeof buffer, 0);
+    if (received <= 0) return false;
+    pending_.append(buffer, static_cast<std::size_t>(received));
+    return true;
+  }
+  int socket_;
+  std::string pending_;
+};
+
+inline std::string request(const std::string& method, const std::string& path,
+                           const std::string& fields = "", const std::string& body = "") {
+  return method + " " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n" + body;
+}
+
+}  // namespace penstock::test
