@@ -124,6 +124,9 @@ Row row(S3Code code) {
 
 std::string_view code_name(S3Code code) { return row(code).name; }
 int http_status(S3Code code) { return row(code).status; }
+std::string_view error_message(const S3Error& error) {
+  return error.message.empty() ? row(error.code).message : std::string_view(error.message);
+}
 
 S3Error s3_error(S3Code code, std::string message) {
   S3Error error;
@@ -176,7 +179,7 @@ std::string error_xml(const S3Error& error, std::string_view resource, std::stri
   XmlWriter xml(512);
   xml.open("Error");
   xml.element("Code", code_name(error.code));
-  xml.element("Message", error.message.empty() ? row(error.code).message : error.message);
+  xml.element("Message", error_message(error));
   for (const auto& [name, value] : error.details) xml.element(name, value);
   xml.element("Resource", resource);
   xml.element("RequestId", request_id);

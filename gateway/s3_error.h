@@ -52,6 +52,7 @@ using S3Task = Awaitable<S3Result<T>>;
 
 std::string_view code_name(S3Code code);
 int http_status(S3Code code);
+std::string_view error_message(const S3Error& error);  // its own, or the table's
 S3Error s3_error(S3Code code, std::string message = {});
 // 412 with the header that failed: "If-Match", "x-amz-copy-source-if-match" …
 S3Error precondition_failed(std::string_view condition);

@@ -24,10 +24,7 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   CO_TRY(condition, write_condition(request));
   if (body.length() > limits::kPutBytesMax) co_return too_large(body.length());
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  if (!condition.empty()) {
-    const auto fast = co_await gateway.objects.fast_check(*bucket, request.key, condition);
-    if (!fast) co_return write_failure(fast.error(), condition);
-  }
+  CO_CHECK(co_await check_fast(gateway, request, *bucket, condition));
   CO_TRY(stored, co_await store_body(gateway, body, inline_bytes_max(gateway)));
 
   ObjectRecord record;

@@ -208,6 +208,14 @@ BlobReader::Damaged damage_log(const S3Request& request) {
   };
 }
 
+S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bucket,
+                    Condition condition) {
+  if (condition.empty()) co_return S3Result<>{};
+  const auto checked = co_await gateway.objects.fast_check(bucket, request.key, condition);
+  if (!checked) co_return write_failure(checked.error(), condition);
+  co_return S3Result<>{};
+}
+
 S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, BucketPtr bucket,
                                 ObjectRecord record, const StoredBytes& stored,
                                 Condition condition) {

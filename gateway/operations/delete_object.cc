@@ -1,0 +1,141 @@
+// DELETE /{bucket}/{key} and POST /{bucket}?delete.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include "gateway/conditional.h"
+#include "gateway/operations/stored_bytes.h"
+#include "gateway/s3_xml_input.h"
+#include "penstock/async.h"
+#include "penstock/limits.h"
+
+namespace penstock {
+namespace {
+
+// Deletes of one request that run at once: their syncs share the volumes' group commits.
+constexpr std::size_t kDeletesAtOnce = 16;
+
+// Conditions of a delete that S3 knows for other kinds of buckets: never passed over in silence.
+S3Result<> check_delete_headers(const S3Request& request) {
+  for (const auto name : {"x-amz-if-match-last-modified-time", "x-amz-if-match-size"}) {
+    if (request.header(name) == nullptr) continue;
+    S3Error error = s3_error(S3Code::NotImplemented);
+    error.details.emplace_back("Header", name);
+    return error;
+  }
+  return {};
+}
+
+// S3 takes this request only with a check of its body.
+S3Result<> check_integrity_header(const S3Request& request) {
+  for (const auto& [name, value] : request.headers) {
+    constexpr std::string_view kPrefix = "x-amz-checksum-";
+    if (name == "content-md5" || name == "x-amz-trailer") return {};
+    if (name.starts_with(kPrefix) && parse_checksum_algorithm(name.substr(kPrefix.size()))) {
+      return {};
+    }
+  }
+  return s3_error(S3Code::InvalidRequest, "Missing required header for this request: Content-MD5");
+}
+
+// One DeleteObjects under way. Shared by its workers, which run on one executor.
+struct Batch {
+  Batch(Gateway& g, BucketPtr b, DeleteInput i, Deadline d)
+      : gateway(g), bucket(std::move(b)), input(std::move(i)), deadline(d),
+        errors(input.objects.size()) {}
+  Gateway& gateway;
+  BucketPtr bucket;
+  DeleteInput input;
+  Deadline deadline;
+  std::vector<std::optional<S3Error>> errors;  // one per object
+  std::size_t next = 0;
+  std::size_t workers = 0;
+};
+
+std::optional<S3Error> refuse(const DeleteInput::Object& object) {
+  if (object.key.size() > limits::kKeyBytesMax) return s3_error(S3Code::KeyTooLongError);
+  if (object.other_condition) return s3_error(S3Code::NotImplemented);
+  if (object.version_id && *object.version_id != "null") return s3_error(S3Code::NoSuchVersion);
+  return std::nullopt;
+}
+
+Awaitable<void> delete_some(std::shared_ptr<Batch> batch) {
+  while (batch->next < batch->input.objects.size()) {
+    const std::size_t index = batch->next++;
+    const DeleteInput::Object& object = batch->input.objects[index];
+    batch->errors[index] = refuse(object);
+    if (batch->errors[index]) continue;
+    Condition condition;
+    condition.if_match = object.etag;
+    const auto removed = co_await batch->gateway.objects.remove(*batch->bucket, object.key,
+                                                                condition, batch->deadline);
+    if (!removed) batch->errors[index] = write_failure(removed.error(), condition);
+  }
+}
+
+// Starts the workers; the last one to end completes.
+void start_workers(const std::shared_ptr<Batch>& batch, const Executor& executor,
+                   const Completion<bool>& done) {
+  batch->workers = std::min(kDeletesAtOnce, batch->input.objects.size());
+  for (std::size_t i = batch->workers; i > 0; --i) {
+    boost::asio::co_spawn(executor, delete_some(batch), [batch, done](std::exception_ptr failed) {
+      if (failed) std::rethrow_exception(failed);
+      if (--batch->workers == 0) done(Result<bool>(true));
+    });
+  }
+}
+
+std::string result_xml(const Batch& batch) {
+  XmlWriter xml(256 + 128 * batch.errors.size());
+  xml.open_root("DeleteResult");
+  for (std::size_t i = 0; i < batch.errors.size(); ++i) {
+    const auto& object = batch.input.objects[i];
+    const auto& error = batch.errors[i];
+    if (!error && batch.input.quiet) continue;
+    const std::string_view element = error ? "Error" : "Deleted";
+    xml.open(element);
+    xml.element("Key", object.key);
+    if (object.version_id) xml.element("VersionId", *object.version_id);
+    if (error) {
+      xml.element("Code", code_name(error->code));
+      xml.element("Message", error_message(*error));
+    }
+    xml.close(element);
+  }
+  xml.close("DeleteResult");
+  return xml.take();
+}
+
+}  // namespace
+
+S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request) {
+  CO_CHECK(check_delete_headers(request));
+  CO_TRY(condition, write_condition(request));
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  const auto removed =
+      co_await gateway.objects.remove(*bucket, request.key, condition, request.deadline);
+  if (!removed) co_return write_failure(removed.error(), condition);
+  S3Response response;
+  response.status = 204;
+  co_return std::move(response);
+}
+
+S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, BodyReader& body) {
+  CO_CHECK(check_integrity_header(request));
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(document, co_await read_document(body));
+  CO_TRY(input, parse_delete(std::move(document)));
+  const auto batch = std::make_shared<Batch>(gateway, std::move(bucket), std::move(input),
+                                             fresh_deadline(gateway));
+  const Executor executor = co_await boost::asio::this_coro::executor;
+  auto start = [batch, executor](Completion<bool> done) { start_workers(batch, executor, done); };
+  const auto finished = co_await await_completion<bool>(std::move(start));
+  if (!finished) co_return to_s3(finished.error());
+  for (const auto& error : batch->errors) {
+    if (error && error->stale_bucket) gateway.objects.index().forget_bucket(request.bucket);
+  }
+  S3Response response;
+  response.set_xml(result_xml(*batch));
+  co_return std::move(response);
+}
+
+}  // namespace penstock
