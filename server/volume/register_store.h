@@ -1,0 +1,66 @@
+// One replica (acceptor) of the registers of one volume: promise, accept, read, scan, drop.
+//
+// Durable: an accept, a drop and a fence are synced before they are answered; a promise lives in
+// memory and is covered by the synced ceiling (R4). One batch and one sync serve all that wait.
+// Fast: reads and prepares of cached rows are answered on the calling thread.
+// Failures: the first failed write closes the store for ever; what was being written is answered
+// `io` (unknown until the next start), all else `unavailable`.
+// A row that fails its checksum answers `corrupt`, never "absent"; an accept whose ballot is above
+// everything that this volume has ever accepted heals it.
+// Deadlines: a call still waiting in a queue after its deadline is answered `timeout` and not done.
+// One that hangs in the disk answers late: callers bound their own wait.
+// Source: CASPaxos (Rystsov, 2018) and rules R2 … R5, R9, R12. Thread-safety: all methods from any
+// thread; results resume on the caller's executor.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "penstock/volume_client.h"
+#include "server/volume/register_commit.h"
+#include "server/volume/register_reader.h"
+
+namespace penstock {
+
+struct RegisterStoreOptions {
+  std::size_t cache_bytes = 12 * limits::kMiB;
+};
+
+class RegisterStore {
+ public:
+  // `database` must outlive the store; the workers end with it. `commit_worker` has one thread.
+  RegisterStore(Database& database, Clock& clock, const VolumeMeta& meta,
+                std::unique_ptr<Worker> commit_worker, std::unique_ptr<Worker> read_worker,
+                RegisterCommit::Hooks hooks, RegisterStoreOptions options = {});
+  ~RegisterStore();
+
+  // ---- as VolumeClient
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline);
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline);
+  Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline);
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request);
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline);
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline);
+
+  // The epochs under which this volume answers (R12), synced before the first answer under them.
+  // Errors: stale_epoch - one would go back, or is known with another digest; busy - another such
+  // call is under way.
+  Task<> set_epochs(std::vector<GroupEpoch> epochs);
+  // Rows of other parts of the volume, all or none, in the next batch.
+  Task<> commit_rows(std::vector<RowOp> rows);
+
+  // From now on every call is answered with `why`. Calls already in a batch end as they would.
+  void close(Error why);
+
+ private:
+  std::optional<Result<PrepareReply>> prepare_now(const PrepareRequest& request);
+  Task<> control(ControlWork work);
+
+  RegisterCore core_;
+  std::atomic<bool> setting_epochs_{false};
+  RegisterCommit commit_;
+  RegisterReader reader_;
+  std::unique_ptr<Worker> read_worker_;    // the workers end first: their jobs use all of the above
+  std::unique_ptr<Worker> commit_worker_;
+};
+
+}  // namespace penstock
