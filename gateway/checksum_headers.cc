@@ -62,6 +62,18 @@ void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_
               checksum_text(checksum, part_count));
 }
 
+ChecksumAlgorithm named_checksum(const S3Request& request) {
+  for (const auto& [name, value] : request.headers) {
+    const bool trailer = name == "x-amz-trailer";
+    const std::string lower_name = trailer ? http_text::lower(value) : name;
+    if (!lower_name.starts_with(kPrefix)) continue;
+    const auto algorithm =
+        parse_checksum_algorithm(std::string_view(lower_name).substr(kPrefix.size()));
+    if (algorithm) return *algorithm;
+  }
+  return ChecksumAlgorithm::none;
+}
+
 StoredChecksum body_checksum(const BodyReader& body) {
   const BodyReader::Checksum found = body.checksum();
   const auto algorithm = parse_checksum_algorithm(found.algorithm);

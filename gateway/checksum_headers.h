@@ -21,6 +21,8 @@ void set_checksum(S3Response& response, const StoredChecksum& checksum, std::uin
 // <ChecksumCRC32> …, without the type.
 void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_t part_count);
 
+// The algorithm that a request with a body names, in a header or for its trailer; none if it names none.
+ChecksumAlgorithm named_checksum(const S3Request& request);
 // What the body's reader verified; algorithm none if the client named none.
 StoredChecksum body_checksum(const BodyReader& body);
 // x-amz-checksum-mode: ENABLED.

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "gateway/s3_error.h"
+#include "penstock/checksum.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
 #include "penstock/volume_client.h"
@@ -38,6 +39,9 @@ class BodyReader {
   virtual std::optional<S3Error> failure() const = 0;
   // After the end: hex MD5 is the ETag; the checksum the client sent or named, verified; none if there was none.
   virtual std::array<std::uint8_t, 16> md5() const = 0;
+  // Before the first read: also compute this checksum, unless the client named one. A reader of bytes that nobody checks
+  // may pass it over.
+  virtual void compute(ChecksumAlgorithm) {}
   struct Checksum {
     std::string algorithm;  // "crc32" …, lower case; empty = none
     std::string raw;

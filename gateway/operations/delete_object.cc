@@ -2,6 +2,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "gateway/checksum_headers.h"
 #include "gateway/conditional.h"
 #include "gateway/operations/stored_bytes.h"
 #include "gateway/s3_xml_input.h"
@@ -27,12 +28,9 @@ S3Result<> check_delete_headers(const S3Request& request) {
 
 // S3 takes this request only with a check of its body.
 S3Result<> check_integrity_header(const S3Request& request) {
-  for (const auto& [name, value] : request.headers) {
-    constexpr std::string_view kPrefix = "x-amz-checksum-";
-    if (name == "content-md5" || name == "x-amz-trailer") return {};
-    if (name.starts_with(kPrefix) && parse_checksum_algorithm(name.substr(kPrefix.size()))) {
-      return {};
-    }
+  if (request.header("content-md5") != nullptr ||
+      named_checksum(request) != ChecksumAlgorithm::none) {
+    return {};
   }
   return s3_error(S3Code::InvalidRequest, "Missing required header for this request: Content-MD5");
 }

@@ -1,0 +1,124 @@
+// Uploads that begin, end without an object, or are looked into.
+#include "gateway/checksum_headers.h"
+#include "gateway/http_date.h"
+#include "gateway/list_parameters.h"
+#include "gateway/object_headers.h"
+#include "gateway/operations/stored_bytes.h"
+#include "penstock/limits.h"
+
+namespace penstock {
+namespace {
+
+void write_part(XmlWriter& xml, const PartInfo& part) {
+  xml.open("Part");
+  xml.element("PartNumber", part.number);
+  xml.element("LastModified", iso_date(part.modified));
+  xml.etag(md5_hex(part.md5));
+  xml.element("Size", part.size_bytes);
+  write_checksum(xml, part.checksum, 0);
+  xml.close("Part");
+}
+
+struct PartPage {
+  std::uint64_t marker = 0;
+  std::size_t most = limits::kListPageMax;
+};
+
+S3Result<PartPage> part_page(const S3Request& request) {
+  PartPage page;
+  TRY(most, page_size(request, "max-parts", limits::kListPageMax));
+  page.most = most;
+  if (!query_text(request, "part-number-marker").empty()) {
+    TRY(marker, page_size(request, "part-number-marker", limits::kPartsMax));
+    page.marker = marker;
+  }
+  return page;
+}
+
+std::string parts_xml(const S3Request& request, const UploadRecord& upload, const PartPage& page,
+                      const std::vector<PartInfo>& parts) {
+  const auto begin = std::find_if(parts.begin(), parts.end(), [&](const PartInfo& part) {
+    return part.number > page.marker;
+  });
+  const auto left = static_cast<std::size_t>(parts.end() - begin);
+  const auto end = begin + static_cast<std::ptrdiff_t>(std::min(left, page.most));
+  XmlWriter xml(1024 + 320 * static_cast<std::size_t>(end - begin));
+  xml.open_root("ListPartsResult");
+  xml.element("Bucket", request.bucket);
+  xml.element("Key", request.key);
+  xml.element("UploadId", query_text(request, "uploadId"));
+  write_owner(xml, "Initiator", upload.owner, request.principal.display_name);
+  write_owner(xml, "Owner", upload.owner, request.principal.display_name);
+  xml.element("StorageClass", "STANDARD");
+  xml.element("PartNumberMarker", page.marker);
+  if (end != begin) xml.element("NextPartNumberMarker", std::prev(end)->number);
+  xml.element("MaxParts", page.most);
+  // A page of no parts has no marker to go on from, so it is the last one.
+  xml.boolean("IsTruncated", end != parts.end() && page.most > 0);
+  if (upload.checksum_algorithm != ChecksumAlgorithm::none) {
+    xml.element("ChecksumAlgorithm", s3_name(upload.checksum_algorithm));
+    xml.element("ChecksumType", to_string(upload.checksum_type));
+  }
+  for (auto part = begin; part != end; ++part) write_part(xml, *part);
+  xml.close("ListPartsResult");
+  return xml.take();
+}
+
+}  // namespace
+
+S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& request) {
+  CO_CHECK(check_object_write_headers(request));
+  CO_TRY(headers, stored_headers(request));
+  CO_TRY(choice, checksum_choice(request));
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  UploadRecord upload;
+  upload.owner = request.principal.account_id;
+  upload.initiated = gateway.clock.wall();
+  upload.headers = std::move(headers);
+  upload.checksum_algorithm = choice.algorithm;
+  upload.checksum_type = choice.type;
+  S3_TRY(id,
+         co_await gateway.objects.create_upload(*bucket, request.key, std::move(upload),
+                                                request.deadline),
+         S3Code::NoSuchUpload);
+  S3Response response;
+  if (choice.algorithm != ChecksumAlgorithm::none) {
+    response.set("x-amz-checksum-algorithm", std::string(s3_name(choice.algorithm)));
+    response.set("x-amz-checksum-type", std::string(to_string(choice.type)));
+  }
+  XmlWriter xml;
+  xml.open_root("InitiateMultipartUploadResult");
+  xml.element("Bucket", request.bucket);
+  xml.element("Key", request.key);
+  xml.element("UploadId", id);
+  xml.close("InitiateMultipartUploadResult");
+  response.set_xml(xml.take());
+  co_return std::move(response);
+}
+
+S3Task<S3Response> abort_multipart_upload(Gateway& gateway, const S3Request& request) {
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(id, upload_id_of(request));
+  S3_CHECK(co_await gateway.objects.abort_upload(*bucket, request.key, id, request.deadline),
+           S3Code::NoSuchUpload);
+  S3Response response;
+  response.status = 204;
+  co_return std::move(response);
+}
+
+S3Task<S3Response> list_parts(Gateway& gateway, const S3Request& request) {
+  CO_TRY(page, part_page(request));
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(id, upload_id_of(request));
+  S3_TRY(upload,
+         co_await gateway.objects.open_upload(*bucket, request.key, id, request.deadline),
+         S3Code::NoSuchUpload);
+  S3_TRY(parts,
+         co_await gateway.objects.index().list_parts(bucket, request.key, id, request.deadline),
+         S3Code::NoSuchUpload);
+  S3Response response;
+  response.set_xml(parts_xml(request, upload, page, parts));
+  co_return std::move(response);
+}
+
+}  // namespace penstock
