@@ -1,0 +1,40 @@
+// The arrows of the upload register (metadata "Multipart"), one conditional update each:
+//
+//   open -> completing(a)                 begin_completing()  a Complete has checked its parts
+//   open -> aborted                       abort_open()
+//   completing(a), reopening(a) -> done   finish_done()       a is in the object, settled
+//   completing(a) -> reopening(a)         begin_reopening()   a condition failed on a settled value
+//   reopening(a) -> open                  finish_reopening()  a complete round did not find a
+//
+// Each answers true if the register now stands where the arrow points, by this call or an earlier
+// one; false if it stands elsewhere: read it again. Repeating an arrow is harmless.
+// Errors of all: unavailable; unknown_outcome; timeout; stale_bucket; corrupt.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "server/cluster/leases.h"
+#include "server/cluster/object_record.h"
+#include "server/cluster/proposer.h"
+
+namespace penstock {
+
+// `completing` holds attempt, target, conditions, object_seen and manifest digest.
+Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
+                            LeaseKeeper* leases, Deadline deadline);
+// `freed`: hints for all parts.
+Task<bool> abort_open(Proposer& proposer, RegisterRef upload, std::vector<Hint> freed,
+                      Deadline deadline);
+// `freed`: hints for parts that the object does not name.
+Task<bool> finish_done(Proposer& proposer, RegisterRef upload, OpId attempt,
+                       std::vector<Hint> freed, Deadline deadline);
+Task<bool> begin_reopening(Proposer& proposer, RegisterRef upload, OpId attempt,
+                           Deadline deadline);
+// Frees the manifest pages of the attempt, due at `due`.
+Task<bool> finish_reopening(Proposer& proposer, RegisterRef upload, OpId attempt, WallTime due,
+                            Deadline deadline);
+
+// A hint for one blob. `upload_id`: non-empty if the blob belonged to an upload.
+Hint hint_for(const BlobRef& blob, WallTime due, std::string upload_id);
+
+}  // namespace penstock
