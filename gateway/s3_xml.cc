@@ -121,6 +121,8 @@ void XmlWriter::element(std::string_view name, std::uint64_t value) {
   close(name);
 }
 
+void XmlWriter::text(std::string_view text) { append_escaped(out_, text); }
+
 void XmlWriter::etag(std::string_view etag) {
   out_ += "<ETag>&quot;";
   append_escaped(out_, etag);

@@ -141,14 +141,8 @@ S3Task<ObjectRead> read_record(Gateway& gateway, const S3Request& request, const
   co_return std::move(*read);
 }
 
-// The blobs of a plain object are known from its record; others may need their manifest.
 S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& request,
                                            const ObjectRecord& record, ByteRange range) {
-  std::vector<BlobRange> ranges;
-  if (record.manifest.empty() && record.parts.size() == 1 && record.parts.front().blob) {
-    ranges.push_back({*record.parts.front().blob, range.first, range.length});
-    co_return std::move(ranges);
-  }
   auto found =
       co_await gateway.objects.ranges(record, range.first, range.length, request.deadline);
   if (!found) co_return to_s3(found.error());
@@ -176,8 +170,12 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
   } else if (read.inline_bytes) {
     response.body = read.inline_bytes->substr(range.first, range.length);
   } else {
-    CO_TRY(ranges, co_await find_ranges(gateway, request, record, range));
-    auto body = std::make_unique<ObjectBody>(gateway, request, std::move(ranges));
+    auto ranges = Objects::ranges_now(record, range.first, range.length);
+    if (!ranges) {
+      CO_TRY(found, co_await find_ranges(gateway, request, record, range));
+      ranges = std::move(found);
+    }
+    auto body = std::make_unique<ObjectBody>(gateway, request, std::move(*ranges));
     const auto started = co_await body->start();
     if (!started && started.error().code == Errc::not_found) co_return std::nullopt;
     if (!started) co_return to_s3(started.error());

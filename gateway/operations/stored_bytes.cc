@@ -10,9 +10,6 @@
 namespace penstock {
 namespace {
 
-// Leases last longer than this (rule R10): younger ones need no call.
-constexpr std::chrono::hours kLeaseTrusted{11};
-
 S3Error body_error(BodyReader& body, const Error& error) {
   if (auto failure = body.failure()) return std::move(*failure);
   return to_s3(error);
@@ -94,7 +91,6 @@ S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> fill
 S3Task<StoredBytes> open_writer(Gateway& gateway, std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  stored.opened = gateway.clock.boot();
   auto writer =
       co_await BlobWriter::open(gateway.objects.blobs(), size_bytes, fresh_deadline(gateway));
   if (!writer) co_return to_s3(writer.error());
@@ -172,13 +168,9 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
-S3Task<> renew_leases(Gateway& gateway, const StoredBytes& stored) {
-  if (!stored.blob || gateway.clock.boot() - stored.opened < kLeaseTrusted) {
-    co_return S3Result<>{};
-  }
-  const auto renewed = co_await stored.writer->ensure_leases(*stored.blob, fresh_deadline(gateway));
-  if (!renewed) co_return to_s3(renewed.error());
-  co_return S3Result<>{};
+std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored) {
+  if (!stored.blob) return nullptr;
+  return std::make_unique<WriterLease>(*stored.writer, *stored.blob);
 }
 
 std::string md5_hex(const Md5Digest& md5) {
@@ -219,9 +211,9 @@ S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bu
 S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, BucketPtr bucket,
                                 ObjectRecord record, const StoredBytes& stored,
                                 Condition condition) {
-  CO_CHECK(co_await renew_leases(gateway, stored));
+  const auto leases = leases_of(stored);
   auto put = co_await gateway.objects.put(*bucket, request.key, record, stored.inline_bytes,
-                                          condition, fresh_deadline(gateway));
+                                          condition, fresh_deadline(gateway), leases.get());
   if (!put && put.error().code == Errc::stale_bucket) {
     // Nothing was written. The bytes belong to no bucket yet, so the bucket of that name that there
     // is now may have them.
@@ -229,7 +221,8 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
     CO_TRY(again, co_await open_bucket(gateway, request));
     bucket = std::move(again);
     put = co_await gateway.objects.put(*bucket, request.key, std::move(record),
-                                       stored.inline_bytes, condition, fresh_deadline(gateway));
+                                       stored.inline_bytes, condition, fresh_deadline(gateway),
+                                       leases.get());
   }
   if (!put) co_return write_failure(put.error(), condition);
   co_return std::move(*put);

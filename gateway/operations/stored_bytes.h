@@ -16,7 +16,6 @@ struct StoredBytes {
   SharedBytes inline_bytes;            // null if not inline
   std::unique_ptr<BlobWriter> writer;  // null without a blob
   std::optional<BlobRef> blob;
-  BootTime opened{};                   // when the blob's leases began
 };
 
 // What a copy has to learn of the bytes that pass: each costs CPU, so it is asked for.
@@ -39,8 +38,8 @@ S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
                                const ObjectRead& source, ByteRange range,
                                std::uint64_t inline_max, Hashes& hashes);
-// Leases of a blob that took long to arrive are renewed before a record names it (rule R10).
-S3Task<> renew_leases(Gateway& gateway, const StoredBytes& stored);
+// Leases of the blob, for the update that names it; null without a blob. `stored` outlives it.
+std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);
 
 std::string md5_hex(const Md5Digest& md5);  // an ETag
 // Bodies up to this many bytes lie beside their record.

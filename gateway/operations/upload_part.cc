@@ -43,9 +43,10 @@ S3Result<> check_algorithm(const UploadRecord& upload, ChecksumAlgorithm named) 
 
 S3Task<> put_part(Gateway& gateway, const S3Request& request, OpenUpload upload,
                   const StoredBytes& stored, PartInfo part) {
-  CO_CHECK(co_await renew_leases(gateway, stored));
+  const auto leases = leases_of(stored);
   S3_CHECK(co_await gateway.objects.put_part(*upload.bucket, request.key, upload.id,
-                                             std::move(part), fresh_deadline(gateway)),
+                                             std::move(part), fresh_deadline(gateway),
+                                             leases.get()),
            S3Code::NoSuchUpload);
   co_return S3Result<>{};
 }
