@@ -69,7 +69,8 @@ void BucketCatalog::forget(const std::string& name) {
 // The answer is as old as the question.
 void BucketCatalog::remember(std::shared_ptr<const Bucket> bucket, BootTime asked) {
   const std::lock_guard lock(mutex_);
-  if (cache_.size() >= limits::kBucketCacheEntries) cache_.clear();  // a second later it is full again
+  // Entries live for a second: what is thrown away here is soon asked for again or never.
+  if (cache_.size() >= limits::kBucketCacheEntries) cache_.clear();
   const std::string name = bucket->name;
   cache_[name] = Cached{std::move(bucket), asked + limits::kBucketCacheAge};
 }

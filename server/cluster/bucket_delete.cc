@@ -93,7 +93,8 @@ Task<> delete_bucket(ListContext context, BucketCatalog& catalog, std::string na
   if (!bucket) co_return fail(Errc::not_found, "no such bucket");
   BucketRecord record = bucket->record;
   if (record.state == BucketState::open) {
-    CO_TRY(occupied, co_await has_live_key(context, record, BucketNumber{}, deadline));
+    const BucketNumber no_fence;
+    CO_TRY(occupied, co_await has_live_key(context, record, no_fence, deadline));
     if (occupied) co_return fail(Errc::precondition, "the bucket is not empty");
     BucketRecord deleting = moved_to(record, BucketState::deleting);
     auto moved = co_await move_bucket(context.proposer, name, record, deleting, deadline);

@@ -15,6 +15,7 @@
 
 #include "penstock/async.h"
 #include "penstock/runtime.h"
+#include "server/cluster/alarm.h"
 
 namespace penstock {
 
@@ -70,16 +71,14 @@ class FanOut {
     --state->running;
     if (state->waiter && state->satisfied()) state->wake();
   }
-  static Awaitable<void> alarm(Shared state, Clock* clock, BootTime until) {
-    co_await clock->sleep_until(until);
-    state->wake();
-  }
   static Task<> wait_for(Shared state, Enough enough, Clock* clock, BootTime until) {
     state->enough = std::move(enough);
     if (state->satisfied()) co_return Result<>{};
+    const auto executor = co_await boost::asio::this_coro::executor;
+    std::optional<Alarm> alarm;
     if (clock != nullptr) {
-      const auto executor = co_await boost::asio::this_coro::executor;
-      boost::asio::co_spawn(executor, alarm(state, clock, until), boost::asio::detached);
+      std::function<void()> ring = [state] { state->wake(); };
+      alarm.emplace(executor, *clock, until, std::move(ring));
     }
     auto begin = [state](Completion<void> done) { state->waiter.emplace(std::move(done)); };
     CO_CHECK(co_await await_completion<void>(std::move(begin)));

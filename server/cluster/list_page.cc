@@ -86,7 +86,8 @@ bool is_common_prefix(std::string_view marker, std::string_view prefix,
 std::string list_start(std::string_view prefix, std::string_view after, bool after_is_prefix) {
   if (after.empty()) return std::string(prefix);
   std::string start = after_is_prefix ? prefix_end(after) : key_after(after);
-  if (after_is_prefix && start.empty()) start = key_after(std::string(limits::kKeyBytesMax, '\xff'));
+  // Nothing can follow a prefix of 0xff alone.
+  if (start.empty()) start = key_after(std::string(limits::kKeyBytesMax, '\xff'));
   return std::max(start, std::string(prefix));
 }
 

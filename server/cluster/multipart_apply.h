@@ -46,9 +46,9 @@ struct AttemptEnd {
 // May the same step succeed if it is tried again?
 bool is_passing(const Error& error);
 
-// Makes attempt `attempt`'s target the object: the one visible step of a Complete. Starts again
-// after every failure whose outcome is unknown, until the deadline. `left_over`: blobs of parts that
-// the target does not name, if the caller knows them; null: they are looked up.
+// Makes the target of `attempt` the object: the one visible step of a Complete. Starts again after
+// every failure whose outcome is unknown, until the deadline. `left_over`: blobs of parts that the
+// target does not name, if the caller knows them; null: they are looked up.
 // Errors: unavailable; unknown_outcome; timeout; stale_bucket; corrupt.
 Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attempt,
                                std::shared_ptr<const std::vector<BlobRef>> left_over,

@@ -1,7 +1,7 @@
 // Updates of objects and uploads as the protocol wants them (metadata "Flows", "Multipart"):
 // conditions on a settled value, hints for what is freed, uploads moved to `done` before their
-// object is replaced, Apply as the one visible step of a Complete. S3 operations call these; HTTP is
-// not known here. Thread-safety: all methods from any I/O thread.
+// object is replaced, Apply as the one visible step of a Complete. S3 operations call these; HTTP
+// is not known here. Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -52,14 +52,14 @@ class Objects {
   Task<> fast_check(const Bucket& bucket, std::string key, Condition condition);
 
   // Makes `record` the object. Its blobs are durable; Last-Modified becomes max(previous,
-  // record.modified). `leases`: of its blobs, looked at after each promise; may be null for a record
-  // without blobs. Returns what was stored.
+  // record.modified). `leases`: of its blobs, looked at after each promise; may be null for a
+  // record without blobs. Returns what was stored.
   // Errors: precondition, not_found (conditions); unavailable; unknown_outcome; stale_bucket; full.
   Task<ObjectRecord> put(const Bucket& bucket, std::string key, ObjectRecord record,
                          SharedBytes inline_bytes, Condition condition, Deadline deadline,
                          LeaseKeeper* leases = nullptr);
-  // New ETag, owner, checksums, headers and Last-Modified for the object that `expected` names (copy
-  // onto itself); keeps its blobs. Errors: precondition - it changed.
+  // New ETag, owner, checksums, headers and Last-Modified for the object that `expected` names
+  // (copy onto itself); keeps its blobs. Errors: precondition - it changed.
   Task<ObjectRecord> replace_metadata(const Bucket& bucket, std::string key, OpId expected,
                                       ObjectRecord record, Deadline deadline);
   // Deletes; succeeds when absent (unless a condition is given).
