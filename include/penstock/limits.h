@@ -35,6 +35,11 @@ inline constexpr std::uint64_t kSendBytesPerSecondMin = 1 * kKiB;  // slower tha
 inline constexpr std::chrono::seconds kLinger{5};           // reading on after a refusal, so that its answer arrives
 inline constexpr std::size_t kDrainBytesMax = 64 * kKiB;    // of a body nobody wanted, to keep its connection
 
+inline constexpr std::size_t kChunkLineBytesMax = 4 * kKiB;  // aws-chunked: a size line or a trailer
+// Signed chunks only: a chunk is known to be genuine at its end, so that much is read in good faith.
+// Unsigned ones (the CRT sends a whole part as one) are bounded by the announced length.
+inline constexpr std::uint64_t kSignedChunkBytesMax = 16 * kMiB;
+
 // ---- layout
 inline constexpr std::size_t kBlockBytes = 16 * kKiB;   // the checksummed piece
 inline constexpr std::size_t kColumnBytes = 64 * kKiB;  // (k+m) columns stay in L2 while they are encoded

@@ -54,7 +54,7 @@ class RegisterUpdate {
   };
   // `upload` is the row of `also_upload` as answered beside the prepare (nullopt when not asked).
   virtual Task<Decision> decide(const Snapshot& current) = 0;
-  // Op-id of this update. Repairs and identity rounds keep the value's own.
+  // Op-id of this update. Zero: the value keeps its own, with its chain and origin, at revision + 1 (repair, rebalance).
   virtual OpId op_id() const = 0;
 };
 
@@ -72,7 +72,9 @@ class Proposer {
   // `background`: passes the bucket fence.
   Task<Snapshot> settle(const RegisterRef& ref, bool complete, bool background, Deadline deadline);
   // Conditional update with the unknown-outcome rule (R8). The snapshot is the value now chosen (written or kept).
-  // Errors: what decide() refused with, on a settled value; unavailable - nothing was sent; unknown_outcome; stale_bucket; full.
+  // Updates of one key go one after another inside the process; `update` must live until then.
+  // Errors: what decide() refused with, on a settled value; overloaded, unavailable, stale_bucket - nothing was sent;
+  // full, upload_not_open - an accept was sent and all replicas refused it; unknown_outcome.
   Task<Snapshot> update(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline);
   // As update, for the deleter of a bucket and for background rounds: passes the fence.
   Task<Snapshot> update_background(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline);
@@ -80,6 +82,8 @@ class Proposer {
   OpId new_op_id();
   // Accepts still under way past their majority (R5); 0 at rest.
   std::size_t stragglers() const;
+  // Replicas that missed an accept which a majority took; what anti-entropy must compare. At most volumes * groups.
+  std::vector<std::pair<VolumeId, GroupId>> dirty() const;
   // Waits until no straggler is left. Call before the volumes go away.
   Awaitable<void> drain();
 

@@ -1,0 +1,61 @@
+#include "server/cluster/proposer.h"
+
+#include "server/cluster/key_queue.h"
+#include "server/cluster/proposer_context.h"
+#include "server/cluster/read_round.h"
+#include "server/cluster/settle_round.h"
+#include "server/cluster/update_round.h"
+
+namespace penstock {
+
+struct Proposer::State {
+  State(Membership& membership, Clock& clock, Random& random)
+      : context(membership, clock, random), queue(clock) {}
+
+  Task<Snapshot> update(RegisterTask task, RegisterUpdate* update) {
+    CO_TRY(turn, co_await queue.enter(task.ref.key, task.deadline));
+    co_return co_await update_round(context, std::move(task), *update);
+  }
+
+  ProposerContext context;
+  KeyQueue queue;
+};
+
+Proposer::Proposer(Membership& membership, Clock& clock, Random& random)
+    : state_(std::make_unique<State>(membership, clock, random)) {}
+
+Proposer::~Proposer() = default;
+
+Task<Snapshot> Proposer::read(const RegisterRef& ref, ReadWant want, Deadline deadline) {
+  return read_round(state_->context, RegisterTask{ref, false, deadline}, want);
+}
+
+std::optional<Snapshot> Proposer::read_now(const RegisterRef& ref, ReadWant want) {
+  return read_at_once(state_->context, ref, want);
+}
+
+Task<Snapshot> Proposer::settle(const RegisterRef& ref, bool complete, bool background,
+                                Deadline deadline) {
+  return settle_round(state_->context, RegisterTask{ref, background, deadline}, complete);
+}
+
+Task<Snapshot> Proposer::update(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline) {
+  return state_->update(RegisterTask{ref, false, deadline}, &update);
+}
+
+Task<Snapshot> Proposer::update_background(const RegisterRef& ref, RegisterUpdate& update,
+                                           Deadline deadline) {
+  return state_->update(RegisterTask{ref, true, deadline}, &update);
+}
+
+OpId Proposer::new_op_id() { return state_->context.random.id128<OpId>(); }
+
+std::size_t Proposer::stragglers() const { return state_->context.stragglers->count(); }
+
+std::vector<std::pair<VolumeId, GroupId>> Proposer::dirty() const {
+  return state_->context.stragglers->dirty();
+}
+
+Awaitable<void> Proposer::drain() { return state_->context.stragglers->drain(); }
+
+}  // namespace penstock

@@ -1,0 +1,26 @@
+// What the rounds of one proposer share.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "server/cluster/register_groups.h"
+#include "server/cluster/straggler_set.h"
+
+namespace penstock {
+
+struct ProposerContext {
+  ProposerContext(Membership& m, Clock& c, Random& r)
+      : membership(m), clock(c), random(r), groups(m), process(r.next()) {}
+
+  Membership& membership;
+  Clock& clock;
+  Random& random;
+  RegisterGroups groups;
+  // Shared with the calls under way, which may outlive the proposer when a process ends in
+  // disorder.
+  const std::shared_ptr<StragglerSet> stragglers = std::make_shared<StragglerSet>();
+  const std::uint64_t process;  // makes ballots of this process start unique (R2)
+  std::atomic<std::uint64_t> operations{0};
+};
+
+}  // namespace penstock

@@ -1,0 +1,91 @@
+#include "server/cluster/register_round.h"
+
+#include "server/cluster/round_end.h"
+
+namespace penstock {
+namespace {
+
+void collect(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
+  ReplicaMask holders = 0;
+  for (std::size_t i = 0; i < calls.group().size(); ++i) {
+    auto& row = promises.rows.emplace_back();
+    const auto& answer = calls.answer(i);
+    if (!answer || !*answer || !answer->value().promised) continue;
+    const PrepareReply& reply = answer->value();
+    row = reply.accepted;
+    promises.horizon = std::max(promises.horizon, reply.horizon);
+    if (reply.accepted.ballot > promises.highest.ballot) {
+      promises.highest = reply.accepted;
+      holders = 0;
+    }
+    if (reply.accepted.ballot == promises.highest.ballot) holders |= calls.bit(i);
+  }
+  promises.settled = calls.group().majority(holders);
+}
+
+}  // namespace
+
+Round make_round(const RegisterGroup& group, BucketNumber number, bool pass_fence) {
+  Round round;
+  round.group = group.id;
+  round.epoch = group.epoch();
+  round.bucket_number = number;
+  round.pass_fence = pass_fence;
+  return round;
+}
+
+BootTime call_end(const ProposerContext& context, const RegisterTask& task) {
+  return std::min(context.clock.boot() + Duration(limits::kRegisterCall), task.deadline);
+}
+
+Awaitable<void> back_off(ProposerContext& context, unsigned attempt) {
+  constexpr std::uint64_t kFirstUs = 1000;
+  constexpr unsigned kDoublingsMax = 7;  // 128 ms
+  const std::uint64_t range_us = kFirstUs << std::min(attempt, kDoublingsMax);
+  const auto pause = Duration(static_cast<Duration::rep>(context.random.next() % range_us));
+  co_await context.clock.sleep_until(context.clock.boot() + pause);
+}
+
+Result<std::shared_ptr<const RegisterValue>> value_of(const RegisterKey& key, const Accepted& row) {
+  if (row.ballot.is_zero()) return std::shared_ptr<const RegisterValue>();
+  if (row.value == nullptr) return fail(Errc::corrupt, "a row without its value");
+  TRY(value, decode_value(key, *row.value));
+  return std::make_shared<const RegisterValue>(std::move(value));
+}
+
+Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
+                             BallotSource& ballots) {
+  const RegisterKey& key = task.ref.key;
+  CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
+  Promises promises;
+  promises.group = group;
+  promises.ballot = ballots.next();
+  promises.round = make_round(*group, task.ref.number, task.pass_fence);
+  auto request = std::make_shared<PrepareRequest>();
+  request->key = key;
+  request->ballot = promises.ballot;
+  request->round = promises.round;
+  request->round.follows = ballots.follows();
+
+  const BootTime until = call_end(context, task);
+  const auto executor = co_await boost::asio::this_coro::executor;
+  RegisterCalls<PrepareReply> calls(context, group);
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    if (group->clients[i] == nullptr) {
+      calls.fail(i, fail(Errc::unavailable, "out of reach"));
+    } else {
+      calls.start(executor, i, group->clients[i]->prepare(request, until));
+    }
+  }
+  auto enough = [&calls] { return decided(calls, 0); };
+  CO_CHECK(co_await calls.wait(std::move(enough), until));
+  promises.end = end_of(calls, promises.ballot, 0, &ballots);
+  if (promises.end == RoundEnd::majority) {
+    collect(calls, promises);
+  } else {
+    promises.error = error_of(promises.end, calls);
+  }
+  co_return promises;
+}
+
+}  // namespace penstock
