@@ -1,0 +1,211 @@
+#include "server/volume/volume.h"
+
+#include "penstock/log.h"
+
+namespace penstock {
+
+Volume::Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions options)
+    : clock_(clock),
+      random_(random),
+      buffers_(buffers),
+      options_(std::move(options)),
+      health_(std::make_shared<VolumeHealth>()) {}
+
+// The layers, from above: latch (the first failure is final), ballast (a full disk is not yet a
+// failure), the disk itself.
+void Volume::attach_disk(std::unique_ptr<Disk> disk) {
+  space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space);
+  auto release = [space = space_] { return space->release_ballast(); };
+  auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
+  auto on_failure = [health = health_, path = with_ballast->path("")](const Error& error) {
+    if (health->close_with(VolumeStatus::State::closed, error)) {
+      log_event(LogLevel::error, "volume_closed", {{"volume", path}, {"reason", error.context}});
+    }
+  };
+  disk_ = make_latching_disk(std::move(with_ballast), std::move(on_failure));
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions options) {
+  std::unique_ptr<Volume> volume(
+      new Volume(parts.clock, parts.random, parts.buffers, std::move(options)));
+  volume->attach_disk(std::move(parts.disk));
+  Disk& disk = *volume->disk_;
+  CHECK_OK(disk.check_directory());
+  TRY(identity, read_identity(disk));
+  volume->identity_ = identity;
+  TRY(lock, disk.lock("lock"));
+  volume->lock_ = std::move(lock);
+  CHECK_OK(volume->space_->open());
+  TRY(meta, volume->open_database(parts.make_worker));
+  CHECK_OK(volume->count_start(meta));
+  CHECK_OK(volume->open_stores(parts.make_worker, meta));
+  volume->map_ = std::move(meta.map);
+  volume->notes_ = std::move(meta.notes);
+  return volume;
+}
+
+std::unique_ptr<Worker> Volume::make(const WorkerFactory& factory, const char* role,
+                                     unsigned threads) const {
+  return factory(role, threads);
+}
+
+Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
+  compaction_worker_ = make(make_worker, "compaction", 1);
+  TRY(database, Database::open(*disk_, clock_, *compaction_worker_, options_.database));
+  database_ = std::move(database);
+  TRY(meta, load_meta(*database_));
+  if (VolumeIdentity{meta.cluster, meta.volume} != identity_) {
+    return fail(Errc::corrupt, "the database in " + path() + " belongs to another volume");
+  }
+  return meta;
+}
+
+// The row first, then the file: so the file may be one behind after a crash, but a database behind
+// the file has lost what it once synced.
+Result<> Volume::count_start(const VolumeMeta& meta) {
+  auto in_file = read_starts(*disk_);
+  if (!in_file) {
+    return fail(Errc::corrupt, "start counter of " + path() + ": " + in_file.error().context);
+  }
+  if (meta.starts != *in_file && meta.starts != *in_file + 1) {
+    return fail(Errc::corrupt, "the database in " + path() + " is at start " +
+                                   std::to_string(meta.starts) + ", the volume was at " +
+                                   std::to_string(*in_file) +
+                                   ": it is a copy or has lost its newest log");
+  }
+  start_counter_ = meta.starts + 1;
+  const RowOp row = starts_row(start_counter_);
+  leveldb::WriteBatch batch;
+  batch.Put(row.key, *row.value);
+  CHECK_OK(database_->write(batch));
+  return write_starts(*disk_, start_counter_);
+}
+
+Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta) {
+  RegisterCommit::Hooks hooks;
+  hooks.is_full = [this] {
+    if (space_->refresh_due()) space_->refresh();
+    return space_->full();
+  };
+  hooks.on_failure = [this](const Error& error) { fail_with(error); };
+  registers_ = std::make_unique<RegisterStore>(
+      *database_, clock_, meta, make(make_worker, "commit", 1),
+      make(make_worker, "register-read", options_.register_read_threads), std::move(hooks),
+      options_.registers);
+  health_->listen([this](const Error& why) { registers_->close(why); });
+  extents_ = std::make_unique<ExtentTable>(*database_, *registers_);
+  fragment_write_worker_ = make(make_worker, "fragment-write", options_.fragment_write_threads);
+  fragment_read_worker_ = make(make_worker, "fragment-read", options_.fragment_read_threads);
+  FragmentStoreParts parts{
+      *disk_,
+      *extents_,
+      clock_,
+      random_,
+      *fragment_write_worker_,
+      *fragment_read_worker_,
+      buffers_,
+      [space = space_] { return !space->full(); },
+      [health = health_, where = path()](const Error& error) {
+        if (health->close_with(VolumeStatus::State::closed, error)) {
+          log_event(LogLevel::error, "volume_closed",
+                    {{"volume", where}, {"reason", error.context}});
+        }
+      }};
+  TRY(store, FragmentStore::open(std::move(parts), options_.fragments));
+  fragments_ = std::move(store);
+  return health_->check();
+}
+
+Volume::~Volume() { close(); }
+
+void Volume::close() {
+  health_->stop_listening();
+  health_->close_with(VolumeStatus::State::closed, fail(Errc::shutting_down, "shut down"));
+  fragments_.reset();
+  fragment_write_worker_.reset();
+  fragment_read_worker_.reset();
+  extents_.reset();
+  registers_.reset();  // its workers run what was queued
+  database_.reset();
+  compaction_worker_.reset();
+  lock_.reset();
+}
+
+std::string Volume::path() const { return disk_->path(""); }
+
+void Volume::fail_with(const Error& error) {
+  const bool gone = error.code == Errc::not_found;
+  const auto state = gone ? VolumeStatus::State::missing : VolumeStatus::State::closed;
+  if (health_->close_with(state, error)) {
+    log_event(LogLevel::error, gone ? "volume_missing" : "volume_closed",
+              {{"volume", path()}, {"reason", error.context}});
+  }
+}
+
+Result<> Volume::check_identity() {
+  CHECK_OK(health_->check());
+  if (space_->refresh_due()) space_->refresh();
+  Result<> checked = disk_->check_directory();
+  if (checked) {
+    const auto found = read_identity(*disk_);
+    if (!found) {
+      checked = found.error();
+    } else if (*found != identity_) {
+      checked = fail(Errc::not_found, path() + " holds another volume now");
+    }
+  }
+  if (!checked) fail_with(checked.error());
+  return checked;
+}
+
+std::string Volume::get_map() const {
+  std::lock_guard lock(mutex_);
+  return map_;
+}
+
+Task<> Volume::set_map(std::string json) {
+  CO_CHECK(health_->check());
+  std::vector<RowOp> rows;
+  rows.push_back(map_row(json));
+  CO_CHECK(co_await registers_->commit_rows(std::move(rows)));
+  std::lock_guard lock(mutex_);
+  map_ = std::move(json);
+  co_return Result<>{};
+}
+
+std::optional<std::string> Volume::get_note(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  const auto found = notes_.find(name);
+  return found == notes_.end() ? std::nullopt : std::optional<std::string>(found->second);
+}
+
+std::map<std::string, std::string> Volume::notes() const {
+  std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+Task<> Volume::put_note(std::string name, std::string bytes) {
+  CO_CHECK(health_->check());
+  if (name.empty() || name.size() > kNoteNameBytesMax || bytes.size() > kNoteBytesMax) {
+    co_return fail(Errc::invalid, "note: length of name or bytes");
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (notes_.size() >= kNotesMax && !notes_.contains(name)) {
+      co_return fail(Errc::overloaded, "too many notes");
+    }
+  }
+  std::vector<RowOp> rows;
+  rows.push_back(note_row(name, bytes));
+  CO_CHECK(co_await registers_->commit_rows(std::move(rows)));
+  std::lock_guard lock(mutex_);
+  notes_[std::move(name)] = std::move(bytes);
+  co_return Result<>{};
+}
+
+Task<> Volume::set_epochs(std::vector<GroupEpoch> epochs) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->set_epochs(std::move(epochs));
+}
+
+}  // namespace penstock

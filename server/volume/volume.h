@@ -1,0 +1,139 @@
+// One volume: identity, database, registers and fragments of one disk directory. The in-process
+// implementation of VolumeClient.
+//
+// Durable: what the stores promise (register_store.h, fragment_store.h).
+// Failures: the first failed write, sync or rename of any of its files closes the volume for the
+// rest of its life; so does a directory that was removed or replaced. Every call then answers
+// `unavailable`; the process goes on with its other volumes.
+// Identity: open() never makes a volume (volume_format.h does). Each open bumps the start counter,
+// durably: peers keep the highest they saw and refuse a lower one, which is a restored copy (R13).
+// Thread-safety: all methods from any thread; open(), close() and the destructor while no call is
+// under way.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/buffer.h"
+#include "penstock/volume_client.h"
+#include "server/volume/extent_table.h"
+#include "server/volume/fragment_store.h"
+#include "server/volume/register_store.h"
+#include "server/volume/space_guard.h"
+#include "server/volume/volume_format.h"
+#include "server/volume/volume_health.h"
+
+namespace penstock {
+
+using WorkerFactory = std::function<std::unique_ptr<Worker>(std::string name, unsigned threads)>;
+
+struct VolumeParts {
+  std::unique_ptr<Disk> disk;  // the volume's directory; open() adds latch and ballast
+  Clock& clock;
+  Random& random;
+  BufferPool& buffers;
+  WorkerFactory make_worker;
+};
+
+struct VolumeOptions {
+  DatabaseOptions database;
+  RegisterStoreOptions registers;
+  FragmentStoreOptions fragments;
+  SpaceOptions space;
+  unsigned register_read_threads = 2;   // a long scan leaves one for reads
+  unsigned fragment_write_threads = 2;
+  unsigned fragment_read_threads = 2;
+};
+
+class Volume final : public VolumeClient {
+ public:
+  // Blocks. Errors: not_found - the volume is missing: no directory, or no volume in it; busy -
+  // another process has it; invalid - another format version; corrupt - damaged before its end, or
+  // not the state last used: it must come back under a new identity; io.
+  static Result<std::unique_ptr<Volume>> open(VolumeParts parts, VolumeOptions options = {});
+  ~Volume() override;
+  // Orderly: what was queued is answered, the database is closed, the lock is free. Blocks.
+  void close();
+
+  ClusterId cluster() const { return identity_.cluster; }
+  // How often this volume was opened, this time included.
+  std::uint64_t start_counter() const { return start_counter_; }
+  std::string path() const;
+
+  // The stored copy of the cluster map, as it was set last. Durable. Errors: as any write.
+  std::string get_map() const;
+  Task<> set_map(std::string json);
+  // Small facts that the node keeps here, e.g. the highest start counter seen of another volume, or
+  // with which boot id it failed. Durable. Errors: invalid - name or bytes too long; overloaded -
+  // too many notes.
+  std::optional<std::string> get_note(const std::string& name) const;
+  std::map<std::string, std::string> notes() const;
+  Task<> put_note(std::string name, std::string bytes);
+  // The group epochs under which this volume answers (R12). Before the first call after a format it
+  // knows none and answers stale_epoch. Errors: stale_epoch; busy.
+  Task<> set_epochs(std::vector<GroupEpoch> epochs);
+
+  // Looks whether this volume's directory is still there and still this volume; closes it if not.
+  // Blocks: call it on a worker from time to time. Errors: not_found; what the disk says.
+  Result<> check_identity();
+  // Closes the volume as failed. The first reason stays.
+  void fail_with(const Error& error);
+
+  FragmentStore& fragments() { return *fragments_; }
+
+  // ---- VolumeClient
+  VolumeId id() const override { return identity_.volume; }
+  VolumeStatus status() const override;
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
+                             Deadline deadline) override;
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,
+                           Deadline deadline) override;
+  Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
+                                                       Deadline deadline) override;
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
+  Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+
+ private:
+  Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions options);
+  void attach_disk(std::unique_ptr<Disk> disk);
+  Result<VolumeMeta> open_database(const WorkerFactory& make_worker);
+  Result<> count_start(const VolumeMeta& meta);
+  Result<> open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta);
+  void refresh_space_soon() const;
+  std::unique_ptr<Worker> make(const WorkerFactory& factory, const char* role,
+                               unsigned threads) const;
+
+  Clock& clock_;
+  Random& random_;
+  BufferPool& buffers_;
+  const VolumeOptions options_;
+  std::shared_ptr<VolumeHealth> health_;  // shared with files, which may outlive the volume
+  std::shared_ptr<SpaceGuard> space_;     // the same
+  std::unique_ptr<Disk> disk_;
+  std::unique_ptr<File> lock_;
+  VolumeIdentity identity_;
+  std::uint64_t start_counter_ = 0;
+
+  mutable std::mutex mutex_;  // guards the next two
+  std::string map_;
+  std::map<std::string, std::string> notes_;
+
+  // Each uses those above it; destroyed from below.
+  std::unique_ptr<Worker> compaction_worker_;
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<RegisterStore> registers_;
+  std::unique_ptr<ExtentTable> extents_;
+  std::unique_ptr<Worker> fragment_write_worker_;
+  std::unique_ptr<Worker> fragment_read_worker_;
+  std::unique_ptr<FragmentStore> fragments_;
+};
+
+}  // namespace penstock

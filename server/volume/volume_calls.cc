@@ -1,0 +1,90 @@
+#include "server/volume/volume.h"
+
+// Volume as a VolumeClient: each call looks whether the volume serves, then goes to its store.
+namespace penstock {
+
+VolumeStatus Volume::status() const {
+  VolumeStatus status;
+  status.state = health_->state();
+  status.reason = health_->reason();
+  if (status.state != VolumeStatus::State::open) return status;
+  refresh_space_soon();
+  const Disk::Space space = space_->space();
+  status.free_bytes = space.free_bytes;
+  status.total_bytes = space.total_bytes;
+  status.full = space_->full();
+  const FragmentStatistics statistics = fragments_->statistics();
+  status.fragment_count = statistics.fragment_count;
+  status.fragment_bytes = statistics.fragment_bytes;
+  return status;
+}
+
+void Volume::refresh_space_soon() const {
+  if (!space_->refresh_due()) return;
+  fragment_write_worker_->submit([space = space_] { space->refresh(); });
+}
+
+Task<PrepareReply> Volume::prepare(std::shared_ptr<const PrepareRequest> request,
+                                   Deadline deadline) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->prepare(std::move(request), deadline);
+}
+
+Task<AcceptReply> Volume::accept(std::shared_ptr<const AcceptRequest> request,
+                                 Deadline deadline) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->accept(std::move(request), deadline);
+}
+
+Task<Accepted> Volume::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->read(std::move(request), deadline);
+}
+
+std::optional<Result<Accepted>> Volume::read_now(const ReadRequest& request) {
+  if (auto open = health_->check(); !open) return Result<Accepted>(std::move(open).error());
+  return registers_->read_now(request);
+}
+
+Task<ScanReply> Volume::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->scan(std::move(request), deadline);
+}
+
+Task<> Volume::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
+  CO_CHECK(health_->check());
+  co_return co_await registers_->drop(std::move(request), deadline);
+}
+
+Task<std::unique_ptr<FragmentWriter>> Volume::write_fragment(FragmentId id, FragmentShape shape,
+                                                             Deadline deadline) {
+  CO_CHECK(health_->check());
+  if (deadline < clock_.boot()) co_return fail(Errc::timeout, "write_fragment: too late");
+  refresh_space_soon();
+  co_return co_await fragments_->create(id, shape);
+}
+
+Task<Piece> Volume::read_fragment(FragmentReadRequest request, Deadline deadline) {
+  CO_CHECK(health_->check());
+  if (deadline < clock_.boot()) co_return fail(Errc::timeout, "read_fragment: too late");
+  co_return co_await fragments_->read(std::move(request));
+}
+
+std::optional<Result<Piece>> Volume::read_fragment_now(const FragmentReadRequest& request) {
+  if (auto open = health_->check(); !open) return Result<Piece>(std::move(open).error());
+  return fragments_->read_now(request);
+}
+
+Task<std::vector<FragmentId>> Volume::pin(std::vector<FragmentId> ids, Deadline deadline) {
+  CO_CHECK(health_->check());
+  if (deadline < clock_.boot()) co_return fail(Errc::timeout, "pin: too late");
+  co_return co_await fragments_->pin(std::move(ids));
+}
+
+Task<> Volume::remove_fragment(FragmentId id, Deadline deadline) {
+  CO_CHECK(health_->check());
+  if (deadline < clock_.boot()) co_return fail(Errc::timeout, "remove_fragment: too late");
+  co_return co_await fragments_->remove(id);
+}
+
+}  // namespace penstock

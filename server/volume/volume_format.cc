@@ -1,0 +1,177 @@
+#include "server/volume/volume_format.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "penstock/byte_codec.h"
+#include "penstock/checksum.h"
+#include "server/volume/sealed_row.h"
+#include "server/volume/volume_meta.h"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kIdentityFile = "volume.json";
+constexpr const char* kStartsFile = "starts";
+constexpr const char* kFormattingFile = "formatting";
+constexpr const char* kLockFile = "lock";
+constexpr std::string_view kMagic = "penstock volume";
+constexpr unsigned kFormat = 1;
+constexpr std::size_t kSmallFileBytesMax = 4096;
+
+std::string hex(std::uint64_t number) {
+  std::string out(16, '0');
+  for (std::size_t i = out.size(); i-- > 0; number >>= 4) out[i] = "0123456789abcdef"[number & 15];
+  return out;
+}
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  if (text.size() != 16 || error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::string checksum_of(unsigned format, std::string_view cluster, std::string_view volume) {
+  std::string text(kMagic);
+  text += " " + std::to_string(format) + " ";
+  text.append(cluster).append(" ").append(volume);
+  return hex(crc32c(as_bytes(text)));
+}
+
+Result<std::string> read_small_file(Disk& disk, const std::string& name) {
+  TRY(file, disk.open(name, OpenMode::read));
+  std::string bytes(kSmallFileBytesMax, '\0');
+  TRY(got, file->read_at(0, std::as_writable_bytes(std::span(bytes))));
+  bytes.resize(got);
+  return bytes;
+}
+
+// Written whole or not at all: temporary name, sync, rename, sync of the directory.
+Result<> replace_file(Disk& disk, const std::string& name, std::string_view bytes) {
+  const std::string temporary = name + ".tmp";
+  {
+    TRY(file, disk.open(temporary, OpenMode::write_new));
+    CHECK_OK(file->write_at(0, as_bytes(bytes)));
+    CHECK_OK(file->sync());
+  }
+  CHECK_OK(disk.rename(temporary, name));
+  return disk.sync_directory("");
+}
+
+std::string identity_text(const VolumeIdentity& identity) {
+  const std::string cluster = hex(identity.cluster.high) + hex(identity.cluster.low);
+  const std::string volume = hex(identity.volume.value);
+  Json json;
+  json["kind"] = kMagic;
+  json["format"] = kFormat;
+  json["cluster"] = cluster;
+  json["volume"] = volume;
+  json["checksum"] = checksum_of(kFormat, cluster, volume);
+  return json.dump(2) + "\n";
+}
+
+// Errors: invalid - this is no empty directory and no cut-off format.
+Result<> check_formattable(Disk& disk) {
+  TRY(names, disk.list(""));
+  if (disk.exists(kFormattingFile) && !disk.exists(kIdentityFile)) return {};
+  for (const std::string& name : names) {
+    if (name == "lost+found" || name == kLockFile) continue;  // of a fresh ext4; our own
+    const bool volume = name == kIdentityFile;
+    return fail(Errc::invalid, disk.path("") + (volume ? " is a volume already"
+                                                       : " is not empty: it holds " + name));
+  }
+  return {};
+}
+
+Result<> clear_database(Disk& disk) {
+  if (!disk.exists("db")) return {};
+  TRY(names, disk.list("db"));
+  for (const std::string& name : names) CHECK_OK(disk.remove("db/" + name));
+  return disk.sync_directory("db");
+}
+
+Result<> fill_database(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
+                       std::string_view map_json) {
+  DatabaseOptions options;
+  options.background = Background::inline_;  // the database is used by this thread alone
+  CHECK_OK(Database::create(disk, clock, worker, options));
+  TRY(database, Database::open(disk, clock, worker, options));
+  leveldb::WriteBatch batch;
+  for (const RowOp& row : {identity_row(identity.cluster, identity.volume), starts_row(0),
+                           ceiling_row(0), horizon_row(0), map_row(map_json)}) {
+    batch.Put(row.key, *row.value);
+  }
+  return database->write(batch);
+}
+
+}  // namespace
+
+Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
+                       std::string_view map_json) {
+  // A crash before step 4 leaves `formatting` and no volume.json: a missing volume that may be
+  // formatted again. After step 4 it is a volume; `formatting` is then ignored.
+  CHECK_OK(check_formattable(disk));
+  TRY(lock, disk.lock(kLockFile));
+  CHECK_OK(check_formattable(disk));  // nobody else formats it now
+  CHECK_OK(replace_file(disk, kFormattingFile, "1"));              // 1
+  CHECK_OK(clear_database(disk));                                  // 2
+  CHECK_OK(fill_database(disk, clock, worker, identity, map_json));
+  CHECK_OK(write_starts(disk, 0));                                 // 3
+  CHECK_OK(replace_file(disk, kIdentityFile, identity_text(identity)));  // 4
+  CHECK_OK(disk.remove(kFormattingFile));                          // 5
+  return disk.sync_directory("");
+}
+
+Result<VolumeIdentity> read_identity(Disk& disk) {
+  const std::string path = disk.path(kIdentityFile);
+  auto text = read_small_file(disk, kIdentityFile);
+  if (!text) {
+    if (text.error().code != Errc::not_found) return text.error();
+    return fail(Errc::not_found, disk.path("") + " holds no volume (volume.json is missing)");
+  }
+  const Json json = Json::parse(*text, nullptr, false);
+  const auto field = [&](const char* name) {
+    const auto found = json.is_object() ? json.find(name) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (field("kind") != kMagic) return fail(Errc::corrupt, path + " is not a volume's identity");
+  const auto format = json.find("format");
+  if (format == json.end() || !format->is_number_unsigned()) {
+    return fail(Errc::corrupt, path + " names no format");
+  }
+  if (format->get<std::uint64_t>() != kFormat) {
+    return fail(Errc::invalid, path + " has format " + format->dump() + ", this program knows " +
+                                   std::to_string(kFormat));
+  }
+  const std::string cluster = field("cluster");
+  const std::string volume = field("volume");
+  if (cluster.size() != 32 || field("checksum") != checksum_of(kFormat, cluster, volume)) {
+    return fail(Errc::corrupt, path + " fails its checksum");
+  }
+  const auto high = parse_hex(std::string_view(cluster).substr(0, 16));
+  const auto low = parse_hex(std::string_view(cluster).substr(16));
+  const auto id = parse_hex(volume);
+  if (!high || !low || !id) return fail(Errc::corrupt, path + " has a bad id");
+  return VolumeIdentity{ClusterId{*high, *low}, VolumeId{*id}};
+}
+
+Result<std::uint64_t> read_starts(Disk& disk) {
+  TRY(bytes, read_small_file(disk, kStartsFile));
+  TRY(payload, unseal_row(kStartsFile, bytes));
+  ByteReader reader(payload);
+  const auto starts = reader.number<std::uint64_t>();
+  if (!reader.ok()) return fail(Errc::corrupt, disk.path(kStartsFile) + " is too short");
+  return starts;
+}
+
+Result<> write_starts(Disk& disk, std::uint64_t starts) {
+  std::string payload;
+  ByteWriter(payload).number(starts);
+  return replace_file(disk, kStartsFile, seal_row(kStartsFile, payload));
+}
+
+}  // namespace penstock

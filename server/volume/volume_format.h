@@ -1,0 +1,38 @@
+// What makes a directory a volume: a file that names it, and a file that counts its starts.
+//
+//   volume.json   format version, cluster id, volume id, checksum; written once, when it is formatted
+//   starts        the start counter again, beside its row in the database: a database that lost its
+//                 newest log, or comes from a backup, shows as being behind
+//   formatting    there while a format is under way; a format that was cut off may be repeated
+//   lock, ballast, db/ and what the fragment store keeps
+//
+// Only an explicit format makes a volume. A directory without volume.json is a missing volume: an
+// unmounted disk must not rejoin empty (R13).
+#pragma once
+#include <string>
+
+#include "penstock/runtime.h"
+#include "server/volume/database.h"
+
+namespace penstock {
+
+struct VolumeIdentity {
+  ClusterId cluster;
+  VolumeId volume;
+  bool operator==(const VolumeIdentity&) const = default;
+};
+
+// Makes `disk`'s directory a volume that holds `map_json`. Blocks. Durable when it succeeds.
+// Errors: invalid - it is a volume already, or holds other files; io; full.
+Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
+                       std::string_view map_json);
+
+// Errors: not_found - no volume here (a missing one); invalid - another format version; corrupt; io.
+Result<VolumeIdentity> read_identity(Disk& disk);
+
+// The counter kept in the file. Errors: corrupt; not_found; io.
+Result<std::uint64_t> read_starts(Disk& disk);
+// Durable and atomic. Errors: io; full.
+Result<> write_starts(Disk& disk, std::uint64_t starts);
+
+}  // namespace penstock
