@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "penstock/byte_codec.h"
+#include "penstock/hmac.h"
 #include "penstock/limits.h"
 #include "placement/ring.h"
 
@@ -208,6 +210,17 @@ Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
 
 std::uint32_t partitions_for_new_bucket(const ClusterMap& map) {
   return map.volumes.size() <= kFewVolumes ? 1 : kPartitionsManyVolumes;
+}
+
+std::array<unsigned char, 32> group_digest(const MapGroup& group) {
+  std::string text;
+  ByteWriter writer(text);
+  writer.number(group.epoch.value);
+  for (const auto* list : {&group.replicas, &group.joint}) {
+    writer.number(static_cast<std::uint32_t>(list->size()));
+    for (const VolumeId id : *list) writer.number(id.value);
+  }
+  return sha256(as_bytes(text));
 }
 
 }  // namespace penstock

@@ -77,6 +77,9 @@ Result<> check_policy(const LayoutPolicy& policy);
 // `group_count` is a power of two. Errors: invalid - see check_map().
 Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
                             std::uint32_t group_count, const LayoutPolicy* policy = nullptr);
+// SHA-256 of a group's epoch and member lists: what acceptors hold an epoch to mean. A change of the
+// map that leaves the group alone keeps it.
+std::array<unsigned char, 32> group_digest(const MapGroup& group);
 // S_b for a new bucket: 1 up to 11 volumes, else 16.
 std::uint32_t partitions_for_new_bucket(const ClusterMap& map);
 
