@@ -1,0 +1,95 @@
+// GET /{bucket}?uploads: uploads that are open, by key and then by id.
+#include "gateway/checksum_headers.h"
+#include "gateway/http_date.h"
+#include "gateway/list_parameters.h"
+#include "gateway/operations/access.h"
+#include "penstock/limits.h"
+
+namespace penstock {
+namespace {
+
+struct UploadQuery {
+  KeyEncoding encoding;
+  UploadListRequest list;
+};
+
+S3Result<UploadQuery> upload_query(const S3Request& request) {
+  UploadQuery query;
+  TRY(encoding, KeyEncoding::of(request));
+  TRY(most, page_size(request, "max-uploads", limits::kListPageMax));
+  query.encoding = encoding;
+  query.list.prefix = query_text(request, "prefix");
+  query.list.delimiter = query_text(request, "delimiter");
+  query.list.key_marker = query_text(request, "key-marker");
+  // S3 passes over an upload-id marker without a key marker.
+  if (!query.list.key_marker.empty()) {
+    query.list.upload_id_marker = query_text(request, "upload-id-marker");
+  }
+  query.list.max_uploads = most;
+  return query;
+}
+
+void write_upload(XmlWriter& xml, const S3Request& request, const UploadQuery& query,
+                  const UploadEntry& entry) {
+  xml.open("Upload");
+  query.encoding.write(xml, "Key", entry.key);
+  xml.element("UploadId", entry.upload_id);
+  write_owner(xml, "Initiator", entry.record.owner, request.principal.display_name);
+  write_owner(xml, "Owner", entry.record.owner, request.principal.display_name);
+  xml.element("StorageClass", "STANDARD");
+  xml.element("Initiated", iso_date(entry.record.initiated));
+  if (entry.record.checksum_algorithm != ChecksumAlgorithm::none) {
+    xml.element("ChecksumAlgorithm", s3_name(entry.record.checksum_algorithm));
+    xml.element("ChecksumType", to_string(entry.record.checksum_type));
+  }
+  xml.close("Upload");
+}
+
+std::string uploads_xml(const S3Request& request, const UploadQuery& query,
+                        const UploadPage& page) {
+  XmlWriter xml(1024 + 512 * page.entries.size());
+  xml.open_root("ListMultipartUploadsResult");
+  xml.element("Bucket", request.bucket);
+  query.encoding.write(xml, "KeyMarker", query.list.key_marker);
+  xml.element("UploadIdMarker", query.list.upload_id_marker);
+  if (page.truncated) {
+    query.encoding.write(xml, "NextKeyMarker", page.next_key);
+    xml.element("NextUploadIdMarker", page.next_upload_id);
+  }
+  query.encoding.write(xml, "Prefix", query.list.prefix);
+  if (!query.list.delimiter.empty()) query.encoding.write(xml, "Delimiter", query.list.delimiter);
+  query.encoding.write_type(xml);
+  xml.element("MaxUploads", query.list.max_uploads);
+  xml.boolean("IsTruncated", page.truncated);
+  for (const UploadEntry& entry : page.entries) {
+    if (!entry.is_prefix) write_upload(xml, request, query, entry);
+  }
+  for (const UploadEntry& entry : page.entries) {
+    if (!entry.is_prefix) continue;
+    xml.open("CommonPrefixes");
+    query.encoding.write(xml, "Prefix", entry.key);
+    xml.close("CommonPrefixes");
+  }
+  xml.close("ListMultipartUploadsResult");
+  return xml.take();
+}
+
+}  // namespace
+
+S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& request) {
+  CO_TRY(query, upload_query(request));
+  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  UploadPage page;
+  if (query.list.max_uploads > 0) {
+    S3_TRY(found,
+           co_await gateway.objects.index().list_uploads(std::move(bucket), query.list,
+                                                         request.deadline),
+           S3Code::NoSuchBucket);
+    page = std::move(found);
+  }
+  S3Response response;
+  response.set_xml(uploads_xml(request, query, page));
+  co_return std::move(response);
+}
+
+}  // namespace penstock
