@@ -180,21 +180,6 @@ TEST_CASE("what is removed is gone, and its space is used again") {
   CHECK(volume.disk.files().size() == 1);
 }
 
-TEST_CASE("the space of a removed fragment waits for those who may still read it") {
-  Volume volume(4 * limits::kMiB);
-  volume.open();
-  const FragmentId id = make_id(1);
-  REQUIRE(volume.put(id, pattern(id, 200'000)));
-  const std::uint64_t free = volume.store->statistics().segment_free_bytes;
-  // The hold is what a file piece keeps alive; the store's own handle is in its cache.
-  FragmentReadRequest request{id, 0, 200'000, true};
-  auto piece = volume.run(volume.store->read(request)).value();
-  piece.keepalive = nullptr;  // the fake file has no descriptor: a piece in memory holds nothing
-  REQUIRE(volume.remove(id));
-  CHECK(volume.store->statistics().segment_free_bytes > free);
-  CHECK(as_text(piece.bytes()) == pattern(id, 200'000));
-}
-
 TEST_CASE("leases: a commit, a pin and a start keep a fragment for a day") {
   using Removal = FragmentStore::Removal;
   constexpr Duration kDay = limits::kFragmentLease;
