@@ -1,0 +1,176 @@
+#include "penstock/md5_lanes.h"
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <random>
+
+#include "penstock/md5_service.h"
+
+namespace penstock {
+namespace {
+
+std::string random_text(std::mt19937_64& random, std::size_t size) {
+  std::string text(size, '\0');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+constexpr Md5Kernel kKernels[] = {Md5Kernel::scalar, Md5Kernel::avx2, Md5Kernel::avx512};
+
+TEST_CASE("every kernel gives each lane the digest of its own stream") {
+  std::mt19937_64 random(1);
+  for (const Md5Kernel fastest : kKernels) {
+    const Md5Kernel kernel = available_md5_kernel(fastest);
+    for (std::size_t lanes = 1; lanes <= md5_lanes(kernel); ++lanes) {
+      constexpr std::size_t kBlocks = 5;
+      std::vector<std::string> texts;
+      std::vector<Md5> streams(lanes);
+      for (std::size_t i = 0; i < lanes; ++i) {
+        texts.push_back(random_text(random, kBlocks * kMd5BlockBytes + 1));
+      }
+      std::vector<Md5Lane> lane_inputs;
+      for (std::size_t i = 0; i < lanes; ++i) {
+        lane_inputs.push_back({&streams[i].words(), as_bytes(texts[i]).data()});
+      }
+      md5_blocks_in_lanes(kernel, lane_inputs, kBlocks);
+      for (std::size_t i = 0; i < lanes; ++i) {
+        streams[i].skip(kBlocks * kMd5BlockBytes);
+        streams[i].update(as_bytes(texts[i]).subspan(kBlocks * kMd5BlockBytes));
+        CHECK(streams[i].digest() == md5(as_bytes(texts[i])));
+      }
+    }
+  }
+}
+
+// Runs its jobs when the test says so.
+class SteppedWorker final : public Worker {
+ public:
+  void submit(std::function<void()> job) override { jobs_.push_back(std::move(job)); }
+  bool run_one() {
+    if (jobs_.empty()) return false;
+    auto job = std::move(jobs_.front());
+    jobs_.erase(jobs_.begin());
+    job();
+    return true;
+  }
+  std::size_t size() const { return jobs_.size(); }
+
+ private:
+  std::vector<std::function<void()>> jobs_;
+};
+
+Task<> hash_in_pieces(Md5Service& service, std::string& text, std::vector<std::size_t> cuts,
+                      Md5Digest& digest) {
+  Md5 stream;
+  std::size_t at = 0;
+  for (const std::size_t cut : cuts) {
+    CO_CHECK(co_await service.update(stream, as_bytes(text).subspan(at, cut - at)));
+    // The bytes are free again: a piece that is still read would spoil the digest.
+    std::fill(text.begin() + static_cast<std::ptrdiff_t>(at),
+              text.begin() + static_cast<std::ptrdiff_t>(cut), '\0');
+    at = cut;
+  }
+  digest = stream.digest();
+  co_return Result<>{};
+}
+
+void no_exception(std::exception_ptr error, const Result<>& result) {
+  CHECK(error == nullptr);
+  CHECK(result);
+}
+
+struct Body {
+  std::string text;
+  std::vector<std::size_t> cuts;
+  Md5Digest expected{};
+  Md5Digest digest{};
+};
+
+std::vector<Body> random_bodies(std::mt19937_64& random, std::size_t count) {
+  std::vector<Body> bodies(count);
+  for (Body& body : bodies) {
+    body.text = random_text(random, random() % 400'000);
+    body.expected = md5(as_bytes(body.text));
+    std::size_t at = 0;
+    while (at < body.text.size()) {
+      const std::size_t step = random() % 3 == 0 ? random() % 100 : random() % 150'000;
+      at = std::min(at + 1 + step, body.text.size());
+      body.cuts.push_back(at);
+    }
+  }
+  return bodies;
+}
+
+TEST_CASE("streams that are hashed together in any interleaving get their own digests") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    boost::asio::io_context io;
+    SteppedWorker worker;
+    Md5Service service(worker, 1 + seed % 3, kKernels[seed % 3]);
+    std::vector<Body> bodies = random_bodies(random, 1 + random() % 40);
+    for (Body& body : bodies) {
+      boost::asio::co_spawn(io.get_executor(),
+                            hash_in_pieces(service, body.text, body.cuts, body.digest),
+                            no_exception);
+    }
+    do {
+      while (random() % 4 != 0 && io.poll_one() != 0) {
+      }
+      io.restart();
+    } while (worker.run_one() || io.poll_one() != 0);
+    io.restart();
+    while (io.poll_one() != 0 || worker.run_one()) io.restart();
+    for (const Body& body : bodies) CHECK(body.digest == body.expected);
+  }
+}
+
+TEST_CASE("threads share the streams and none is lost") {
+  std::mt19937_64 random(7);
+  ThreadWorker worker("md5", 3);
+  boost::asio::io_context io;
+  Md5Service service(worker, 3);
+  std::vector<Body> bodies = random_bodies(random, 100);
+  for (Body& body : bodies) {
+    boost::asio::co_spawn(io.get_executor(),
+                          hash_in_pieces(service, body.text, body.cuts, body.digest), no_exception);
+  }
+  io.run();
+  for (const Body& body : bodies) CHECK(body.digest == body.expected);
+}
+
+TEST_CASE("small pieces do not go to the worker, and a crowd shares few passes") {
+  SteppedWorker worker;
+  boost::asio::io_context io;
+  Md5Service service(worker, 2);
+  Body small{std::string(1000, 'a'), {1000}, {}, {}};
+  small.expected = md5(as_bytes(small.text));
+  boost::asio::co_spawn(io.get_executor(),
+                        hash_in_pieces(service, small.text, small.cuts, small.digest),
+                        no_exception);
+  io.poll();
+  CHECK(worker.size() == 0);
+  CHECK(small.digest == small.expected);
+  std::mt19937_64 random(9);
+  std::vector<Body> bodies(64);
+  for (Body& body : bodies) {
+    body.text = random_text(random, 40'000);
+    body.cuts = {body.text.size()};
+    body.expected = md5(as_bytes(body.text));
+    boost::asio::co_spawn(io.get_executor(),
+                          hash_in_pieces(service, body.text, body.cuts, body.digest), no_exception);
+  }
+  io.restart();
+  io.poll();
+  CHECK(worker.size() <= 2);
+  while (worker.run_one()) {
+  }
+  io.restart();
+  io.poll();
+  for (const Body& body : bodies) CHECK(body.digest == body.expected);
+}
+
+}  // namespace
+}  // namespace penstock
