@@ -1,0 +1,62 @@
+#include "tests/sim/sim_gateway.h"
+
+#include "penstock/limits.h"
+
+namespace penstock::sim {
+namespace {
+SimMicros wall_offset(SimRandom& random) {
+  return random.chance(0.5) ? 0 : random.between(-2'000'000, 2'000'000);
+}
+double clock_rate(SimRandom& random) { return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6; }
+}  // namespace
+
+SimGateway::SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+                       std::vector<std::shared_ptr<VolumeClient>> links, std::vector<std::shared_ptr<Wire>> wires)
+    : random_(seed),
+      clock_(time, wall_offset(random_), clock_rate(random_)),
+      wires_(std::move(wires)),
+      membership_(map, Ring::build(*map).value(), std::move(links), clock_),
+      proposer_(membership_, clock_, random_),
+      index_(membership_, proposer_, clock_, random_),
+      buffers_(limits::kMiB),
+      budget_(64 * limits::kMiB),
+      blobs_{membership_, clock_, random_, buffers_, budget_, codecs_},
+      objects_(index_, proposer_, blobs_, random_, clock_),
+      gateway_{objects_, clock_, random_, GatewayConfig{}} {}
+
+SimGateway::~SimGateway() = default;
+
+void SimGateway::kill() {
+  alive_ = false;
+  for (const auto& wire : wires_) wire->cut_requests = wire->cut_answers = true;
+}
+
+std::string SimGateway::Answer::header(std::string_view name) const {
+  for (const auto& [key, value] : headers) {
+    if (key.size() == name.size() && strncasecmp(key.data(), name.data(), name.size()) == 0) return value;
+  }
+  return {};
+}
+
+Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_text) {
+  SimBody body(std::move(body_text), clock_, random_);
+  request.deadline = clock_.boot() + limits::kOperationDeadline;
+  request.principal = Principal{"owner", "owner", "key"};
+  request.request_id = "sim";
+  auto response = co_await run_operation(gateway_, route(request), request, body);
+  Answer answer;
+  if (!response) {
+    const S3Error error = response.error();
+    answer.status = http_status(error.code);
+    answer.body = std::string(code_name(error.code)) + ": " + error.message;
+    answer.headers = error.headers;
+    co_return answer;
+  }
+  answer.status = response->status;
+  answer.headers = response->headers;
+  CO_TRY(text, co_await drain_body(std::move(*response)));
+  answer.body = std::move(text);
+  co_return answer;
+}
+
+}  // namespace penstock::sim

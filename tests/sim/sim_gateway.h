@@ -1,0 +1,54 @@
+// One gateway process of the simulated world: the product's own membership, proposer, index and operations over SimLinks.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "gateway/operations.h"
+#include "server/cluster/objects.h"
+#include "tests/sim/sim_body.h"
+#include "tests/sim/sim_network.h"
+
+namespace penstock::sim {
+
+class SimGateway {
+ public:
+  SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+             std::vector<std::shared_ptr<VolumeClient>> links, std::vector<std::shared_ptr<Wire>> wires);
+  ~SimGateway();
+
+  // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
+  struct Answer {
+    int status = 0;
+    std::string body;
+    std::vector<std::pair<std::string, std::string>> headers;
+    std::string header(std::string_view name) const;
+  };
+  Task<Answer> call(S3Request request, std::string body);
+
+  SimClock& clock() { return clock_; }
+  SimRandom& random() { return random_; }
+  MemoryBudget& budget() { return budget_; }
+  Proposer& proposer() { return proposer_; }
+  Index& index() { return index_; }
+  // The process dies: nothing it sends arrives any more, nothing reaches it.
+  void kill();
+  bool alive() const { return alive_; }
+  const std::vector<std::shared_ptr<Wire>>& wires() const { return wires_; }
+
+ private:
+  SimRandom random_;
+  SimClock clock_;
+  std::vector<std::shared_ptr<Wire>> wires_;
+  Membership membership_;
+  Proposer proposer_;
+  Index index_;
+  BufferPool buffers_;
+  MemoryBudget budget_;
+  CodecCache codecs_;
+  BlobContext blobs_;
+  Objects objects_;
+  Gateway gateway_;
+  bool alive_ = true;
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,205 @@
+#include "tests/sim/sim_network.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+namespace penstock::sim {
+
+struct SimLink::State {
+  SimTime& time;
+  SimRandom& random;
+  const NetworkFaults& faults;
+  std::shared_ptr<VolumeHost> host;
+  std::shared_ptr<Wire> wire;
+  bool direct;
+
+  SimMicros delay() {
+    if (random.chance(faults.slow)) return random.between(faults.delay_max, faults.slow_max);
+    return random.between(1, faults.delay_max);
+  }
+  bool loses() { return random.chance(faults.lose); }
+};
+
+namespace {
+
+using StatePtr = std::shared_ptr<SimLink::State>;
+template <class T>
+using Call = std::function<Task<T>(VolumeClient&)>;
+
+// The volume's side of one message: runs the call there and sends the answer back, if both processes still live.
+template <class T>
+Awaitable<void> serve(StatePtr state, Call<T> call, Completion<T> done, bool answer_lost) {
+  const auto volume = state->host->current();
+  if (!volume) {
+    done(fail(Errc::unavailable, "connection refused"));
+    co_return;
+  }
+  auto result = co_await call(*volume);
+  if (answer_lost || state->wire->cut_answers || state->host->current() != volume) co_return;
+  auto answer = std::make_shared<Result<T>>(std::move(result));
+  state->time.after(state->delay(), [done, answer] { done(std::move(*answer)); });
+}
+
+template <class T>
+void send(const StatePtr& state, const Call<T>& call, const Completion<T>& done) {
+  if (state->wire->cut_requests || state->loses()) return;
+  const bool answer_lost = state->loses();
+  state->time.after(state->delay(), [state, call, done, answer_lost] {
+    boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, answer_lost), boost::asio::detached);
+  });
+}
+
+template <class T>
+Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros until_deadline, bool idempotent) {
+  (void)deadline;
+  auto start = [state, call = std::move(call), until_deadline, idempotent](Completion<T> done) {
+    send<T>(state, call, done);
+    if (idempotent && state->random.chance(state->faults.duplicate)) send<T>(state, call, done);
+    state->time.after(until_deadline, [done] { done(fail(Errc::timeout, "no answer in time")); });
+  };
+  return await_completion<T>(std::move(start));
+}
+
+// A fragment being written at the other end. Destroying it closes the connection: the volume forgets the fragment.
+class RemoteWriter final : public FragmentWriter {
+ public:
+  RemoteWriter(StatePtr state, std::shared_ptr<FragmentWriter> writer, std::weak_ptr<VolumeClient> volume)
+      : state_(std::move(state)), writer_(std::move(writer)), volume_(std::move(volume)) {}
+
+  Task<> append(Buffer data, std::vector<std::uint32_t> crcs) override {
+    Buffer copy = Buffer::copy_of(data.bytes());
+    Call<void> call = [writer = writer_, home = volume_, copy, crcs = std::move(crcs)](VolumeClient& volume) -> Task<> {
+      return append_there(writer, home.lock().get() == &volume, copy, crcs);
+    };
+    return run(std::move(call));
+  }
+  Task<> commit() override {
+    Call<void> call = [writer = writer_, home = volume_](VolumeClient& volume) -> Task<> {
+      return commit_there(writer, home.lock().get() == &volume);
+    };
+    return run(std::move(call));
+  }
+
+ private:
+  static Task<> append_there(std::shared_ptr<FragmentWriter> writer, bool same, Buffer data, std::vector<std::uint32_t> crcs) {
+    if (!same) co_return fail(Errc::unavailable, "the volume restarted");
+    co_return co_await writer->append(std::move(data), std::move(crcs));
+  }
+  static Task<> commit_there(std::shared_ptr<FragmentWriter> writer, bool same) {
+    if (!same) co_return fail(Errc::unavailable, "the volume restarted");
+    co_return co_await writer->commit();
+  }
+  // A stream is ordered: no loss inside it, only a broken connection.
+  Task<> run(Call<void> call) {
+    constexpr SimMicros kStreamTimeout = 5'000'000;
+    return over_the_wire<void>(state_, std::move(call), Deadline{}, kStreamTimeout, false);
+  }
+  StatePtr state_;
+  std::shared_ptr<FragmentWriter> writer_;
+  std::weak_ptr<VolumeClient> volume_;
+};
+
+Task<std::shared_ptr<FragmentWriter>> open_there(std::shared_ptr<VolumeClient> volume, FragmentId id, FragmentShape shape,
+                                                 Deadline deadline) {
+  CO_TRY(writer, co_await volume->write_fragment(id, shape, deadline));
+  co_return std::shared_ptr<FragmentWriter>(std::move(writer));
+}
+
+Task<Piece> read_there(VolumeClient& volume, FragmentReadRequest request, Deadline deadline) {
+  request.file_allowed = false;
+  return volume.read_fragment(std::move(request), deadline);
+}
+
+}  // namespace
+
+SimLink::SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults, std::shared_ptr<VolumeHost> host,
+                 std::shared_ptr<Wire> wire, bool direct)
+    : state_(new State{time, random, faults, std::move(host), std::move(wire), direct}) {}
+SimLink::~SimLink() = default;
+
+VolumeId SimLink::id() const { return state_->host->id(); }
+
+VolumeStatus SimLink::status() const {
+  const auto volume = state_->host->current();
+  if (volume) return volume->status();
+  VolumeStatus status;
+  status.state = state_->direct ? VolumeStatus::State::closed : VolumeStatus::State::open;  // a gateway learns it by asking
+  return status;
+}
+
+namespace {
+// Calls are relative to the caller's own clock; the volume gets a generous bound of its own.
+template <class T>
+Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
+  if (state->direct) {
+    const auto volume = state->host->current();
+    if (!volume) {
+      auto refuse = [](Completion<T> done) { done(fail(Errc::unavailable, "volume closed")); };
+      return await_completion<T>(std::move(refuse));
+    }
+    return call(*volume);
+  }
+  constexpr SimMicros kCallTimeout = 250'000;
+  return over_the_wire<T>(std::move(state), std::move(call), deadline, kCallTimeout, true);
+}
+}  // namespace
+
+Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline) {
+  Call<PrepareReply> call = [request, deadline](VolumeClient& volume) { return volume.prepare(request, deadline); };
+  return forward<PrepareReply>(state_, std::move(call), deadline);
+}
+Task<AcceptReply> SimLink::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
+  Call<AcceptReply> call = [request, deadline](VolumeClient& volume) { return volume.accept(request, deadline); };
+  return forward<AcceptReply>(state_, std::move(call), deadline);
+}
+Task<Accepted> SimLink::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
+  Call<Accepted> call = [request, deadline](VolumeClient& volume) { return volume.read(request, deadline); };
+  return forward<Accepted>(state_, std::move(call), deadline);
+}
+std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
+  const auto volume = state_->direct ? state_->host->current() : nullptr;
+  if (!volume) return std::nullopt;
+  return volume->read_now(request);
+}
+Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
+  Call<ScanReply> call = [request, deadline](VolumeClient& volume) { return volume.scan(request, deadline); };
+  return forward<ScanReply>(state_, std::move(call), deadline);
+}
+Task<> SimLink::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
+  Call<void> call = [request, deadline](VolumeClient& volume) { return volume.drop(request, deadline); };
+  return forward<void>(state_, std::move(call), deadline);
+}
+
+Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, FragmentShape shape, Deadline deadline) {
+  const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
+  const StatePtr state = state_;
+  Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape, deadline](VolumeClient&) {
+    const auto volume = state->host->current();
+    *home = volume;
+    return open_there(volume, id, shape, deadline);
+  };
+  CO_TRY(writer, co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
+  co_return std::unique_ptr<FragmentWriter>(new RemoteWriter(state, std::move(writer), *home));
+}
+
+Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
+  Call<Piece> call = [request, deadline](VolumeClient& volume) { return read_there(volume, request, deadline); };
+  return forward<Piece>(state_, std::move(call), deadline);
+}
+std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadRequest& request) {
+  const auto volume = state_->direct ? state_->host->current() : nullptr;
+  if (!volume) return std::nullopt;
+  FragmentReadRequest asked = request;
+  asked.file_allowed = false;
+  return volume->read_fragment_now(asked);
+}
+Task<std::vector<FragmentId>> SimLink::pin(std::vector<FragmentId> ids, Deadline deadline) {
+  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) { return volume.pin(ids, deadline); };
+  return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
+}
+Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
+  Call<void> call = [id, deadline](VolumeClient& volume) { return volume.remove_fragment(id, deadline); };
+  return forward<void>(state_, std::move(call), deadline);
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,61 @@
+// A network between gateways and volumes that loses, delays, doubles and reorders messages and can be cut one way.
+// SimLink is the VolumeClient that a gateway holds for one volume; the volume behind it may crash and come back.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "penstock/volume_client.h"
+#include "tests/sim/sim_time.h"
+
+namespace penstock::sim {
+
+// Where a link leads. `current` is null while the volume is down.
+class VolumeHost {
+ public:
+  virtual ~VolumeHost() = default;
+  virtual VolumeId id() const = 0;
+  virtual std::shared_ptr<VolumeClient> current() const = 0;
+};
+
+struct NetworkFaults {
+  double lose = 0;            // chance that a message (request or answer) is lost
+  double duplicate = 0;       // chance that a request arrives twice
+  double slow = 0;            // chance of a long delay: reordering
+  SimMicros delay_max = 500;  // usual one-way delay
+  SimMicros slow_max = 300'000;
+};
+
+// One direction pair between one gateway and one volume. Shared by the link and the faults that cut it.
+struct Wire {
+  bool cut_requests = false;
+  bool cut_answers = false;
+};
+
+class SimLink final : public VolumeClient {
+ public:
+  // `direct`: gateway and volume are in one process: calls go straight through.
+  SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults, std::shared_ptr<VolumeHost> host,
+          std::shared_ptr<Wire> wire, bool direct);
+  ~SimLink() override;
+
+  VolumeId id() const override;
+  VolumeStatus status() const override;
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline) override;
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) override;
+  Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape, Deadline deadline) override;
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
+  Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,104 @@
+#include "tests/sim/sim_time.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace penstock::sim {
+
+void SimTime::at(SimMicros when, std::function<void()> event) {
+  events_.emplace(std::max(when, now_), std::move(event));
+}
+
+bool SimTime::run_until(const std::function<bool()>& done, SimMicros end) {
+  while (true) {
+    io_.restart();
+    io_.poll();
+    if (done()) return true;
+    if (events_.empty() || events_.begin()->first > end) return false;
+    auto first = events_.begin();
+    now_ = first->first;
+    auto event = std::move(first->second);
+    events_.erase(first);
+    ++events_run_;
+    trace(events_run_);
+    event();
+  }
+}
+
+void SimRandom::fill(std::span<std::byte> bytes) {
+  for (std::size_t i = 0; i < bytes.size();) {
+    const std::uint64_t word = bits();
+    for (int b = 0; b < 8 && i < bytes.size(); ++b, ++i) bytes[i] = static_cast<std::byte>(word >> (8 * b));
+  }
+}
+
+std::uint64_t SimRandom::bits() {
+  state_ += 0x9e3779b97f4a7c15ull;
+  return mix_hash(state_);
+}
+
+std::int64_t SimRandom::between(std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+bool SimRandom::chance(double probability) {
+  return static_cast<double>(bits() >> 11) * (1.0 / 9007199254740992.0) < probability;
+}
+
+WallTime SimClock::wall() const {
+  const auto passed = static_cast<SimMicros>(static_cast<double>(time_.now()) * rate_);
+  return WallTime(Duration(kWallStart + passed + wall_offset_));
+}
+
+BootTime SimClock::boot() const {
+  return BootTime(Duration(kBootStart + static_cast<SimMicros>(static_cast<double>(time_.now()) * rate_)));
+}
+
+Awaitable<void> SimClock::sleep_until(BootTime when) {
+  const auto left = static_cast<SimMicros>(static_cast<double>((when - boot()).count()) / rate_) + 1;
+  auto start = [this, left](Completion<int> done) {
+    time_.after(std::max<SimMicros>(left, 0), [done] { done(0); });
+  };
+  auto woken = co_await await_completion<int>(std::move(start));
+  (void)woken;
+}
+
+struct SimWorker::State {
+  SimTime* time;
+  SimRandom* random;
+  SimMicros delay_max;
+  std::deque<std::function<void()>> jobs;
+  bool scheduled = false;
+  bool dead = false;
+
+  static void schedule(const std::shared_ptr<State>& state) {
+    if (state->scheduled || state->jobs.empty()) return;
+    state->scheduled = true;
+    state->time->after(state->random->between(1, state->delay_max), [state] {
+      state->scheduled = false;
+      if (state->dead || state->jobs.empty()) return;
+      auto job = std::move(state->jobs.front());
+      state->jobs.pop_front();
+      job();
+      schedule(state);
+    });
+  }
+};
+
+SimWorker::SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max) : state_(std::make_shared<State>()) {
+  state_->time = &time;
+  state_->random = &random;
+  state_->delay_max = delay_max;
+}
+
+SimWorker::~SimWorker() {
+  state_->dead = true;
+  auto jobs = std::move(state_->jobs);  // their completions are dropped, as by a crash
+}
+
+void SimWorker::submit(std::function<void()> job) {
+  state_->jobs.push_back(std::move(job));
+  State::schedule(state_);
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,81 @@
+// Virtual time of one simulated world: an ordered queue of events and the io_context that all coroutines run on. Nothing here
+// knows real time; the same seed gives the same order of events.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "penstock/async.h"
+#include "penstock/runtime.h"
+
+namespace penstock::sim {
+
+using SimMicros = std::int64_t;
+
+class SimTime {
+ public:
+  SimMicros now() const { return now_; }
+  boost::asio::io_context& io() { return io_; }
+  // Runs `event` at `when` (not before now). Events of one time run in the order they were added.
+  void at(SimMicros when, std::function<void()> event);
+  void after(SimMicros delay, std::function<void()> event) { at(now_ + delay, std::move(event)); }
+  // Runs everything until `done` holds, or time passes `end`, or nothing is left to happen. True if `done` held.
+  bool run_until(const std::function<bool()>& done, SimMicros end);
+  // Mixes what happened into the trace; two runs of one seed have one trace.
+  void trace(std::uint64_t what) { trace_ = mix_hash(trace_ ^ (what + 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(now_))); }
+  std::uint64_t trace_hash() const { return trace_; }
+  std::uint64_t events_run() const { return events_run_; }
+
+ private:
+  boost::asio::io_context io_{1};
+  std::multimap<SimMicros, std::function<void()>> events_;
+  SimMicros now_ = 0;
+  std::uint64_t trace_ = 0;
+  std::uint64_t events_run_ = 0;
+};
+
+// Seeded: splitmix64.
+class SimRandom final : public Random {
+ public:
+  explicit SimRandom(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 0x1234567) {}
+  void fill(std::span<std::byte> bytes) override;
+  std::uint64_t bits();
+  std::int64_t between(std::int64_t low, std::int64_t high);  // both inclusive
+  bool chance(double probability);
+
+ private:
+  std::uint64_t state_;
+};
+
+// The clock of one process: its wall time is off by an offset that faults may change, and drifts; its boot time only drifts.
+class SimClock final : public Clock {
+ public:
+  SimClock(SimTime& time, SimMicros wall_offset, double rate) : time_(time), wall_offset_(wall_offset), rate_(rate) {}
+  WallTime wall() const override;
+  BootTime boot() const override;
+  Awaitable<void> sleep_until(BootTime when) override;
+  void jump(SimMicros by) { wall_offset_ += by; }
+
+ private:
+  static constexpr SimMicros kWallStart = 1'700'000'000'000'000;
+  static constexpr SimMicros kBootStart = 1'000'000'000;
+  SimTime& time_;
+  SimMicros wall_offset_;
+  double rate_;
+};
+
+// Runs jobs one after another, each after a short seeded delay, as a disk thread would. kill() forgets what waits: a crash.
+class SimWorker final : public Worker {
+ public:
+  SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max);
+  ~SimWorker() override;
+  void submit(std::function<void()> job) override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock::sim
