@@ -1,0 +1,211 @@
+#include "tests/fake/fake_acceptor.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+namespace penstock {
+namespace {
+constexpr std::uint64_t kCeilingStepUs = Duration(limits::kCeilingStep).count();
+constexpr std::uint64_t kFutureBoundUs = Duration(limits::kFutureBound).count();
+
+Error no_part_of_this() { return fail(Errc::unavailable, "no part of this fake"); }
+}  // namespace
+
+void FakeAcceptor::restart() {
+  promises_.clear();
+  floor = ceiling;
+}
+
+VolumeStatus FakeAcceptor::status() const {
+  VolumeStatus status;
+  status.state = state;
+  status.full = full;
+  return status;
+}
+
+template <class Reply>
+Awaitable<void> FakeAcceptor::arrive_later(FakeAcceptor* self, BootTime when, Work<Reply> work) {
+  co_await self->clock_.sleep_until(when);
+  if (self->state == VolumeStatus::State::open) (void)work();
+}
+
+template <class Reply>
+Task<Reply> FakeAcceptor::travel(FakeAcceptor* self, Fate fate, Work<Reply> work,
+                                 Deadline deadline) {
+  const BootTime arrival = self->clock_.boot() + fate.request_delay;
+  if (fate.twice) {
+    boost::asio::co_spawn(self->io_,
+                          arrive_later<Reply>(self, arrival + fate.request_delay * 3, work),
+                          boost::asio::detached);
+  }
+  if (fate.lose_request || arrival > deadline) {
+    if (!fate.lose_request) {
+      boost::asio::co_spawn(self->io_, arrive_later<Reply>(self, arrival, work),
+                            boost::asio::detached);
+    }
+    co_await self->clock_.sleep_until(deadline);
+    co_return fail(Errc::timeout, "no answer");
+  }
+  co_await self->clock_.sleep_until(arrival);
+  if (self->state != VolumeStatus::State::open)
+    co_return fail(Errc::unavailable, "the volume is closed");
+  auto reply = work();
+  const BootTime back = self->clock_.boot() + fate.reply_delay;
+  co_await self->clock_.sleep_until(fate.lose_reply ? deadline : std::min(back, deadline));
+  if (fate.lose_reply || back > deadline) co_return fail(Errc::timeout, "no answer");
+  co_return reply;
+}
+
+template <class Reply>
+Task<Reply> FakeAcceptor::deliver(RegisterCall call, const RegisterKey& key, Work<Reply> work,
+                                  Deadline deadline) {
+  return travel<Reply>(this, fate ? fate(id_, call, key) : Fate{}, std::move(work), deadline);
+}
+
+Task<PrepareReply> FakeAcceptor::prepare(std::shared_ptr<const PrepareRequest> request,
+                                         Deadline deadline) {
+  Work<PrepareReply> work = [this, request] { return on_prepare(*request); };
+  return deliver(RegisterCall::prepare, request->key, std::move(work), deadline);
+}
+
+Task<AcceptReply> FakeAcceptor::accept(std::shared_ptr<const AcceptRequest> request,
+                                       Deadline deadline) {
+  Work<AcceptReply> work = [this, request] { return on_accept(*request); };
+  return deliver(RegisterCall::accept, request->key, std::move(work), deadline);
+}
+
+Task<Accepted> FakeAcceptor::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
+  Work<Accepted> work = [this, request] {
+    ++counters.reads;
+    counters.whole_reads += request->want == ReadWant::ballot ? 0 : 1;
+    return on_read(*request);
+  };
+  return deliver(RegisterCall::read, request->key, std::move(work), deadline);
+}
+
+std::optional<Result<Accepted>> FakeAcceptor::read_now(const ReadRequest& request) {
+  if (!cached || state != VolumeStatus::State::open) return std::nullopt;
+  ++counters.reads_now;
+  return on_read(request);
+}
+
+Result<> FakeAcceptor::gate(const RegisterKey& key, const Round& round) {
+  if (round.epoch < epoch) return fail(Errc::stale_epoch, "an older epoch");
+  epoch = round.epoch;
+  const auto fence = fences.find(key.bucket);
+  const bool passes =
+      round.pass_fence || fence == fences.end() || round.bucket_number > fence->second;
+  if (!passes) return fail(Errc::stale_bucket, "fenced");
+  const auto row = rows.find(key);
+  if (row != rows.end() && row->second.unreadable) return fail(Errc::corrupt, "bad row");
+  return Result<>{};
+}
+
+Ballot FakeAcceptor::bar(const RegisterKey& key) {
+  const auto promise = promises_.find(key);
+  const auto row = rows.find(key);
+  return std::max(promise == promises_.end() ? Ballot{} : promise->second,
+                  row == rows.end() ? Ballot{} : row->second.accepted.ballot);
+}
+
+Result<PrepareReply> FakeAcceptor::on_prepare(const PrepareRequest& request) {
+  ++counters.prepares;
+  CHECK_OK(gate(request.key, request.round));
+  PrepareReply reply;
+  reply.horizon = horizon;
+  const Ballot above = bar(request.key);
+  reply.demand_ballot.counter = std::max(above.counter, limit()) + 1;
+  if (const auto row = rows.find(request.key); row != rows.end())
+    reply.accepted = row->second.accepted;
+  const auto promised = promises_.find(request.key);
+  const bool repeated = promised != promises_.end() && promised->second == request.ballot;
+  const auto wall =
+      static_cast<std::uint64_t>((clock_.wall() + clock_offset).time_since_epoch().count());
+  const bool future = !request.round.follows &&
+                      request.ballot.counter > std::max({wall, ceiling, horizon}) + kFutureBoundUs;
+  const bool lower = request.ballot < above || (request.ballot == above && !repeated);
+  if (request.ballot.counter <= limit() || lower || future) return reply;
+  if (request.ballot.counter > ceiling) ceiling = request.ballot.counter + kCeilingStepUs;
+  promises_[request.key] = request.ballot;
+  reply.promised = true;
+  return reply;
+}
+
+Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
+  ++counters.accepts;
+  CHECK_OK(gate(request.key, request.round));
+  AcceptReply reply;
+  Row& row = rows[request.key];
+  const Ballot above = bar(request.key);
+  reply.demand_ballot.counter = std::max(above.counter, limit()) + 1;
+  reply.accepted = row.accepted.ballot == request.ballot;
+  if (reply.accepted || request.ballot.counter <= limit() || request.ballot < above) {
+    if (row.accepted.ballot.is_zero()) rows.erase(request.key);
+    return reply;
+  }
+  Result<> allowed{};
+  if (request.key.kind == RowKind::part && !request.round.identity) {
+    RegisterKey upload = request.key;
+    upload.kind = RowKind::upload;
+    upload.part = 0;
+    const auto at = rows.find(upload);
+    if (at == rows.end()) {
+      allowed = fail(Errc::upload_missing, "no row of the upload");
+    } else if (const auto head = decode_head(*at->second.accepted.value);
+               head->kind != ValueKind::upload_open) {
+      allowed = fail(Errc::upload_not_open, "not open");
+    }
+  }
+  if (full && !request.round.identity) allowed = fail(Errc::full, "no space");
+  if (!allowed) {
+    if (row.accepted.ballot.is_zero()) rows.erase(request.key);
+    return allowed.error();
+  }
+  ceiling = std::max(ceiling, request.ballot.counter);
+  promises_[request.key] = request.ballot;
+  row.accepted.ballot = request.ballot;
+  row.accepted.epoch = request.round.epoch;
+  row.accepted.value = request.value;
+  const auto head = decode_head(*request.value);
+  if (request.inline_bytes != nullptr) row.inline_of[head->op_id] = request.inline_bytes;
+  hints[request.key] = request.hints;
+  reply.accepted = true;
+  return reply;
+}
+
+Result<Accepted> FakeAcceptor::on_read(const ReadRequest& request) {
+  CHECK_OK(gate(request.key, request.round));
+  const auto at = rows.find(request.key);
+  if (at == rows.end()) return Accepted{};
+  Accepted row = at->second.accepted;
+  if (request.want == ReadWant::value_and_inline) {
+    const auto head = decode_head(*row.value);
+    const auto bytes = at->second.inline_of.find(head->op_id);
+    if (bytes != at->second.inline_of.end()) row.inline_bytes = bytes->second;
+  }
+  if (request.want == ReadWant::ballot) row.value = nullptr;
+  return row;
+}
+
+Task<ScanReply> FakeAcceptor::scan(std::shared_ptr<const ScanRequest>, Deadline) {
+  co_return no_part_of_this();
+}
+Task<> FakeAcceptor::drop(std::shared_ptr<const DropRequest>, Deadline) {
+  co_return no_part_of_this();
+}
+Task<std::unique_ptr<FragmentWriter>> FakeAcceptor::write_fragment(FragmentId, FragmentShape,
+                                                                   Deadline) {
+  co_return no_part_of_this();
+}
+Task<Piece> FakeAcceptor::read_fragment(FragmentReadRequest, Deadline) {
+  co_return no_part_of_this();
+}
+std::optional<Result<Piece>> FakeAcceptor::read_fragment_now(const FragmentReadRequest&) {
+  return std::nullopt;
+}
+Task<std::vector<FragmentId>> FakeAcceptor::pin(std::vector<FragmentId>, Deadline) {
+  co_return no_part_of_this();
+}
+Task<> FakeAcceptor::remove_fragment(FragmentId, Deadline) { co_return no_part_of_this(); }
+
+}  // namespace penstock
