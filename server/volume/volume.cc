@@ -74,6 +74,7 @@ Result<> Volume::count_start(const VolumeMeta& meta) {
                                    ": it is a copy or has lost its newest log");
   }
   start_counter_ = meta.starts + 1;
+  start_nonce_ = random_.next();
   const RowOp row = starts_row(start_counter_);
   leveldb::WriteBatch batch;
   batch.Put(row.key, *row.value);

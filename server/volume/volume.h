@@ -60,6 +60,8 @@ class Volume final : public VolumeClient {
   ClusterId cluster() const { return identity_.cluster; }
   // How often this volume was opened, this time included.
   std::uint64_t start_counter() const { return start_counter_; }
+  // Random per open. Peers note both: a lower counter, or the same with another nonce, is a copy.
+  std::uint64_t start_nonce() const { return start_nonce_; }
   std::string path() const;
 
   // The stored copy of the cluster map, as it was set last. Durable. Errors: as any write.
@@ -121,6 +123,7 @@ class Volume final : public VolumeClient {
   std::unique_ptr<File> lock_;
   VolumeIdentity identity_;
   std::uint64_t start_counter_ = 0;
+  std::uint64_t start_nonce_ = 0;
 
   mutable std::mutex mutex_;  // guards the next two
   std::string map_;
