@@ -84,6 +84,7 @@ Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condi
   if (condition == FragmentStore::Removal::unpinned && core->leases.is_pinned(id, *row)) {
     co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
   }
+  CO_CHECK(core->check_open());  // the volume may have been closed meanwhile
   CO_CHECK(co_await core->parts.rows.erase(id));
   core->leases.forget(id);
   core->count_removed(row->data_bytes);

@@ -237,6 +237,7 @@ Task<> commit_steps(StreamPtr stream) {
   auto write = [stream, last, outcome] { return write_last(stream, *last, outcome); };
   CO_TRY(old, co_await run_on<std::optional<ExtentRow>>(core.parts.write_worker, std::move(write)));
   last->bytes = Buffer();
+  CO_CHECK(core.check_open());  // the volume may have been closed meanwhile
 
   core.leases.stamp(last->row);
   std::string row = encode(last->row);
