@@ -68,8 +68,8 @@ RequestLine check_request_line(std::string_view line) {
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string_view version = line.substr(last + 1);
   result.http_1_0 = version == "HTTP/1.0";
-  const bool target_fine =
-      !target.empty() && std::all_of(target.begin(), target.end(), is_target_char);
+  const bool target_fine = !target.empty() && std::all_of(target.begin(), target.end(),
+                                                          [](char c) { return is_target_char(c); });
   const auto authority = target_fine ? authority_of(method, target) : std::nullopt;
   if (!http_text::is_token(method)) {
     result.fault = "The method is malformed.";

@@ -24,7 +24,8 @@ inline constexpr std::array<bool, 256> kToken = make_token_table();
 
 inline bool is_token_char(char c) { return detail::kToken[static_cast<unsigned char>(c)]; }
 inline bool is_token(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_token_char(c); });
 }
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_control(char c) {
