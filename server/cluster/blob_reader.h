@@ -1,7 +1,12 @@
-// A range of a blob, or of several blobs in a row -> verified pieces in order. What fails is rebuilt from any k columns.
+// A range of a blob, or of several blobs in a row -> verified pieces in order. What fails is rebuilt
+// from any k columns.
 //
-// next() gives the first bytes as soon as they are verified; the following pieces are fetched ahead (bounded). A late volume is
-// hedged by reading the same columns from others (at most 5 % extra reads, not before 20 ms, never when all are late).
+// next() gives the first bytes as soon as they are verified. Bytes that volumes have in memory come
+// without waiting and without being fetched ahead; otherwise up to four pieces are under way at
+// once (one while the memory budget is more than half used). A late volume is hedged by reading the
+// same columns from others (at most 5 % extra reads, not before 20 ms, never when all are late).
+// After 2 s without an answer it is suspect and its columns are rebuilt in any case.
+// Thread-safety: one executor, one call at a time.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,14 +25,18 @@ struct BlobRange {
 
 class BlobReader {
  public:
-  // `ranges` are read one after another. `file_pieces`: Piece may be a file range for sendfile (in-process volumes).
-  // `damaged` is called for each fragment that is missing or corrupt, once per reader (queues its repair; logs).
+  // `ranges` are read one after another. `file_pieces`: Piece may be a file range for sendfile
+  // (in-process volumes). `damaged` is called for each fragment that is missing or corrupt and was
+  // asked for, once per reader (queues its repair; logs), never after the reader is gone.
   using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
-  BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces, Damaged damaged);
+  // Pre: every range lies within its blob.
+  BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces,
+             Damaged damaged);
   ~BlobReader();
   // The next verified bytes, at most 1 MiB; an empty piece (length 0) at the end.
-  // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found - all fragments are gone (the
-  // object may have been replaced: read its register again); overloaded.
+  // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found -
+  // all fragments are gone (the object may have been replaced: read its register again);
+  // overloaded; timeout. After an error the reader is of no more use.
   Task<Piece> next(Deadline deadline);
 
  private:

@@ -1,20 +1,32 @@
 // A stream of bytes -> stripes -> fragments -> durable on every slot. Immutable once committed.
 //
-// The caller receives straight into the writer's memory, hashes it while it is hot, and says how much it filled:
-//   while (left > 0) { CO_TRY(space, co_await writer->space()); n = read into space; hash; CO_CHECK(co_await writer->filled(n)); }
-//   CO_TRY(blob, co_await writer->commit());
-// Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not k + m units. At least two stripes
-// are in flight. Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume failed during this
-// upload (error, or 2 s without progress), never fewer than k + min(1, m).
-// Which layout: k' = min(k, usable volumes - m) pinned in the BlobRef; small blobs are replicated (k = 1, 1 + m).
+// The caller receives straight into the writer's memory, hashes it while it is hot, and says how
+// much it filled:
+//   while (left > 0) {
+//     CO_TRY(space, co_await writer->space());
+//     n = read into space; hash;
+//     CO_CHECK(co_await writer->filled(n));
+//   }
+//   CO_TRY(blob, co_await writer->commit(deadline));
+// Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not
+// k + m units. Under way at once, while they go to the volumes: four pieces of data and the parity
+// of two stripes; half of that while the memory budget is more than half used.
+// Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume
+// failed during this upload (error, or 2 s without progress while others went on), never fewer than
+// k + min(1, m). A failed one is a zero Location. Before the first byte a failed volume costs
+// nothing: the next one of the ring takes its place, or the layout gets smaller.
+// Which layout: k' = min(k, usable volumes - m) pinned in the BlobRef; small blobs are replicated
+// (k = 1, 1 + m).
+// Thread-safety: one executor, one call at a time. Destroying it in the middle of a call is safe.
 #pragma once
 #include <memory>
 
 #include "penstock/buffer.h"
 #include "penstock/runtime.h"
+#include "placement/codec.h"
+#include "server/cluster/blob_hedge.h"
 #include "server/cluster/membership.h"
 #include "server/cluster/object_record.h"
-#include "placement/codec.h"
 
 namespace penstock {
 
@@ -26,28 +38,36 @@ struct BlobContext {
   BufferPool& buffers;
   MemoryBudget& budget;
   CodecCache& codecs;
+  // Shared by all readers of the process; copies of the context share it, too.
+  std::shared_ptr<HedgeBudget> hedges = std::make_shared<HedgeBudget>();
 };
 
 class BlobWriter {
  public:
   // Picks the layout and opens the fragments. Pre: size_bytes > 0, known.
   // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
-  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, std::uint64_t size_bytes, Deadline deadline);
+  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, std::uint64_t size_bytes,
+                                                Deadline deadline);
   // A blob at 1 + m whatever its size (manifest pages).
-  static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context, std::uint64_t size_bytes, Deadline deadline);
+  static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
+                                                           std::uint64_t size_bytes,
+                                                           Deadline deadline);
   // Destroying it before commit() forgets the fragments; after commit() they stay until a record names them or the sweep.
   ~BlobWriter();
 
-  // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much is in flight.
+  // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much
+  // is in flight. Pre: not all announced bytes were filled.
   // Errors: unavailable - fewer than k + min(1, m) volumes are left.
   Task<MutBytes> space();
   // `count` bytes of the last space() are filled.
   Task<> filled(std::size_t count);
   // Pre: all announced bytes were filled. Durable when it succeeds.
   Task<BlobRef> commit(Deadline deadline);
-  // Frees what was written so far, also after commit(). Only before the first accept that names the blob was sent.
+  // Frees what was written so far, also after commit(). Only before the first accept that names
+  // the blob was sent. Takes 2 s at most; what stays is the sweep's.
   Awaitable<void> discard();
-  // The pin of R10: every fragment of `blob` has a lease not older than 12 h (fresh ones need no call).
+  // The pin of R10: every fragment of `blob` has a lease not older than 12 h of the boot clock,
+  // counted from when the pin was sent (fresh ones need no call).
   // Errors: unavailable - fewer than k + min(1, m) fragments could be pinned.
   Task<> ensure_leases(const BlobRef& blob, Deadline deadline);
 

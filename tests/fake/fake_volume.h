@@ -1,0 +1,86 @@
+// A volume in memory: fragments and leases only, with faults that a test sets. It checks what it
+// is given: block checksums, whole blocks, announced lengths, one append at a time.
+// Thread-safety: one executor.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+
+#include "penstock/volume_client.h"
+#include "penstock/wakeup.h"
+
+namespace penstock {
+
+// Faults; a test changes them at any time.
+struct FakeFaults {
+  VolumeStatus::State state = VolumeStatus::State::open;
+  bool full = false;            // write_fragment() and append() answer full
+  int fail_append = 0;          // the n-th append from now on fails with `io` (1 = the next)
+  int stall_append = 0;         // the n-th append from now on never answers
+  bool fail_open = false;       // write_fragment() answers `io`
+  bool fail_commit = false;
+  bool fail_pin = false;
+  bool stall_commit = false;
+  bool stall_open = false;
+  bool stall_reads = false;     // reads never answer
+  Errc read_error = Errc{};     // with fail_reads
+  bool fail_reads = false;
+  bool cached = false;          // read_fragment_now() answers
+};
+
+class FakeVolume final : public VolumeClient {
+ public:
+  explicit FakeVolume(VolumeId id);
+  ~FakeVolume() override;
+
+  FakeFaults faults;
+  // What it did.
+  struct Counters {
+    int reads = 0;       // read_fragment()
+    int reads_now = 0;   // answered by read_fragment_now()
+    int appends = 0;
+    int pins = 0;
+    int writers_open = 0;
+    std::uint64_t bytes_read = 0;
+  };
+  Counters counters;
+
+  // Committed fragments.
+  std::size_t fragment_count() const { return fragments_.size(); }
+  bool holds(FragmentId id) const { return fragments_.contains(id); }
+  std::uint64_t fragment_bytes(FragmentId id) const { return fragments_.at(id)->size(); }
+  void lose_all() { fragments_.clear(); }
+  // Reads that touch this byte answer `corrupt`.
+  void corrupt(FragmentId id, std::uint64_t offset) { bad_blocks_[id].insert(offset / kBlock); }
+  // All that stalls goes on (and answers) when released.
+  void release();
+
+  VolumeId id() const override { return id_; }
+  VolumeStatus status() const override;
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
+                                                       Deadline deadline) override;
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
+  Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+
+  // Registers are no business of this fake: `unavailable`.
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest>, Deadline) override;
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest>, Deadline) override;
+  Task<Accepted> read(std::shared_ptr<const ReadRequest>, Deadline) override;
+  std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override;
+  Task<> drop(std::shared_ptr<const DropRequest>, Deadline) override;
+
+ private:
+  friend class FakeFragmentWriter;  // one fake in two classes
+  static constexpr std::uint64_t kBlock = limits::kBlockBytes;
+  Result<Piece> piece_of(const FragmentReadRequest& request);
+  Task<> stall();
+  VolumeId id_;
+  std::map<FragmentId, std::shared_ptr<std::vector<std::byte>>> fragments_;
+  std::map<FragmentId, std::set<std::uint64_t>> bad_blocks_;
+  std::vector<Completion<void>> stalled_;
+};
+
+}  // namespace penstock
