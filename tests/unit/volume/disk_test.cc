@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "penstock/buffer.h"
+#include "penstock/limits.h"
 #include "tests/fake/fake_disk.h"
 
 namespace penstock {
