@@ -1,0 +1,142 @@
+#include "gateway/s3_service.h"
+
+#include <memory>
+
+#include "gateway/body_reader.h"
+#include "gateway/request_head.h"
+#include "penstock/limits.h"
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+constexpr std::size_t kErrorCodes = static_cast<std::size_t>(S3Code::NotModified) + 1;
+constexpr std::size_t kUnreadable = kOperationCount;  // the label of requests that ask for nothing
+constexpr int kInternalServerError = 500;
+
+// An upload must announce its length: one that is cut off would pass for a shorter object.
+bool lacks_length(Operation operation, const HeadFraming& framing) {
+  const bool upload = operation == Operation::PutObject || operation == Operation::UploadPart;
+  return upload && !framing.chunked && !framing.content_length;
+}
+}  // namespace
+
+// One request on its way. Lives in the frame of handle(): response bodies may refer to the request.
+struct S3Service::Call {
+  Call(HttpExchange& the_exchange, Metrics& metrics, const Clock& clock)
+      : exchange(the_exchange), timer(metrics, clock, kUnreadable) {}
+
+  HttpExchange& exchange;
+  OperationTimer timer;
+  S3Request request;
+  Operation operation = Operation::NotImplemented;
+  std::unique_ptr<BodyReader> body;
+  int status = 0;  // of the answer
+};
+
+S3Service::S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
+                     Md5Service* md5)
+    : gateway_(gateway), authenticator_(authenticator), metrics_(metrics), md5_(md5) {}
+
+std::vector<std::string> S3Service::operation_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kOperationCount; ++i) {
+    names.emplace_back(to_string(static_cast<Operation>(i)));
+  }
+  names.emplace_back("Unreadable");
+  return names;
+}
+
+std::vector<std::string> S3Service::error_code_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kErrorCodes; ++i) {
+    names.emplace_back(code_name(static_cast<S3Code>(i)));
+  }
+  return names;
+}
+
+Awaitable<void> S3Service::handle(HttpExchange& exchange) {
+  Call call(exchange, metrics_, gateway_.clock);
+  auto result = co_await run(call);
+  co_await answer(call, std::move(result));
+  finish(call);
+}
+
+S3Task<S3Response> S3Service::run(Call& call) {
+  const HttpHead& head = call.exchange.head();
+  auto request = make_s3_request(head, gateway_.config.domains);
+  if (!request) {
+    call.request.path = std::string(head.target);
+    co_return std::move(request).error();
+  }
+  call.request = std::move(request).value();
+  call.request.request_id = std::string(call.exchange.request_id());
+  call.request.deadline = call.timer.start() + limits::kOperationDeadline;
+  call.request.file_pieces = call.exchange.file_pieces();
+  call.operation = route(call.request);
+  call.timer.set_operation(static_cast<std::size_t>(call.operation));
+
+  auto identity = authenticator_.authenticate(call.request);
+  if (!identity) co_return std::move(identity).error();
+  call.request.principal = std::move(identity.value().principal);
+  if (lacks_length(call.operation, head.framing)) {
+    co_return s3_error(S3Code::MissingContentLength);
+  }
+  auto body = make_body_reader(call.request, std::move(identity.value().payload),
+                               call.exchange.body(), md5_);
+  if (!body) co_return std::move(body).error();
+  call.body = std::move(body).value();
+  co_return co_await run_operation(gateway_, call.operation, call.request, *call.body);
+}
+
+Awaitable<void> S3Service::answer(Call& call, S3Result<S3Response> result) {
+  if (result) {
+    call.status = result.value().status;
+    const auto sent = co_await call.exchange.send(std::move(result).value(), false);
+    if (sent || call.exchange.answered()) co_return;
+    result = to_s3(sent.error());  // the body failed before its first byte
+  }
+  const auto sent = co_await send_error(call, std::move(result).error());
+  // The client is gone, or will see the connection end: there is nobody left to tell.
+  if (!sent) call.status = 0;
+}
+
+Task<> S3Service::send_error(Call& call, S3Error error) {
+  call.timer.set_error(static_cast<std::size_t>(error.code));
+  S3Response response;
+  if (error.code != S3Code::NotModified) {
+    response.set_xml(
+        error_xml(error, call.request.path, call.exchange.request_id(), call.exchange.host_id()));
+  }
+  call.status = response.status = http_status(error.code);
+  for (auto& header : error.headers) response.headers.push_back(std::move(header));
+  if (call.operation == Operation::HeadBucket && call.request.principal.account_id.empty()) {
+    // Clients find a bucket's region by an unsigned HEAD.
+    response.set("x-amz-bucket-region", gateway_.config.region);
+  }
+  if (call.status == kInternalServerError) {
+    log_event(LogLevel::error, "request_failed",
+              {{"request_id", std::string(call.exchange.request_id())},
+               {"operation", std::string(to_string(call.operation))},
+               {"path", call.request.path},
+               {"reason", error.message}});
+  }
+  co_return co_await call.exchange.send(std::move(response), error.close);
+}
+
+void S3Service::finish(Call& call) {
+  call.timer.add_bytes_in(call.exchange.body_bytes_read());
+  call.timer.add_bytes_out(call.exchange.body_bytes_sent());
+  if (!log_enabled(LogLevel::debug)) return;
+  log_event(LogLevel::debug, "request",
+            {{"request_id", std::string(call.exchange.request_id())},
+             {"operation", std::string(to_string(call.operation))},
+             {"method", call.request.method},
+             {"path", call.request.path},
+             {"account", call.request.principal.account_id},
+             {"status", std::to_string(call.status)},
+             {"bytes_in", std::to_string(call.exchange.body_bytes_read())},
+             {"bytes_out", std::to_string(call.exchange.body_bytes_sent())},
+             {"duration_us", std::to_string(call.timer.elapsed().count())}});
+}
+
+}  // namespace penstock

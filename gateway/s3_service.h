@@ -1,0 +1,42 @@
+// The way of one request through the gateway: read its head, see what it asks for and who is
+// asking, run the operation, answer.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "gateway/authenticator.h"
+#include "gateway/http_exchange.h"
+#include "gateway/operations.h"
+#include "penstock/md5_service.h"
+#include "penstock/metrics.h"
+
+namespace penstock {
+
+// Thread-safety: handle() runs on every I/O thread. Ownership: borrows all.
+class S3Service final : public Service {
+ public:
+  // `md5`: hashes large bodies; null: on the I/O thread.
+  S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
+            Md5Service* md5 = nullptr);
+
+  // The label values that record what this service does, for the constructor of Metrics.
+  static std::vector<std::string> operation_names();
+  static std::vector<std::string> error_code_names();
+
+  Awaitable<void> handle(HttpExchange& exchange) override;
+
+ private:
+  struct Call;
+
+  S3Task<S3Response> run(Call& call);
+  Awaitable<void> answer(Call& call, S3Result<S3Response> result);
+  Task<> send_error(Call& call, S3Error error);
+  void finish(Call& call);
+
+  Gateway& gateway_;
+  Authenticator& authenticator_;
+  Metrics& metrics_;
+  Md5Service* md5_;
+};
+
+}  // namespace penstock
