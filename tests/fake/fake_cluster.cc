@@ -1,0 +1,65 @@
+#include "tests/fake/fake_cluster.h"
+
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+std::vector<std::shared_ptr<VolumeClient>> as_clients(
+    const std::vector<std::shared_ptr<FakeNode>>& nodes) {
+  return {nodes.begin(), nodes.end()};
+}
+
+std::shared_ptr<const ClusterMap> map_of(std::size_t count, std::uint32_t groups) {
+  std::vector<MapVolume> volumes;
+  for (std::size_t i = 0; i < count; ++i) {
+    MapVolume volume;
+    volume.id = VolumeId{i + 1};
+    volume.name = "v" + std::to_string(i);
+    volume.host = "one";
+    volumes.push_back(std::move(volume));
+  }
+  auto map = make_map(ClusterId{1, 1}, std::move(volumes), groups);
+  return std::make_shared<const ClusterMap>(std::move(map).value());
+}
+}  // namespace
+
+FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
+                         const std::vector<std::shared_ptr<FakeNode>>& nodes, FakeClock& clock,
+                         Random& random)
+    : membership(map, Ring::build(*map).value(), as_clients(nodes), clock),
+      proposer(membership, clock, random),
+      buffers(16 * limits::kMiB),
+      budget(256 * limits::kMiB),
+      blobs{membership, clock, random, buffers, budget, codecs},
+      index(membership, proposer, clock, random),
+      objects(index, proposer, blobs, random, clock) {}
+
+FakeCluster::FakeCluster(std::uint64_t seed, std::uint32_t groups)
+    : random(seed), map(map_of(kVolumes, groups)) {
+  for (const MapVolume& volume : map->volumes) {
+    nodes.push_back(std::make_shared<FakeNode>(volume.id, clock, io));
+  }
+  set_log_level(LogLevel::error);
+  gateway = &another_gateway();
+}
+
+FakeCluster::~FakeCluster() { settle_down(); }
+
+std::shared_ptr<const Bucket> FakeCluster::make_bucket(const std::string& name,
+                                                       std::uint32_t partitions) {
+  auto created = run(gateway->index.create_bucket(name, "owner", "us-east-1", soon()));
+  if (partitions == 0) return created.value().bucket;
+  auto spread = std::make_shared<Bucket>(*created.value().bucket);
+  spread->record.partitions = partitions;
+  return spread;
+}
+
+std::vector<Hint> FakeCluster::hints_of(const RegisterKey& key) const {
+  for (const auto& node : nodes) {
+    const auto found = node->acceptor.hints.find(key);
+    if (found != node->acceptor.hints.end() && !found->second.empty()) return found->second;
+  }
+  return {};
+}
+
+}  // namespace penstock

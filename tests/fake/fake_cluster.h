@@ -1,0 +1,58 @@
+// Six whole volumes in memory and what a gateway has above them, under one seed and one clock.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "server/cluster/objects.h"
+#include "tests/fake/fake_node.h"
+#include "tests/fake/seeded_random.h"
+
+namespace penstock {
+
+// One gateway: its own proposer, index and cache over the shared volumes.
+struct FakeGateway {
+  FakeGateway(const std::shared_ptr<const ClusterMap>& map,
+              const std::vector<std::shared_ptr<FakeNode>>& nodes, FakeClock& clock,
+              Random& random);
+  Membership membership;
+  Proposer proposer;
+  BufferPool buffers;
+  MemoryBudget budget;
+  CodecCache codecs;
+  BlobContext blobs;
+  Index index;
+  Objects objects;
+};
+
+class FakeCluster {
+ public:
+  static constexpr std::size_t kVolumes = 6;
+  explicit FakeCluster(std::uint64_t seed = 1, std::uint32_t groups = 4);
+  ~FakeCluster();
+
+  boost::asio::io_context io;
+  FakeClock clock;
+  SeededRandom random;
+  std::shared_ptr<const ClusterMap> map;
+  std::vector<std::shared_ptr<FakeNode>> nodes;
+  std::vector<std::unique_ptr<FakeGateway>> gateways;
+  FakeGateway* gateway;  // the first of them
+
+  // Lives as long as the cluster: what it left under way goes on behind its answers.
+  FakeGateway& another_gateway() {
+    return *gateways.emplace_back(std::make_unique<FakeGateway>(map, nodes, clock, random));
+  }
+  template <class T>
+  Result<T> run(Task<T> task) {
+    return run_task(io, clock, std::move(task));
+  }
+  // Runs what is still under way.
+  void settle_down() { run_all(io, clock); }
+  Deadline soon() const { return clock.boot() + Duration(limits::kOperationDeadline); }
+
+  std::shared_ptr<const Bucket> make_bucket(const std::string& name, std::uint32_t partitions = 0);
+  // All hints stored beside the register, by any replica.
+  std::vector<Hint> hints_of(const RegisterKey& key) const;
+};
+
+}  // namespace penstock

@@ -1,0 +1,70 @@
+// A whole volume in memory: the registers of a FakeAcceptor with scans over its rows, and the
+// fragments of a FakeVolume. Thread-safety: one executor.
+#pragma once
+#include "tests/fake/fake_acceptor.h"
+#include "tests/fake/fake_volume.h"
+
+namespace penstock {
+
+class FakeNode final : public VolumeClient {
+ public:
+  FakeNode(VolumeId id, FakeClock& clock, boost::asio::io_context& io)
+      : acceptor(id, clock, io), fragments(id) {}
+
+  FakeAcceptor acceptor;
+  FakeVolume fragments;
+  struct Counters {
+    int scans = 0;
+    int rows = 0;  // returned
+  };
+  Counters counters;
+  bool fail_scans = false;
+  bool fail_fenced_scans = false;
+  // Called before each scan looks at the rows.
+  std::function<void(const ScanRequest&)> before_scan;
+
+  VolumeId id() const override { return acceptor.id(); }
+  VolumeStatus status() const override { return acceptor.status(); }
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
+                             Deadline deadline) override {
+    return acceptor.prepare(std::move(request), deadline);
+  }
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,
+                           Deadline deadline) override {
+    return acceptor.accept(std::move(request), deadline);
+  }
+  Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override {
+    return acceptor.read(std::move(request), deadline);
+  }
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request) override {
+    return acceptor.read_now(request);
+  }
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override {
+    return acceptor.drop(std::move(request), deadline);
+  }
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
+                                                       Deadline deadline) override {
+    return fragments.write_fragment(id, shape, deadline);
+  }
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override {
+    return fragments.read_fragment(request, deadline);
+  }
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override {
+    return fragments.read_fragment_now(request);
+  }
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override {
+    return fragments.pin(std::move(ids), deadline);
+  }
+  Task<> remove_fragment(FragmentId id, Deadline deadline) override {
+    return fragments.remove_fragment(id, deadline);
+  }
+
+ private:
+  ScanReply scan_rows(const ScanRequest& request) const;
+};
+
+// The row key suffix of a register, as scans return it.
+std::string row_key_of(const RegisterKey& key);
+
+}  // namespace penstock
