@@ -84,6 +84,7 @@ Task<ManifestEntries> ManifestCache::page(ManifestPage page, Deadline deadline) 
 
 void append_ranges(const std::vector<PartInfo>& parts, std::uint64_t first_offset,
                    std::uint64_t begin, std::uint64_t end, std::vector<BlobRange>& ranges) {
+  if (begin >= end) return;
   std::uint64_t offset = first_offset;
   for (const PartInfo& part : parts) {
     const std::uint64_t part_end = offset + part.size_bytes;
