@@ -53,7 +53,8 @@ S3Result<ByteRange> parse_copy_range(std::string_view header, std::uint64_t size
   const auto bad = [] {
     return s3_error(S3Code::InvalidArgument,
                     "The x-amz-copy-source-range value must be of the form bytes=first-last where "
-                    "first and last are the zero-based offsets of the first and last bytes to copy");
+                    "first and last are the zero-based offsets of the first and last bytes to "
+                    "copy");
   };
   if (!header.starts_with(kUnit)) return bad();
   const std::string_view spec = header.substr(kUnit.size());

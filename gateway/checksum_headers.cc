@@ -117,8 +117,8 @@ S3Result<ChecksumChoice> checksum_choice(const S3Request& request) {
     const auto algorithm = parse_checksum_algorithm(*name);
     if (!algorithm) {
       return s3_error(S3Code::InvalidRequest,
-                      "Checksum algorithm provided is unsupported. Please try again with any of the "
-                      "valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+                      "Checksum algorithm provided is unsupported. Please try again with any of "
+                      "the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
     }
     choice.algorithm = *algorithm;
     choice.type = *algorithm == ChecksumAlgorithm::crc64nvme ? ChecksumType::full_object

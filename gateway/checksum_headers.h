@@ -11,23 +11,26 @@
 
 namespace penstock {
 
-std::string_view to_string(ChecksumType type);                            // "FULL_OBJECT", "COMPOSITE"
+std::string_view to_string(ChecksumType type);  // "FULL_OBJECT", "COMPOSITE"
 std::optional<ChecksumType> parse_checksum_type(std::string_view text);  // in any case
 
-// Base64, and "-N" behind a composite one: clients tell by it that the bytes cannot be checked with it.
+// Base64, and "-N" behind a composite one: clients tell by it that the bytes cannot be checked with
+// it.
 std::string checksum_text(const StoredChecksum& checksum, std::uint32_t part_count);
 // x-amz-checksum-<algorithm> and x-amz-checksum-type.
 void set_checksum(S3Response& response, const StoredChecksum& checksum, std::uint32_t part_count);
 // <ChecksumCRC32> …, without the type.
 void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_t part_count);
 
-// The algorithm that a request with a body names, in a header or for its trailer; none if it names none.
+// The algorithm that a request with a body names, in a header or for its trailer; none if it names
+// none.
 ChecksumAlgorithm named_checksum(const S3Request& request);
 // What the body's reader verified; algorithm none if the client named none.
 StoredChecksum body_checksum(const BodyReader& body);
 // x-amz-checksum-mode: ENABLED.
 bool wants_checksum(const S3Request& request);
-// The checksum of the whole object that a Complete names in a header; algorithm none if there is none.
+// The checksum of the whole object that a Complete names in a header; algorithm none if there is
+// none.
 // Errors: BadDigest - it cannot be the checksum of anything; InvalidRequest - more than one.
 struct WholeChecksum {
   StoredChecksum checksum;

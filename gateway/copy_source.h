@@ -11,7 +11,8 @@ struct CopySource {
   std::string bucket;
   std::string key;
 };
-// "bucket/key" or "/bucket/key", percent-encoded, decoded exactly once; "?versionId=null" may follow.
+// "bucket/key" or "/bucket/key", percent-encoded, decoded exactly once; "?versionId=null" may
+// follow.
 // Errors: InvalidArgument - no bucket, no key, bad encoding; NoSuchVersion - another version;
 // KeyTooLongError; NotImplemented - an access point.
 S3Result<CopySource> parse_copy_source(std::string_view header);

@@ -19,8 +19,8 @@ struct ListStart {
   bool is_prefix = false;
   bool operator==(const ListStart&) const = default;
 };
-// A marker or start-after as clients give it: a page may have ended with a common prefix, which must
-// not come again.
+// A marker or start-after as clients give it: a page may have ended with a common prefix, which
+// must not come again.
 ListStart start_after(std::string_view marker, std::string_view prefix, std::string_view delimiter);
 // The continuation token: opaque, of letters and digits only.
 std::string encode_token(const ListStart& start);

@@ -1,7 +1,9 @@
-// The table of contents: one declaration and contract per S3 operation. Source: Amazon S3 API Reference.
+// The table of contents: one declaration and contract per S3 operation. Source: Amazon S3 API
+// Reference.
 //
-// Every operation gets an authenticated request, the shared services and, where it takes one, the body. It answers the response
-// of success, or an S3Error that the caller turns into XML. All are HTTP-free: the simulator calls them as the server does.
+// Every operation gets an authenticated request, the shared services and, where it takes one, the
+// body. It answers the response of success, or an S3Error that the caller turns into XML. All are
+// HTTP-free: the simulator calls them as the server does.
 #pragma once
 #include "gateway/request.h"
 #include "server/cluster/objects.h"
@@ -26,17 +28,21 @@ enum class Operation : std::uint8_t {
   ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning,
   ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, DeleteObjects,
   PutObject, GetObject, HeadObject, DeleteObject, CopyObject, GetObjectAttributes,
-  CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload, ListParts,
+  CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
+  ListParts,
   GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, NotImplemented, MethodNotAllowed,
 };
-inline constexpr std::size_t kOperationCount = static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
+inline constexpr std::size_t kOperationCount =
+    static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
 std::string_view to_string(Operation operation);
-// Which operation a request asks for, by method, path and sub-resources. Never a plain PUT or GET for a sub-resource or header
-// that is not known (a client that asked for something else would lose its object): NotImplemented then.
+// Which operation a request asks for, by method, path and sub-resources. Never a plain PUT or GET
+// for a sub-resource or header that is not known (a client that asked for something else would lose
+// its object): NotImplemented then.
 Operation route(const S3Request& request);
 
 // Runs the operation of `request`. `body` is never null; empty for requests without one.
-S3Task<S3Response> run_operation(Gateway& gateway, Operation operation, const S3Request& request, BodyReader& body);
+S3Task<S3Response> run_operation(Gateway& gateway, Operation operation, const S3Request& request,
+                                 BodyReader& body);
 
 // gateway/operations/bucket.cc
 S3Task<S3Response> list_buckets(Gateway& gateway, const S3Request& request);
@@ -65,7 +71,8 @@ S3Task<S3Response> get_object_attributes(Gateway& gateway, const S3Request& requ
 S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyReader& body);
 S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request);
-S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& request, BodyReader& body);
+S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& request,
+                                             BodyReader& body);
 S3Task<S3Response> abort_multipart_upload(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_parts(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& request);

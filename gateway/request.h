@@ -1,4 +1,5 @@
-// One S3 request after HTTP and before S3: what operations see. No socket, no Beast: the simulator builds the same structs.
+// One S3 request after HTTP and before S3: what operations see. No socket, no Beast: the simulator
+// builds the same structs.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,8 +25,9 @@ struct Principal {
   std::string access_key;
 };
 
-// The request's body as decoded, verified bytes. All checks (payload hash, chunk signatures, Content-MD5, checksums, lengths) are
-// done by the time it reports its end; until then nothing may become visible.
+// The request's body as decoded, verified bytes. All checks (payload hash, chunk signatures,
+// Content-MD5, checksums, lengths) are done by the time it reports its end; until then nothing may
+// become visible.
 class BodyReader {
  public:
   virtual ~BodyReader() = default;
@@ -34,13 +36,15 @@ class BodyReader {
   // Sends "100 Continue" if the client waits for it; the first read() does so by itself.
   virtual Task<> accept() = 0;
   // Reads 1 … buffer.size() payload bytes straight into `buffer`; 0 at the verified end.
-  // Errors: S3 failures of the body are remembered and told by failure(); the Error is then `invalid`.
+  // Errors: S3 failures of the body are remembered and told by failure(); the Error is then
+  // `invalid`.
   virtual Task<std::size_t> read(MutBytes buffer) = 0;
   virtual std::optional<S3Error> failure() const = 0;
-  // After the end: hex MD5 is the ETag; the checksum the client sent or named, verified; none if there was none.
+  // After the end: hex MD5 is the ETag; the checksum the client sent or named, verified; none if
+  // there was none.
   virtual std::array<std::uint8_t, 16> md5() const = 0;
-  // Before the first read: also compute this checksum, unless the client named one. A reader of bytes that nobody checks
-  // may pass it over.
+  // Before the first read: also compute this checksum, unless the client named one. A reader of
+  // bytes that nobody checks may pass it over.
   virtual void compute(ChecksumAlgorithm) {}
   struct Checksum {
     std::string algorithm;  // "crc32" …, lower case; empty = none
@@ -55,8 +59,10 @@ struct S3Request {
   std::string path;        // as sent, before decoding
   std::string bucket;      // decoded; empty for ListBuckets
   std::string key;         // decoded exactly once; empty for bucket operations
-  std::vector<std::pair<std::string, std::string>> query;    // decoded, in order; name without "=" has an empty value
-  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case, values trimmed, in order
+  // Decoded, in order; a name without "=" has an empty value.
+  std::vector<std::pair<std::string, std::string>> query;
+  // Names in lower case, values trimmed, in order.
+  std::vector<std::pair<std::string, std::string>> headers;
   Principal principal;
   Deadline deadline{};     // of metadata work; bodies have their own rates
   bool file_pieces = false;  // the response body may hold file ranges
@@ -70,16 +76,20 @@ struct S3Request {
 class BodySource {
  public:
   virtual ~BodySource() = default;
-  // An empty piece at the end. An error after the first byte closes the connection: never a short body on keep-alive.
+  // An empty piece at the end. An error after the first byte closes the connection: never a short
+  // body on keep-alive.
   virtual Task<Piece> next() = 0;
 };
 
 struct S3Response {
   int status = 200;
-  std::vector<std::pair<std::string, std::string>> headers;  // without Content-Length, Date, Server, request ids
-  std::uint64_t content_length = 0;                           // also for HEAD: the length that GET would have
+  // Without Content-Length, Date, Server and the request ids.
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::uint64_t content_length = 0;  // also for HEAD: the length that GET would have
   std::variant<std::monostate, std::string, std::unique_ptr<BodySource>> body;
-  void set(std::string name, std::string value) { headers.emplace_back(std::move(name), std::move(value)); }
+  void set(std::string name, std::string value) {
+    headers.emplace_back(std::move(name), std::move(value));
+  }
   void set_xml(std::string xml);  // body, length, Content-Type: application/xml
 };
 

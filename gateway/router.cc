@@ -1,6 +1,6 @@
 // Which operation a request asks for. The rule: every sub-resource that S3 knows, and every bare
-// parameter that nobody knows, must be one that the operation takes, else NotImplemented: a client that
-// asks for something else than a plain PUT must not lose its object to one.
+// parameter that nobody knows, must be one that the operation takes, else NotImplemented: a client
+// that asks for something else than a plain PUT must not lose its object to one.
 #include <algorithm>
 #include <array>
 

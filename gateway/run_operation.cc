@@ -80,8 +80,8 @@ S3Task<S3Response> run_operation(Gateway& gateway, Operation operation, const S3
   CO_CHECK(check_version(request));
   auto answer = co_await dispatch(gateway, operation, request, body);
   if (!answer && answer.error().stale_bucket) {
-    // The cached bucket is gone, perhaps made anew. A body cannot be read twice: then the client comes
-    // again after the 503 and meets the bucket that there is.
+    // The cached bucket is gone, perhaps made anew. A body cannot be read twice: then the client
+    // comes again after the 503 and meets the bucket that there is.
     gateway.objects.index().forget_bucket(request.bucket);
     if (body.length() == 0) answer = co_await dispatch(gateway, operation, request, body);
   }

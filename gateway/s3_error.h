@@ -1,4 +1,5 @@
-// S3's error codes and the one place where ours become theirs. Source: S3 API Reference, "Error responses".
+// S3's error codes and the one place where ours become theirs. Source: S3 API Reference, "Error
+// responses".
 #pragma once
 #include <iosfwd>
 #include <string>
@@ -11,30 +12,38 @@
 namespace penstock {
 
 enum class S3Code : std::uint8_t {
-  AccessDenied, AuthorizationHeaderMalformed, AuthorizationQueryParametersError, BadDigest, BucketAlreadyExists,
-  BucketAlreadyOwnedByYou, BucketNotEmpty, ConditionalRequestConflict, EntityTooLarge, EntityTooSmall, ExpiredToken,
-  IllegalLocationConstraintException, IncompleteBody, InternalError, InvalidAccessKeyId, InvalidArgument, InvalidBucketName,
-  InvalidDigest, InvalidEncryptionAlgorithmError, InvalidLocationConstraint, InvalidPart, InvalidPartNumber, InvalidPartOrder,
-  InvalidRange, InvalidRequest, InvalidStorageClass, InvalidTag, InvalidURI, InvalidWriteOffset, KeyTooLongError, MalformedACLError,
-  MalformedPOSTRequest, MalformedTrailerError, MalformedXML, MaxMessageLengthExceeded, MetadataTooLarge, MethodNotAllowed,
-  MissingContentLength, MissingSecurityHeader, NoSuchBucket, NoSuchBucketPolicy, NoSuchCORSConfiguration, NoSuchKey,
-  NoSuchLifecycleConfiguration, NoSuchPublicAccessBlockConfiguration, NoSuchTagSet, NoSuchUpload, NoSuchVersion,
-  NoSuchWebsiteConfiguration, NotImplemented, ObjectLockConfigurationNotFoundError, OperationAborted,
-  OwnershipControlsNotFoundError, PreconditionFailed, ReplicationConfigurationNotFoundError, RequestHeaderSectionTooLarge,
-  RequestTimeTooSkewed, RequestTimeout, ServerSideEncryptionConfigurationNotFoundError, SignatureDoesNotMatch, SlowDown,
+  AccessDenied, AuthorizationHeaderMalformed, AuthorizationQueryParametersError, BadDigest,
+  BucketAlreadyExists, BucketAlreadyOwnedByYou, BucketNotEmpty, ConditionalRequestConflict,
+  EntityTooLarge, EntityTooSmall, ExpiredToken, IllegalLocationConstraintException, IncompleteBody,
+  InternalError, InvalidAccessKeyId, InvalidArgument, InvalidBucketName, InvalidDigest,
+  InvalidEncryptionAlgorithmError, InvalidLocationConstraint, InvalidPart, InvalidPartNumber,
+  InvalidPartOrder, InvalidRange, InvalidRequest, InvalidStorageClass, InvalidTag, InvalidURI,
+  InvalidWriteOffset, KeyTooLongError, MalformedACLError, MalformedPOSTRequest,
+  MalformedTrailerError, MalformedXML, MaxMessageLengthExceeded, MetadataTooLarge, MethodNotAllowed,
+  MissingContentLength, MissingSecurityHeader, NoSuchBucket, NoSuchBucketPolicy,
+  NoSuchCORSConfiguration, NoSuchKey, NoSuchLifecycleConfiguration,
+  NoSuchPublicAccessBlockConfiguration, NoSuchTagSet, NoSuchUpload, NoSuchVersion,
+  NoSuchWebsiteConfiguration, NotImplemented, ObjectLockConfigurationNotFoundError,
+  OperationAborted, OwnershipControlsNotFoundError, PreconditionFailed,
+  ReplicationConfigurationNotFoundError, RequestHeaderSectionTooLarge, RequestTimeTooSkewed,
+  RequestTimeout, ServerSideEncryptionConfigurationNotFoundError, SignatureDoesNotMatch, SlowDown,
   InsufficientStorage, TooManyBuckets, XAmzContentSHA256Mismatch, NotModified,
 };
 
 struct S3Error {
   S3Code code = S3Code::InternalError;
   std::string message;  // S3's own wording where clients match on it; empty = the table's
-  std::vector<std::pair<std::string, std::string>> details;  // further elements, e.g. {"Condition", "If-Match"}
-  std::vector<std::pair<std::string, std::string>> headers;  // further response headers, e.g. Content-Range on 416
+  // Further elements, e.g. {"Condition", "If-Match"}.
+  std::vector<std::pair<std::string, std::string>> details;
+  // Further response headers, e.g. Content-Range on 416.
+  std::vector<std::pair<std::string, std::string>> headers;
   bool close = false;   // the connection cannot be used further (body not read, framing broken)
-  // The cached bucket was deleted (and perhaps made anew): forget it; a request whose body is unread may run again.
+  // The cached bucket was deleted (and perhaps made anew): forget it; a request whose body is
+  // unread may run again.
   bool stale_bucket = false;
 };
-[[noreturn]] void throw_exception_from_error(const S3Error& error, const boost::source_location& where);
+[[noreturn]] void throw_exception_from_error(const S3Error& error,
+                                             const boost::source_location& where);
 template <class T = void>
 class [[nodiscard]] S3Result : public boost::system::result<T, S3Error> {
  public:
@@ -56,21 +65,26 @@ std::string_view error_message(const S3Error& error);  // its own, or the table'
 S3Error s3_error(S3Code code, std::string message = {});
 // 412 with the header that failed: "If-Match", "x-amz-copy-source-if-match" …
 S3Error precondition_failed(std::string_view condition);
-// Ours -> theirs; `not_found` is what an absent thing is called here (NoSuchKey, NoSuchBucket, NoSuchUpload). The context of an
-// internal failure stays inside.
+// Ours -> theirs; `not_found` is what an absent thing is called here (NoSuchKey, NoSuchBucket,
+// NoSuchUpload). The context of an internal failure stays inside.
 S3Error to_s3(const Error& error, S3Code not_found = S3Code::NoSuchKey);
 // The XML body of an error answer.
-std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id, std::string_view host_id);
+std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id,
+                      std::string_view host_id);
 
 }  // namespace penstock
 
-// In operations: `S3_TRY(record, co_await objects.get(...), S3Code::NoSuchKey);` turns an Error into an S3Error and returns it.
-#define PENSTOCK_S3_TRY_(tmp, var, expr, missing)                           \
-  auto tmp = (expr);                                                        \
-  if (!tmp) co_return ::penstock::to_s3(tmp.error(), missing);              \
+// In operations: `S3_TRY(record, co_await objects.get(...), S3Code::NoSuchKey);` turns an Error
+// into an S3Error and returns it.
+#define PENSTOCK_S3_TRY_(tmp, var, expr, missing)              \
+  auto tmp = (expr);                                           \
+  if (!tmp) co_return ::penstock::to_s3(tmp.error(), missing); \
   auto var = std::move(tmp).value()
-#define S3_TRY(var, expr, missing) PENSTOCK_S3_TRY_(PENSTOCK_CAT(s3_try_, __LINE__), var, expr, missing)
-#define S3_CHECK(expr, missing)                                                                          \
-  do {                                                                                                   \
-    if (auto checked_ = (expr); !checked_) co_return ::penstock::to_s3(checked_.error(), missing);       \
+#define S3_TRY(var, expr, missing) \
+  PENSTOCK_S3_TRY_(PENSTOCK_CAT(s3_try_, __LINE__), var, expr, missing)
+#define S3_CHECK(expr, missing)                                     \
+  do {                                                              \
+    if (auto checked_ = (expr); !checked_) {                        \
+      co_return ::penstock::to_s3(checked_.error(), missing);       \
+    }                                                               \
   } while (false)

@@ -1,5 +1,6 @@
 // Writes S3's XML answers into one string: declaration, elements, escaped text. No indentation, no
-// self-closing tags and no attributes but the namespace of the root, since some clients search by text.
+// self-closing tags and no attributes but the namespace of the root, since some clients search by
+// text.
 // Cost: a LIST page of 1,000 keys well under 0.4 ms; one allocation if the reserve is right.
 #pragma once
 #include <cstdint>
@@ -28,8 +29,8 @@ class XmlWriter {
   std::string out_;
 };
 
-// Appends `text` as character data. Control characters become numeric references; bytes that are not
-// UTF-8, which no XML can hold, become U+FFFD (encoding-type=url shows such keys exactly).
+// Appends `text` as character data. Control characters become numeric references; bytes that are
+// not UTF-8, which no XML can hold, become U+FFFD (encoding-type=url shows such keys exactly).
 void append_escaped(std::string& out, std::string_view text);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Reads the XML documents that requests carry. Bounded before it is parsed: bytes, elements, depth and
-// attributes; no DTD, so no entities; UTF-8 only. Element names count without a namespace prefix, the
-// order of children does not count, unknown elements are passed over as S3 does.
+// Reads the XML documents that requests carry. Bounded before it is parsed: bytes, elements, depth
+// and attributes; no DTD, so no entities; UTF-8 only. Element names count without a namespace
+// prefix, the order of children does not count, unknown elements are passed over as S3 does.
 // Errors of all: MalformedXML.
 #pragma once
 #include <cstdint>

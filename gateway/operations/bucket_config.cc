@@ -1,5 +1,5 @@
-// Reads of what cannot be configured here: the answers of a bucket on which nothing ever was. Each asks
-// for the bucket (and the object) first, so that nobody learns of what is not theirs.
+// Reads of what cannot be configured here: the answers of a bucket on which nothing ever was. Each
+// asks for the bucket (and the object) first, so that nobody learns of what is not theirs.
 #include <array>
 
 #include "gateway/operations/access.h"
@@ -48,8 +48,7 @@ S3Response owner_acl(const S3Request& request, const std::string& owner) {
 
 S3Task<ObjectRead> open_object(Gateway& gateway, const S3Request& request) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  S3_TRY(object,
-         co_await gateway.objects.get(*bucket, request.key, false, request.deadline),
+  S3_TRY(object, co_await gateway.objects.get(*bucket, request.key, false, request.deadline),
          S3Code::NoSuchKey);
   co_return std::move(object);
 }

@@ -1,4 +1,5 @@
-// POST /{bucket}/{key}?uploadId. Moves no data; the same request again gives the same answer for a day.
+// POST /{bucket}/{key}?uploadId. Moves no data; the same request again gives the same answer for a
+// day.
 #include <charconv>
 
 #include "gateway/checksum_headers.h"
@@ -79,7 +80,8 @@ S3Result<> check_fault(const Objects::Completed& done, const std::string& upload
       return part_error(S3Code::InvalidPart, upload_id, done.fault_part, parts);
     case Fault::size:
       return s3_error(S3Code::InvalidRequest,
-                      "The provided 'x-amz-mp-object-size' header does not match what was computed");
+                      "The provided 'x-amz-mp-object-size' header does not match what was "
+                      "computed");
     case Fault::type:
       return s3_error(S3Code::InvalidRequest,
                       "The upload was created using another checksum mode. The complete request "

@@ -1,5 +1,5 @@
-// PUT /{bucket}/{key} with x-amz-copy-source. Between keys the bytes are copied, so that no fragment is
-// ever shared; an object copied onto itself only gets new headers and keeps its blobs.
+// PUT /{bucket}/{key} with x-amz-copy-source. Between keys the bytes are copied, so that no
+// fragment is ever shared; an object copied onto itself only gets new headers and keeps its blobs.
 #include "gateway/checksum_headers.h"
 #include "gateway/conditional.h"
 #include "gateway/http_date.h"
@@ -49,7 +49,8 @@ S3Result<CopyPlan> plan_copy(const S3Request& request) {
 
 constexpr std::string_view kRedirect = "x-amz-website-redirect-location";
 
-// Headers of the copy: the request's, or the source's. A redirect belongs to one object and is not copied.
+// Headers of the copy: the request's, or the source's. A redirect belongs to one object and is not
+// copied.
 StoredHeaders headers_of_copy(const CopyPlan& plan, const ObjectRecord& source) {
   if (plan.replace_headers) return plan.headers;
   StoredHeaders headers = source.headers;
@@ -68,7 +69,8 @@ bool changes_something(const S3Request& request, const CopyPlan& plan) {
          request.header(kRedirect) != nullptr;
 }
 
-// The checksum that the copy carries: the one asked for, else the source's algorithm over the whole.
+// The checksum that the copy carries: the one asked for, else the source's algorithm over the
+// whole.
 ChecksumAlgorithm checksum_of_copy(const CopyPlan& plan, const ObjectRecord& source) {
   if (plan.algorithm != ChecksumAlgorithm::none) return plan.algorithm;
   return source.checksums.empty() ? ChecksumAlgorithm::none : source.checksums.front().algorithm;

@@ -109,8 +109,8 @@ S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request) {
   CO_CHECK(check_delete_headers(request));
   CO_TRY(condition, write_condition(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  const auto removed =
-      co_await gateway.objects.remove(*bucket, request.key, condition, request.deadline);
+  const auto removed = co_await gateway.objects.remove(*bucket, request.key, condition,
+                                                       request.deadline);
   if (!removed) co_return write_failure(removed.error(), condition);
   S3Response response;
   response.status = 204;

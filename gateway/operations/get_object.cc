@@ -1,4 +1,5 @@
-// GET and HEAD /{bucket}/{key}: the record, conditions, the range or part asked for, then verified bytes.
+// GET and HEAD /{bucket}/{key}: the record, conditions, the range or part asked for, then verified
+// bytes.
 #include <array>
 
 #include "gateway/byte_range.h"
@@ -40,7 +41,8 @@ Selection select_whole(const ObjectRecord& record) {
   return selection;
 }
 
-// 206 even for all the bytes, as clients expect of a part; an empty part has no Content-Range to show.
+// 206 even for all the bytes, as clients expect of a part; an empty part has no Content-Range to
+// show.
 Selection as_partial(Selection selection) {
   selection.status = selection.range.length == 0 ? 200 : 206;
   return selection;
@@ -143,8 +145,8 @@ S3Task<ObjectRead> read_record(Gateway& gateway, const S3Request& request, const
 
 S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& request,
                                            const ObjectRecord& record, ByteRange range) {
-  auto found =
-      co_await gateway.objects.ranges(record, range.first, range.length, request.deadline);
+  auto found = co_await gateway.objects.ranges(record, range.first, range.length,
+                                               request.deadline);
   if (!found) co_return to_s3(found.error());
   co_return std::move(*found);
 }

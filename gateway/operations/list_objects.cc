@@ -1,5 +1,5 @@
-// GET /{bucket}: the three lists of objects. They differ in how a page is asked for and in what is shown
-// of each object; the index merges and decides.
+// GET /{bucket}: the three lists of objects. They differ in how a page is asked for and in what is
+// shown of each object; the index merges and decides.
 #include "gateway/checksum_headers.h"
 #include "gateway/http_date.h"
 #include "gateway/list_parameters.h"
@@ -33,16 +33,15 @@ S3Result<ListQuery> common_query(const S3Request& request) {
 
 S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, const ListQuery& query) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is whole: there is no more of it
+  if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is never truncated
   ListRequest list;
   list.prefix = query.prefix;
   list.delimiter = query.delimiter;
   list.after = query.start.after;
   list.after_is_prefix = query.start.is_prefix;
   list.max_keys = query.max_keys;
-  S3_TRY(page,
-         co_await gateway.objects.index().list(std::move(bucket), std::move(list),
-                                               request.deadline),
+  Index& index = gateway.objects.index();
+  S3_TRY(page, co_await index.list(std::move(bucket), std::move(list), request.deadline),
          S3Code::NoSuchBucket);
   co_return std::move(page);
 }

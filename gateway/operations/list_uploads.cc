@@ -81,9 +81,8 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   UploadPage page;
   if (query.list.max_uploads > 0) {
-    S3_TRY(found,
-           co_await gateway.objects.index().list_uploads(std::move(bucket), query.list,
-                                                         request.deadline),
+    Index& index = gateway.objects.index();
+    S3_TRY(found, co_await index.list_uploads(std::move(bucket), query.list, request.deadline),
            S3Code::NoSuchBucket);
     page = std::move(found);
   }

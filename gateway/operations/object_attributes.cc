@@ -19,11 +19,13 @@ struct AttributesQuery {
 };
 
 S3Result<> add_attribute(AttributesQuery& query, std::string_view name) {
-  const std::array<std::pair<std::string_view, bool*>, 5> names{{{"ETag", &query.etag},
-                                                                 {"Checksum", &query.checksum},
-                                                                 {"ObjectParts", &query.parts},
-                                                                 {"StorageClass", &query.storage_class},
-                                                                 {"ObjectSize", &query.size}}};
+  const std::array<std::pair<std::string_view, bool*>, 5> names{{
+      {"ETag", &query.etag},
+      {"Checksum", &query.checksum},
+      {"ObjectParts", &query.parts},
+      {"StorageClass", &query.storage_class},
+      {"ObjectSize", &query.size},
+  }};
   for (const auto& [known, wanted] : names) {
     if (!http_text::equals_ignoring_case(name, known)) continue;
     *wanted = true;

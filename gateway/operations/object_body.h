@@ -1,4 +1,5 @@
-// An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is sent.
+// An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is
+// sent.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,7 +12,8 @@ class ObjectBody final : public BodySource {
  public:
   // `request` outlives the source's construction only.
   ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges);
-  // Fetches the first piece, so that what cannot be read at all is an error and not a broken answer.
+  // Fetches the first piece, so that what cannot be read at all is an error and not a broken
+  // answer.
   // Errors: as BlobReader::next().
   Task<> start();
   Task<Piece> next() override;

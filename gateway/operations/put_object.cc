@@ -1,5 +1,5 @@
-// PUT /{bucket}/{key}. Order: headers -> bucket -> conditions, fast -> body into durable fragments ->
-// digests verified -> record. The object is visible at the record and not before.
+// PUT /{bucket}/{key}. Order: headers -> bucket -> conditions, fast -> body into durable fragments
+// -> digests verified -> record. The object is visible at the record and not before.
 #include "gateway/checksum_headers.h"
 #include "gateway/conditional.h"
 #include "gateway/object_headers.h"

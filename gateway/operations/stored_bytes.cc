@@ -91,8 +91,8 @@ S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> fill
 S3Task<StoredBytes> open_writer(Gateway& gateway, std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  auto writer =
-      co_await BlobWriter::open(gateway.objects.blobs(), size_bytes, fresh_deadline(gateway));
+  auto writer = co_await BlobWriter::open(gateway.objects.blobs(), size_bytes,
+                                          fresh_deadline(gateway));
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
   co_return std::move(stored);

@@ -48,7 +48,8 @@ std::uint64_t inline_bytes_max(Gateway& gateway);
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5);
 // What a reader of blobs tells of fragments that it had to rebuild.
 BlobReader::Damaged damage_log(const S3Request& request);
-// A condition that fails already, before the bytes are moved; success when that cannot be told soon.
+// A condition that fails already, before the bytes are moved; success when that cannot be told
+// soon.
 S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bucket,
                     Condition condition);
 // Puts `record`, whose bytes are `stored`, once more if the bucket was made anew since the look-up.

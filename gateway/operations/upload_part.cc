@@ -1,5 +1,5 @@
-// PUT /{bucket}/{key}?partNumber&uploadId, from a body or from another object. A part is a blob of its
-// own, so that Complete moves no data; the last one of a number wins.
+// PUT /{bucket}/{key}?partNumber&uploadId, from a body or from another object. A part is a blob of
+// its own, so that Complete moves no data; the last one of a number wins.
 #include "gateway/checksum_headers.h"
 #include "gateway/http_date.h"
 #include "gateway/object_headers.h"
@@ -23,8 +23,8 @@ S3Task<OpenUpload> open_upload(Gateway& gateway, const S3Request& request) {
   CO_TRY(number, part_number_of(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(id, upload_id_of(request));
-  S3_TRY(record,
-         co_await gateway.objects.open_upload(*bucket, request.key, id, request.deadline),
+  Objects& objects = gateway.objects;
+  S3_TRY(record, co_await objects.open_upload(*bucket, request.key, id, request.deadline),
          S3Code::NoSuchUpload);
   OpenUpload upload{std::move(bucket), std::move(id), number, std::move(record)};
   co_return std::move(upload);
@@ -93,8 +93,8 @@ S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request) 
   CO_TRY(origin, co_await open_copy_source(gateway, request));
   CO_TRY(range, copy_range(request, origin.object.record));
   Hashes hashes(true, upload.record.checksum_algorithm);
-  CO_TRY(stored,
-         co_await store_copy(gateway, request, origin.object, range, kNeverInline, hashes));
+  CO_TRY(stored, co_await store_copy(gateway, request, origin.object, range, kNeverInline,
+                                     hashes));
   PartInfo part = make_part(stored, upload.part_number, hashes.md5.digest());
   part.modified = gateway.clock.wall();
   if (upload.record.checksum_algorithm != ChecksumAlgorithm::none) {

@@ -1,5 +1,5 @@
-// Arbitrary bytes as each document that a request may carry, and as text in an answer. What is read must
-// keep its bounds; what is written must be read back by an XML parser.
+// Arbitrary bytes as each document that a request may carry, and as text in an answer. What is read
+// must keep its bounds; what is written must be read back by an XML parser.
 #include <cstdlib>
 #include <pugixml.hpp>
 #include <string>

@@ -67,7 +67,8 @@ TEST_CASE("the choice of an upload follows S3's table of algorithms and types") 
 
 TEST_CASE("the checksum of a whole upload is read with its suffix") {
   const auto whole = whole_checksum(
-      with_headers({{"x-amz-checksum-type", "COMPOSITE"}, {"x-amz-checksum-crc32c", "AAAAAg==-3"}}));
+      with_headers({{"x-amz-checksum-type", "COMPOSITE"},
+                    {"x-amz-checksum-crc32c", "AAAAAg==-3"}}));
   REQUIRE(whole);
   CHECK(whole->checksum == kComposite);
   CHECK(whole->part_count == 3u);

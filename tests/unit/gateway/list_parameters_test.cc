@@ -44,8 +44,8 @@ TEST_CASE("a marker that is a common prefix leads past everything under it") {
 
 TEST_CASE("a continuation token is letters and digits and survives the way back") {
   for (const ListStart& start :
-       {ListStart{"a/b", false}, ListStart{"a/", true}, ListStart{std::string("\0<&\xFF", 4), false},
-        ListStart{std::string(1024, 'k'), false}}) {
+       {ListStart{"a/b", false}, ListStart{"a/", true},
+        ListStart{std::string("\0<&\xFF", 4), false}, ListStart{std::string(1024, 'k'), false}}) {
     const std::string token = encode_token(start);
     CHECK(token.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") == std::string::npos);
     CHECK(decode_token(token) == start);
