@@ -1,5 +1,7 @@
 #include "server/volume/fragment_store.h"
 
+#include <ctime>
+
 #include "tests/unit/volume/fragment_fixture.h"
 
 namespace penstock::fragment_test {
@@ -230,7 +232,7 @@ TEST_CASE("a list goes through all fragments in steps") {
   CHECK(listed == ids);
 }
 
-TEST_CASE("600,000 rows are taken in by an open within a second") {
+TEST_CASE("600,000 rows are taken in by an open within a second of processor time") {
   Volume volume(limits::kSegmentBytes);
   volume.options.segment_bytes = limits::kSegmentBytes;
   REQUIRE(volume.disk.make_directory("segments"));
@@ -250,11 +252,13 @@ TEST_CASE("600,000 rows are taken in by an open within a second") {
     volume.rows.rows.emplace_hint(volume.rows.rows.end(),
                                   FragmentId{WriteId{1, n}, 0, Generation{1}}, encode(row));
   }
-  const RealClock real;
-  const BootTime begun = real.boot();
+  const std::clock_t begun = std::clock();
   volume.open();
-  const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(real.boot() - begun);
-  MESSAGE("open with 600,000 rows: " << taken.count() << " ms");
+  const double seconds = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  MESSAGE("open with 600,000 rows: " << seconds << " s");
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(seconds < 1);
+#endif
   CHECK(volume.store->statistics().fragment_count == kRows);
 }
 
