@@ -270,8 +270,8 @@ TEST_CASE("Random puts and deletes through lagging and broken replicas are liste
       // One volume at a time misses what is written.
       for (auto& node : cluster.nodes) node->acceptor.state = VolumeStatus::State::open;
       cluster.nodes[random() % 6]->acceptor.state = VolumeStatus::State::closed;
-      const std::string key =
-          std::string(1, static_cast<char>('a' + random() % 3)) + "/" + std::to_string(random() % 9);
+      std::string key(1, static_cast<char>('a' + random() % 3));
+      key += "/" + std::to_string(random() % 9);
       if (random() % 3 != 0) {
         put(cluster, bucket, key);
         live.insert(key);

@@ -37,7 +37,9 @@ struct Fixture {
     return cluster.run(objects.put(*bucket, "key", std::move(record), std::move(inline_bytes),
                                    std::move(condition), cluster.soon(), leases));
   }
-  Result<ObjectRead> get() { return cluster.run(objects.get(*bucket, "key", true, cluster.soon())); }
+  Result<ObjectRead> get() {
+    return cluster.run(objects.get(*bucket, "key", true, cluster.soon()));
+  }
   std::vector<Hint> hints() { return cluster.hints_of(Index::object(*bucket, "key").key); }
 };
 
