@@ -1,5 +1,6 @@
-// What a gateway or repairer knows of the cluster: the map, a client per volume, and which volumes it suspects.
-// Thread-safety: all methods from any thread. The map is immutable and replaced as a whole.
+// What a gateway or repairer knows of the cluster: the map, a client per volume, and which volumes
+// it suspects. Thread-safety: all methods from any thread. The map is immutable and replaced as a
+// whole.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -15,8 +16,10 @@ namespace penstock {
 
 class Membership {
  public:
-  // `volumes`: a client for each volume of the map that this process can reach; the others count as unavailable.
-  Membership(std::shared_ptr<const ClusterMap> map, Ring ring, std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock);
+  // `volumes`: a client for each volume of the map that this process can reach; the others count as
+  // unavailable.
+  Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
+             std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock);
   ~Membership();
 
   std::shared_ptr<const ClusterMap> map() const;
@@ -25,12 +28,14 @@ class Membership {
   std::shared_ptr<VolumeClient> volume(VolumeId id) const;
   std::vector<std::shared_ptr<VolumeClient>> volumes() const;
 
-  // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume suspect: skipped for fragments,
-  // still asked but not awaited for registers. Any success clears it.
+  // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume
+  // suspect: skipped for fragments, still asked but not awaited for registers. Any success clears
+  // it.
   void report(VolumeId id, bool success);
   void report_stalled(VolumeId id);
-  bool suspect(VolumeId id) const;   // suspect, closed or unknown
-  // A suspect that is due to be tried again (once each limits::kProbeEvery); true at most once per interval.
+  bool suspect(VolumeId id) const;  // suspect, closed or unknown
+  // A suspect that is due to be tried again (once each limits::kProbeEvery); true at most once per
+  // interval.
   bool probe_due(VolumeId id);
   // Volumes that may take new fragments: open, not suspect, not full.
   std::vector<VolumeId> usable() const;

@@ -262,7 +262,7 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
       if (++without_quorum >= kQuorumAttemptsMax) break;
     }
     if (context.clock.boot() >= task.deadline) break;
-    co_await back_off(context, attempt);
+    co_await retry_wait(context, attempt);
     if (outcome.next != Next::settle) continue;
     // The value is settled now; the next round of questions finds it at a majority.
     CO_CHECK(co_await settle_round(context, task, false));

@@ -38,7 +38,7 @@ BootTime call_end(const ProposerContext& context, const RegisterTask& task) {
   return std::min(context.clock.boot() + Duration(limits::kRegisterCall), task.deadline);
 }
 
-Awaitable<void> back_off(ProposerContext& context, unsigned attempt) {
+Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt) {
   constexpr std::uint64_t kFirstUs = 1000;
   constexpr unsigned kDoublingsMax = 7;  // 128 ms
   const std::uint64_t range_us = kFirstUs << std::min(attempt, kDoublingsMax);

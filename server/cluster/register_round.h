@@ -78,6 +78,6 @@ Round make_round(const RegisterGroup& group, BucketNumber number, bool pass_fenc
 // Until when the answers to calls begun now count.
 BootTime call_end(const ProposerContext& context, const RegisterTask& task);
 // A random pause, longer with each attempt; the first is short.
-Awaitable<void> back_off(ProposerContext& context, unsigned attempt);
+Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt);
 
 }  // namespace penstock

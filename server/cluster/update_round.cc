@@ -59,6 +59,11 @@ class UpdateRun {
   Task<Answer> write(const Promises& promises, Value current, Decision decision);
   Result<Proposal> propose(const Promises& promises, const RegisterValue* current,
                            Decision& decision);
+  // A repair brings the inline row of the value along, which has its op-id in its key.
+  bool keeps_inline(const RegisterValue* current, const Decision& decision) const {
+    return update_.op_id().is_zero() && decision.inline_bytes == nullptr && current != nullptr &&
+           current->inline_bytes > 0;
+  }
   // After a step that did not reach its majority.
   Answer failed(RoundEnd end, Error error);
   // `error`, if it is known that nothing was sent.
@@ -93,7 +98,7 @@ UpdateRun::Answer UpdateRun::failed(RoundEnd end, Error error) {
 Task<Snapshot> UpdateRun::run() {
   for (unsigned attempt = 0; attempt < kRoundsMax; ++attempt) {
     if (context_.clock.boot() >= task_.deadline) break;
-    if (attempt > 0) co_await back_off(context_, attempt - 1);
+    if (attempt > 0) co_await retry_wait(context_, attempt - 1);
     CO_TRY(answer, co_await this->attempt());
     if (answer) co_return std::move(*answer);
   }
@@ -169,9 +174,11 @@ Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValu
                                     Decision& decision) {
   RegisterValue& value = decision.value;
   chain_to(value, current, update_.op_id(), sent_ ? first_ : promises.ballot);
-  value.inline_bytes = decision.inline_bytes == nullptr
-                           ? 0
-                           : static_cast<std::uint32_t>(decision.inline_bytes->size());
+  if (decision.inline_bytes != nullptr) {
+    value.inline_bytes = static_cast<std::uint32_t>(decision.inline_bytes->size());
+  } else {
+    value.inline_bytes = keeps_inline(current, decision) ? current->inline_bytes : 0;
+  }
   Proposal proposal;
   proposal.ballot = promises.ballot;
   proposal.value = std::make_shared<const std::string>(encode(task_.ref.key, value));
@@ -186,14 +193,19 @@ Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValu
 
 Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current,
                                          Decision decision) {
-  auto proposal = propose(promises, current.get(), decision);
-  if (!proposal) co_return Answer(not_done(std::move(proposal).error()));
+  auto made = propose(promises, current.get(), decision);
+  if (!made) co_return Answer(not_done(std::move(made).error()));
+  if (keeps_inline(current.get(), decision)) {
+    auto kept = co_await highest_again(context_, task_, promises, *current);
+    if (!kept) co_return failed(RoundEnd::no_quorum, std::move(kept).error());
+    made->inline_bytes = std::move(kept->inline_bytes);
+    made->have_inline = kept->have_inline;
+  }
   const bool sent_before = std::exchange(sent_, true);
   if (!sent_before) first_ = promises.ballot;
   own_ = promises.ballot;
   base_ = op_id_of(current.get());
-  auto end =
-      co_await accept_round(context_, task_, promises.group, std::move(*proposal), &ballots_);
+  auto end = co_await accept_round(context_, task_, promises.group, std::move(*made), &ballots_);
   if (!end) co_return Answer(not_done(std::move(end).error()));
   if (end->end == RoundEnd::majority) {
     Snapshot snapshot;

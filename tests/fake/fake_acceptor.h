@@ -1,5 +1,5 @@
 // The register half of a volume in memory: the acceptor's rules (R2 … R9, R12) without disk, behind
-// a network that a test controls call by call. Thread-safety: one executor.
+// a network that a test controls call by call.
 #pragma once
 #include <functional>
 #include <map>

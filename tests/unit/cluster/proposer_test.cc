@@ -3,8 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <boost/asio/detached.hpp>
-
+#include "server/cluster/straggler_set.h"
 #include "tests/fake/register_cluster.h"
 
 namespace penstock {
@@ -293,6 +292,23 @@ TEST_CASE("a value settled with inline bytes brings them to the replicas that la
   CHECK(*whole->inline_bytes == "inline");
 }
 
+TEST_CASE("a repair keeps the inline bytes of the value, also where they were missing") {
+  RegisterCluster cluster;
+  TextUpdate write(cluster.proposer().new_op_id(), "one");
+  write.inline_bytes = std::make_shared<const std::string>("inline");
+  cluster.acceptors[0]->state = VolumeStatus::State::closed;
+  REQUIRE(update(cluster, write));
+  cluster.settle_down();
+  cluster.acceptors[0]->state = VolumeStatus::State::open;
+  TextUpdate repair(OpId{}, "moved");
+  const auto moved = update(cluster, repair);
+  REQUIRE(moved);
+  CHECK(moved->value->inline_bytes == 6);
+  cluster.settle_down();
+  CHECK(*cluster.acceptors[0]->rows[kRef.key].inline_of.at(write.op_id()) == "inline");
+  CHECK(*cluster.read(kRef, ReadWant::value_and_inline)->inline_bytes == "inline");
+}
+
 TEST_CASE("all volumes full: the update says so; a tombstone still passes") {
   RegisterCluster cluster;
   REQUIRE(cluster.put(kRef, "one"));
@@ -369,20 +385,35 @@ TEST_CASE("accepts past their majority run on, are counted and leave a dirty mar
 
 TEST_CASE("a volume at its bound of stragglers gets no new accepts") {
   RegisterCluster cluster;
-  int sent = 0;
+  std::size_t sent = 0;
   cluster.acceptors[4]->fate = [&sent](VolumeId, RegisterCall call, const RegisterKey&) {
     if (call != RegisterCall::accept) return Fate{};
     ++sent;
     return lost_request();
   };
-  const std::size_t more = 8;
-  for (std::size_t n = 0; n < limits::kStragglersPerVolume + more; ++n) {
-    REQUIRE(cluster.put(kRef, std::to_string(n)));
-  }
-  CHECK(static_cast<std::size_t>(sent) <= limits::kStragglersPerVolume);
+  const std::string large(60'000, 'x');
+  const std::size_t bound = limits::kStragglerBytesPerVolume / large.size() + 1;
+  for (std::size_t n = 0; n < bound + 8; ++n) REQUIRE(cluster.put(kRef, large));
+  CHECK(sent <= bound);
   CHECK(!cluster.proposer().dirty().empty());
   cluster.settle_down();
   CHECK(cluster.proposer().stragglers() == 0);
+  REQUIRE(cluster.put(kRef, "room again"));
+  CHECK(sent <= bound + 1);
+}
+
+TEST_CASE("stragglers are bounded in number as well") {
+  StragglerSet set;
+  const VolumeId volume{1};
+  for (std::size_t n = 0; n < limits::kStragglersPerVolume; ++n) {
+    CHECK(set.has_room(volume));
+    set.add(volume, 1);
+  }
+  CHECK(!set.has_room(volume));
+  CHECK(set.has_room(VolumeId{2}));
+  set.remove(volume, 1);
+  CHECK(set.has_room(volume));
+  CHECK(set.count() == limits::kStragglersPerVolume - 1);
 }
 
 TEST_CASE("updates of one key go one after another in the order they came") {
