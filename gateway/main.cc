@@ -200,14 +200,14 @@ class LocalProcess {
     using Sample = Metrics::Sample;
     using Samples = std::vector<Sample>;
     const auto gauge = Metrics::Kind::gauge;
-    metrics_->add_collector(gauge, "penstock_http_connections", "Open connections of the S3 port.", [this] {
+    metrics_->add_collector(gauge, "http_connections", "Open connections of the S3 port.", [this] {
       return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
     });
-    metrics_->add_collector(gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.", [this] {
+    metrics_->add_collector(gauge, "memory_budget_bytes", "Memory that request bodies may use, and do.", [this] {
       return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
                      Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
     });
-    metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
+    metrics_->add_collector(gauge, "volumes", "Volumes of the cluster by state.", [this] {
       std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
       for (const auto& volume : store_->states()) {
         counts[state_name(volume.status.state)] += 1;
@@ -217,14 +217,14 @@ class LocalProcess {
       for (const auto& [state, count] : counts) samples.push_back(Sample{{{"state", state}}, count});
       return samples;
     });
-    metrics_->add_collector(gauge, "penstock_volume_free_bytes", "Free space by volume.", [this] {
+    metrics_->add_collector(gauge, "volume_free_bytes", "Free space by volume.", [this] {
       Samples samples;
       for (const auto& volume : store_->states()) {
         samples.push_back(Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.free_bytes)});
       }
       return samples;
     });
-    metrics_->add_collector(gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
+    metrics_->add_collector(gauge, "register_stragglers", "Accepts under way past their majority.", [this] {
       return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
     });
   }

@@ -66,9 +66,9 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
     found.push_back(store->open_volume(path));
     const auto code = found.back().error.code;
     // A newer format or a second process is no lost disk: starting without it would harm.
-    if (!found.back().volume && (code == Errc::busy || code == Errc::invalid)) {
-      return found.back().error;
-    }
+    if (found.back().volume) continue;
+    if (code == Errc::busy) return fail(code, path + " is in use by another process");
+    if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
   }
   CHECK_OK(store->choose_map(found));
   store->fill_slots(std::move(found));

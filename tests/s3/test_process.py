@@ -52,11 +52,11 @@ def test_twice_on_one_directory_is_refused(fresh_store):
 
 def test_term_drains_and_ends_with_0(fresh_store):
     s3 = make_client(fresh_store)
-    s3.create_bucket(Bucket="b")
-    s3.put_object(Bucket="b", Key="k", Body=b"x")
+    s3.create_bucket(Bucket="bkt")
+    s3.put_object(Bucket="bkt", Key="k", Body=b"x")
     assert fresh_store.stop() == 0
     fresh_store.start()
-    assert s3.get_object(Bucket="b", Key="k")["Body"].read() == b"x"
+    assert s3.get_object(Bucket="bkt", Key="k")["Body"].read() == b"x"
 
 
 def test_a_newer_or_other_format_is_refused(fresh_store):
@@ -79,7 +79,7 @@ def test_the_root_pair_is_made_once_and_kept_private():
         path = os.path.join(store.data, "root-credentials.json")
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         with open(path) as f:
-            pair = json.load(f)
+            pair = json.load(f)[0]
         assert store.log().count(pair["secret_key"]) == 1  # shown once
         store.stop()
         store.start()
@@ -87,7 +87,7 @@ def test_the_root_pair_is_made_once_and_kept_private():
         root = dict(ACCOUNTS[0], access_key=pair["access_key"], secret_key=pair["secret_key"])
         ACCOUNTS.append(root)
         try:
-            make_client(store, account=len(ACCOUNTS) - 1).create_bucket(Bucket="root")
+            make_client(store, account=len(ACCOUNTS) - 1).create_bucket(Bucket="roots")
         finally:
             ACCOUNTS.pop()
         store.stop()
@@ -99,17 +99,17 @@ def test_several_directories_are_one_volume_each():
         store = Store(directory, volumes=disks)
         store.start()
         s3 = make_client(store)
-        s3.create_bucket(Bucket="b")
+        s3.create_bucket(Bucket="bkt")
         bodies = {f"k{n}": os.urandom(n) for n in (10, 50_000, 3_000_000)}
         for key, body in bodies.items():
-            s3.put_object(Bucket="b", Key=key, Body=body)
+            s3.put_object(Bucket="bkt", Key=key, Body=body)
         shutil.rmtree(disks[1])
         for key, body in bodies.items():
-            assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+            assert s3.get_object(Bucket="bkt", Key=key)["Body"].read() == body
         store.stop()
         store.start()
         for key, body in bodies.items():
-            assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+            assert s3.get_object(Bucket="bkt", Key=key)["Body"].read() == body
         store.stop()
 
 
@@ -118,7 +118,7 @@ def test_health_metrics_and_request_ids(store, s3, bucket):
     assert store.admin("/readyz")[0] == 200
     s3.put_object(Bucket=bucket, Key="k", Body=b"x" * 1000)
     text = store.admin("/metrics")[1]
-    for name in ("penstock_operations_total", "penstock_volumes", "penstock_memory", "connections"):
+    for name in ("penstock_requests_total", "penstock_volumes", "penstock_memory_budget_bytes", "connections"):
         assert name in text
     assert store.admin("/nothing")[0] == 404
     headers = s3.head_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPHeaders"]

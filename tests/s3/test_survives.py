@@ -151,12 +151,12 @@ def test_one_or_two_of_six(harm, victims, shim, long_mode):
 def test_three_of_six_is_too_many_and_said_so(fresh_store):
     store = fresh_store
     s3 = make_client(store)
-    s3.create_bucket(Bucket="b")
-    s3.put_object(Bucket="b", Key="k", Body=b"x" * 200_000)
+    s3.create_bucket(Bucket="bkt")
+    s3.put_object(Bucket="bkt", Key="k", Body=b"x" * 200_000)
     for victim in (0, 1, 2):
         delete(store, victim)
     wait_for(lambda: store.admin("/readyz")[0] == 503, "/readyz says that writes are impossible")
-    for call in (lambda: s3.put_object(Bucket="b", Key="n", Body=b"x" * 200_000), lambda: s3.list_objects_v2(Bucket="b")):
+    for call in (lambda: s3.put_object(Bucket="bkt", Key="n", Body=b"x" * 200_000), lambda: s3.list_objects_v2(Bucket="bkt")):
         try:
             call()
         except Exception as error:
@@ -167,13 +167,13 @@ def test_three_of_six_is_too_many_and_said_so(fresh_store):
 def test_a_restored_copy_is_refused(fresh_store):
     store = fresh_store
     s3 = make_client(store)
-    s3.create_bucket(Bucket="b")
+    s3.create_bucket(Bucket="bkt")
     store.stop()
     shutil.copytree(store.volume(3), os.path.join(store.directory, "old"))
     store.start()
     bodies = {f"k{i}": os.urandom(50_000) for i in range(20)}
     for key, body in bodies.items():
-        s3.put_object(Bucket="b", Key=key, Body=body)
+        s3.put_object(Bucket="bkt", Key=key, Body=body)
     store.stop()
     shutil.rmtree(store.volume(3))
     shutil.move(os.path.join(store.directory, "old"), store.volume(3))
@@ -181,7 +181,7 @@ def test_a_restored_copy_is_refused(fresh_store):
     assert store.metric('penstock_volumes{state="open"}') == 5
     assert "v3" in store.log()
     for key, body in bodies.items():
-        assert s3.get_object(Bucket="b", Key=key)["Body"].read() == body
+        assert s3.get_object(Bucket="bkt", Key=key)["Body"].read() == body
 
 
 def test_kill_at_any_moment_of_a_mixed_load(long_mode):
@@ -207,8 +207,8 @@ def test_kill_at_any_moment_of_a_mixed_load(long_mode):
             threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
             [t.start() for t in threads]
             wait_for(lambda: len(acknowledged) >= 10, "some writes")
-            goal = store.metric("penstock_operations_total") + dice.randrange(20, 120)
-            wait_for(lambda: store.metric("penstock_operations_total") >= goal, "the load goes on")
+            goal = store.metric("penstock_requests_total") + dice.randrange(20, 120)
+            wait_for(lambda: store.metric("penstock_requests_total") >= goal, "the load goes on")
             store.kill()
             stopping.set()
             [t.join() for t in threads]
