@@ -32,21 +32,21 @@ Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
   if (!round.pass_fence && !fences_.empty()) {
     const auto fence = fences_.find(bucket);
     if (fence != fences_.end() && round.bucket_number <= fence->second) {
-      return fail(Errc::stale_bucket, "bucket number " + std::to_string(round.bucket_number.value) +
-                                          " is fenced off");
+      return fail(Errc::stale_bucket,
+                  "bucket number " + std::to_string(round.bucket_number.value) + " is fenced off");
     }
   }
   return {};
 }
 
-Verdict AcceptorState::prepare(std::uint64_t key_hash, Ballot ballot, bool follows,
-                               Ballot accepted, WallTime now) {
+Verdict AcceptorState::prepare(std::uint64_t key_hash, Ballot ballot, bool follows, Ballot accepted,
+                               WallTime now) {
   const Ballot promised = promises_.get(key_hash);
   if (ballot.counter <= limit() || ballot < promised) return Verdict::refuse;
   if (ballot < accepted || (ballot == accepted && ballot != promised)) return Verdict::refuse;
   if (!follows) {
-    const auto clock = static_cast<std::uint64_t>(std::max<std::int64_t>(
-        now.time_since_epoch().count(), 0));
+    const auto clock =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(now.time_since_epoch().count(), 0));
     if (ballot.counter > add(std::max({clock, ceiling_, horizon_}), kFuture)) {
       return Verdict::refuse_future;
     }

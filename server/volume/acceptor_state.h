@@ -1,7 +1,7 @@
-// The rules of one acceptor, apart from threads and disk: which ballots pass, which epochs and bucket
-// numbers are current. Source: CASPaxos (Rystsov, 2018); rules R2 (future bound), R4 (ceiling and
-// restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence.
-// What is durable enters here only after its sync, except fences, which may refuse too early.
+// The rules of one acceptor, apart from threads and disk: which ballots pass, which epochs and
+// bucket numbers are current. Source: CASPaxos (Rystsov, 2018); rules R2 (future bound), R4
+// (ceiling and restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence. What
+// is durable enters here only after its sync, except fences, which may refuse too early.
 // Thread-safety: none; the register store locks.
 #pragma once
 #include <unordered_map>
@@ -15,7 +15,7 @@ namespace penstock {
 
 enum class Verdict : std::uint8_t {
   pass,
-  repeat,         // accept: exactly this ballot was accepted before
+  repeat,  // accept: exactly this ballot was accepted before
   refuse,
   refuse_future,  // prepare: further ahead of this volume's clock than R2 allows
   raise_ceiling,  // prepare: passes once the ceiling is above it

@@ -63,19 +63,13 @@ class BallastDisk final : public Disk {
   Result<std::vector<std::string>> list(const std::string& directory) override {
     return disk_->list(directory);
   }
-  Result<> make_directory(const std::string& name) override {
-    return disk_->make_directory(name);
-  }
-  Result<> sync_directory(const std::string& name) override {
-    return disk_->sync_directory(name);
-  }
+  Result<> make_directory(const std::string& name) override { return disk_->make_directory(name); }
+  Result<> sync_directory(const std::string& name) override { return disk_->sync_directory(name); }
   bool exists(const std::string& name) override { return disk_->exists(name); }
   Result<std::uint64_t> file_size(const std::string& name) override {
     return disk_->file_size(name);
   }
-  Result<std::unique_ptr<File>> lock(const std::string& name) override {
-    return disk_->lock(name);
-  }
+  Result<std::unique_ptr<File>> lock(const std::string& name) override { return disk_->lock(name); }
   Result<Space> space() override { return disk_->space(); }
   std::string path(const std::string& name) const override { return disk_->path(name); }
   Result<> check_directory() override { return disk_->check_directory(); }
@@ -87,8 +81,7 @@ class BallastDisk final : public Disk {
 
 }  // namespace
 
-std::unique_ptr<Disk> make_ballast_disk(std::unique_ptr<Disk> disk,
-                                        std::function<bool()> release) {
+std::unique_ptr<Disk> make_ballast_disk(std::unique_ptr<Disk> disk, std::function<bool()> release) {
   assert(disk != nullptr && release != nullptr);
   return std::make_unique<BallastDisk>(std::move(disk), std::move(release));
 }

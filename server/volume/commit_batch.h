@@ -19,8 +19,8 @@ class CommitBatch {
  private:
   struct AcceptPlan {
     AcceptWork work;
-    RowPtr row;          // the new one
-    RowPtr replaced;     // null if it could not be read
+    RowPtr row;       // the new one
+    RowPtr replaced;  // null if it could not be read
   };
   using Rows = std::unordered_map<RegisterKey, Result<RowPtr>, RegisterKeyHash>;
 
@@ -41,9 +41,9 @@ class CommitBatch {
 
   RegisterCore& core_;
   const bool full_;
-  Rows rows_;                      // of every key in the batch, as last synced
-  std::uint64_t ceiling_ = 0;      // to be written; 0 = as it is
-  std::uint64_t horizon_ = 0;      // the same
+  Rows rows_;                  // of every key in the batch, as last synced
+  std::uint64_t ceiling_ = 0;  // to be written; 0 = as it is
+  std::uint64_t horizon_ = 0;  // the same
   std::vector<AcceptPlan> accepts_;
   std::vector<DropWork> drops_;
   std::vector<ControlWork> controls_;

@@ -37,7 +37,7 @@ leveldb::Status Database::open_at_disk(bool create) {
   settings.info_log = env_.logger();
   settings.create_if_missing = create;
   settings.error_if_exists = create;
-  settings.paranoid_checks = true;  // compaction verifies what it reads; logs are checked by the Env
+  settings.paranoid_checks = true;  // compaction verifies what it reads; the Env checks logs
   settings.reuse_logs = false;      // a log is appended to only by the process that began it
   settings.compression = leveldb::kNoCompression;  // records are small and mostly random ids
   settings.filter_policy = filter_.get();

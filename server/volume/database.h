@@ -46,8 +46,8 @@ class Database {
   // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist.
   Result<std::optional<std::string>> get(std::string_view key);
 
-  // Rows in key order, as of the creation of the cursor. Look at check() after the last row: LevelDB
-  // skips blocks that it cannot read.
+  // Rows in key order, as of the creation of the cursor. Look at check() after the last row:
+  // LevelDB skips blocks that it cannot read.
   class Cursor {
    public:
     ~Cursor();

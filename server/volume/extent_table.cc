@@ -31,8 +31,7 @@ Result<> ExtentTable::for_each(std::optional<FragmentId> after, const Visit& vis
   // The smallest key above the row of `after`.
   const std::string start = after ? extent_row_key(*after) + '\0' : prefix;
   const auto cursor = database_.scan();
-  for (cursor->seek(start); cursor->valid() && cursor->key().starts_with(prefix);
-       cursor->next()) {
+  for (cursor->seek(start); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) {
     TRY(name, decode_row_key(cursor->key()));
     TRY(payload, unseal_row(cursor->key(), cursor->value()));
     TRY(go_on, visit(std::get<FragmentId>(name), payload));

@@ -1,4 +1,5 @@
-// The extent rows of the fragment store, kept in the volume's LevelDB and written by its group commit.
+// The extent rows of the fragment store, kept in the volume's LevelDB and written by its group
+// commit.
 #pragma once
 #include "server/volume/database.h"
 #include "server/volume/fragment_rows.h"

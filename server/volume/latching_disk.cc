@@ -113,9 +113,7 @@ class LatchingDisk final : public Disk {
   Result<std::uint64_t> file_size(const std::string& name) override {
     return disk_->file_size(name);
   }
-  Result<std::unique_ptr<File>> lock(const std::string& name) override {
-    return disk_->lock(name);
-  }
+  Result<std::unique_ptr<File>> lock(const std::string& name) override { return disk_->lock(name); }
   Result<Space> space() override { return disk_->space(); }
   std::string path(const std::string& name) const override { return disk_->path(name); }
   Result<> check_directory() override { return disk_->check_directory(); }
@@ -123,8 +121,7 @@ class LatchingDisk final : public Disk {
  private:
   Result<std::unique_ptr<File>> wrap(Result<std::unique_ptr<File>> opened) {
     if (!opened) return opened;
-    return std::unique_ptr<File>(
-        std::make_unique<LatchingFile>(std::move(opened).value(), latch_));
+    return std::unique_ptr<File>(std::make_unique<LatchingFile>(std::move(opened).value(), latch_));
   }
 
   std::unique_ptr<Disk> disk_;

@@ -2,7 +2,8 @@
 // the same latch, fault injection and simulated disk as everything else.
 //
 // What differs from LevelDB's own PosixEnv, and why:
-// - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with the
+// - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with
+// the
 //   manifest, so a power cut could lose a log with acknowledged writes);
 // - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
 // - compaction runs on a thread of this volume's own, not on one shared by the whole process;
@@ -36,8 +37,9 @@ class LevelDbEnv final : public leveldb::Env {
   LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background);
   ~LevelDbEnv() override;
 
-  // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules with
-  // its mutex held, so this is called after each call into the database; then no write ever waits.
+  // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules
+  // with its mutex held, so this is called after each call into the database; then no write ever
+  // waits.
   void run_background();
   leveldb::Logger* logger() const { return logger_.get(); }
 
@@ -46,8 +48,7 @@ class LevelDbEnv final : public leveldb::Env {
                                     leveldb::SequentialFile** result) override;
   leveldb::Status NewRandomAccessFile(const std::string& name,
                                       leveldb::RandomAccessFile** result) override;
-  leveldb::Status NewWritableFile(const std::string& name,
-                                  leveldb::WritableFile** result) override;
+  leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** result) override;
   bool FileExists(const std::string& name) override;
   leveldb::Status GetChildren(const std::string& directory,
                               std::vector<std::string>* result) override;

@@ -5,9 +5,9 @@
 // acknowledged and may be dropped. A damaged place that is followed by the start of another valid
 // record was acknowledged once: the volume has lost something and must not serve again.
 // LevelDB itself cannot tell the two apart: with paranoid checks it refuses both, without them it
-// skips both in silence. Therefore our Env reads a log with this first, shows LevelDB only its whole
-// records, and refuses a log that is damaged before its end.
-// Format: leveldb/doc/log_format.md.
+// skips both in silence. Therefore our Env reads a log with this first, shows LevelDB only its
+// whole records, and refuses a log that is damaged before its end. Format:
+// leveldb/doc/log_format.md.
 #pragma once
 #include <cstdint>
 

@@ -24,8 +24,8 @@ Error system_error(int number, std::string_view call, const std::string& path) {
   Errc code = Errc::io;
   if (number == ENOENT || number == ENOTDIR) code = Errc::not_found;
   if (number == ENOSPC || number == EDQUOT) code = Errc::full;
-  return fail(code, std::string(call) + " " + path + ": " +
-                        std::generic_category().message(number));
+  return fail(code,
+              std::string(call) + " " + path + ": " + std::generic_category().message(number));
 }
 
 class Descriptor {
@@ -160,10 +160,18 @@ class PosixDisk final : public Disk {
   Result<std::unique_ptr<File>> open(const std::string& name, OpenMode mode) override {
     int flags = O_CLOEXEC;
     switch (mode) {
-      case OpenMode::read: flags |= O_RDONLY; break;
-      case OpenMode::write_new: flags |= O_RDWR | O_CREAT | O_TRUNC; break;
-      case OpenMode::append: flags |= O_RDWR | O_CREAT; break;
-      case OpenMode::direct: flags |= O_RDWR; break;
+      case OpenMode::read:
+        flags |= O_RDONLY;
+        break;
+      case OpenMode::write_new:
+        flags |= O_RDWR | O_CREAT | O_TRUNC;
+        break;
+      case OpenMode::append:
+        flags |= O_RDWR | O_CREAT;
+        break;
+      case OpenMode::direct:
+        flags |= O_RDWR;
+        break;
     }
     Descriptor buffered(open_at(name, flags));
     if (!buffered) return system_error(errno, "open", path(name));
@@ -220,8 +228,7 @@ class PosixDisk final : public Disk {
   }
 
   Result<> sync_directory(const std::string& name) override {
-    const Descriptor opened(
-        open_at(name.empty() ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const Descriptor opened(open_at(name.empty() ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened) return system_error(errno, "open", path(name));
     if (::fsync(opened.get()) != 0) return system_error(errno, "sync", path(name));
     return {};

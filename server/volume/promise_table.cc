@@ -24,9 +24,9 @@ void PromiseTable::put(std::uint64_t key_hash, Ballot ballot) {
     return;
   }
   if (slot.promises.size() == kPromisesPerSlot) {
-    const auto lowest = std::min_element(
-        slot.promises.begin(), slot.promises.end(),
-        [](const Promise& a, const Promise& b) { return a.ballot < b.ballot; });
+    const auto lowest =
+        std::min_element(slot.promises.begin(), slot.promises.end(),
+                         [](const Promise& a, const Promise& b) { return a.ballot < b.ballot; });
     slot.folded = std::max(slot.folded, lowest->ballot);
     slot.promises.erase(lowest);
   }

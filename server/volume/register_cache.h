@@ -27,7 +27,9 @@ class RegisterCache {
   };
   using Order = std::list<Entry>;  // most recently used first
   struct Hash {
-    std::size_t operator()(const RegisterKey* key) const noexcept { return RegisterKeyHash{}(*key); }
+    std::size_t operator()(const RegisterKey* key) const noexcept {
+      return RegisterKeyHash{}(*key);
+    }
   };
   struct Equal {
     bool operator()(const RegisterKey* a, const RegisterKey* b) const { return *a == *b; }

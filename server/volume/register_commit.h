@@ -37,8 +37,8 @@ struct DropWork {
 struct ControlWork {
   std::uint64_t ceiling = 0;  // to raise the ceiling to, with the rows; 0 = leave it
   std::function<Result<std::vector<RowOp>>(AcceptorState&)> decide;  // may be empty
-  std::function<void(AcceptorState&)> durable;  // may be empty
-  std::function<void(Result<>)> done;           // may be empty
+  std::function<void(AcceptorState&)> durable;                       // may be empty
+  std::function<void(Result<>)> done;                                // may be empty
 };
 using CommitWork = std::variant<PrepareWork, AcceptWork, DropWork, ControlWork>;
 

@@ -1,5 +1,5 @@
-// What the parts of a register store share: the acceptor's state and the cache, under one mutex that
-// is never held during disk I/O or over an await. Internal to the store.
+// What the parts of a register store share: the acceptor's state and the cache, under one mutex
+// that is never held during disk I/O or over an await. Internal to the store.
 #pragma once
 #include <array>
 #include <mutex>
@@ -32,7 +32,7 @@ class RegisterCore {
   std::mutex mutex;  // guards all below
   AcceptorState acceptor;
   RegisterCache cache;
-  std::optional<Error> closed;  // why nothing is answered any more
+  std::optional<Error> closed;              // why nothing is answered any more
   std::optional<BootTime> future_reported;  // R2: when the last alarm was given
 
   // ---- Pre: mutex held.

@@ -65,7 +65,7 @@ Result<Accepted> RegisterReader::read_row(const ReadRequest& request) {
     before = core_.stamp(request.key);
   }
   TRY(row, request.want == ReadWant::value_and_inline ? core_.load_with_inline(request.key)
-                                                       : core_.load(request.key));
+                                                      : core_.load(request.key));
   std::lock_guard lock(core_.mutex);
   CHECK_OK(core_.gate(request.round, request.key.bucket));
   Accepted answer = row->accepted(request.want);

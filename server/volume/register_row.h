@@ -1,5 +1,6 @@
 // A register as one volume holds it: the row in memory and its bytes in LevelDB.
-// Payload of the sealed row: ballot 24 | group epoch 8 | encoded RegisterValue. On disk, never change.
+// Payload of the sealed row: ballot 24 | group epoch 8 | encoded RegisterValue. On disk, never
+// change.
 #pragma once
 #include <memory>
 #include <string>
@@ -43,7 +44,8 @@ struct RowHead {
 };
 Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes);
 
-// Payload of a hint's sealed row: bucket 8 | ballot 24 | text key | text upload-id | text locations.
+// Payload of a hint's sealed row: bucket 8 | ballot 24 | text key | text upload-id | text
+// locations.
 std::string encode_hint(std::string_view row_key, const RegisterKey& key, Ballot ballot,
                         const Hint& hint);
 

@@ -95,8 +95,7 @@ std::optional<Result<Accepted>> RegisterStore::read_now(const ReadRequest& reque
   return reader_.read_now(request);
 }
 
-Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request,
-                                   Deadline deadline) {
+Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
   CO_CHECK(check_register_key(request->key));
   if (auto now = reader_.read_now(*request)) co_return std::move(*now);
   auto start = [this, request, deadline](Completion<Accepted> done) {
@@ -105,8 +104,7 @@ Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request,
   co_return co_await await_completion<Accepted>(std::move(start));
 }
 
-Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request,
-                                    Deadline deadline) {
+Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
   if (request->fence.value != 0) {
     // The epoch is checked again by the scan; the fence must not be raised by a round of the past.
     ControlWork work;

@@ -59,7 +59,7 @@ class RegisterStore {
   std::atomic<bool> setting_epochs_{false};
   RegisterCommit commit_;
   RegisterReader reader_;
-  std::unique_ptr<Worker> read_worker_;    // the workers end first: their jobs use all of the above
+  std::unique_ptr<Worker> read_worker_;  // the workers end first: their jobs use all of the above
   std::unique_ptr<Worker> commit_worker_;
 };
 

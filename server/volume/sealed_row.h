@@ -1,5 +1,5 @@
-// The envelope of every row value that is ours: a version and a CRC32C over the row's key and all of
-// the value, so that a flipped bit, a cut and a value under another row's key all show.
+// The envelope of every row value that is ours: a version and a CRC32C over the row's key and all
+// of the value, so that a flipped bit, a cut and a value under another row's key all show.
 //   u8 version=1 | u8[3] reserved=0 | u32 crc | payload
 #pragma once
 #include <string>

@@ -13,8 +13,8 @@
 namespace penstock {
 
 struct SpaceOptions {
-  double reserve_fraction = 0.02;                // of the whole disk,
-  std::uint64_t reserve_bytes = limits::kGiB;    // at least this: what stays for metadata
+  double reserve_fraction = 0.02;                   // of the whole disk,
+  std::uint64_t reserve_bytes = limits::kGiB;       // at least this: what stays for metadata
   std::uint64_t ballast_bytes = 64 * limits::kMiB;  // 0: none
 };
 

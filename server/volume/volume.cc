@@ -97,21 +97,20 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
   extents_ = std::make_unique<ExtentTable>(*database_, *registers_);
   fragment_write_worker_ = make(make_worker, "fragment-write", options_.fragment_write_threads);
   fragment_read_worker_ = make(make_worker, "fragment-read", options_.fragment_read_threads);
-  FragmentStoreParts parts{
-      *disk_,
-      *extents_,
-      clock_,
-      random_,
-      *fragment_write_worker_,
-      *fragment_read_worker_,
-      buffers_,
-      [space = space_] { return !space->full(); },
-      [health = health_, where = path()](const Error& error) {
-        if (health->close_with(VolumeStatus::State::closed, error)) {
-          log_event(LogLevel::error, "volume_closed",
-                    {{"volume", where}, {"reason", error.context}});
-        }
-      }};
+  FragmentStoreParts parts{*disk_,
+                           *extents_,
+                           clock_,
+                           random_,
+                           *fragment_write_worker_,
+                           *fragment_read_worker_,
+                           buffers_,
+                           [space = space_] { return !space->full(); },
+                           [health = health_, where = path()](const Error& error) {
+                             if (health->close_with(VolumeStatus::State::closed, error)) {
+                               log_event(LogLevel::error, "volume_closed",
+                                         {{"volume", where}, {"reason", error.context}});
+                             }
+                           }};
   TRY(store, FragmentStore::open(std::move(parts), options_.fragments));
   fragments_ = std::move(store);
   return health_->check();

@@ -42,7 +42,7 @@ struct VolumeOptions {
   RegisterStoreOptions registers;
   FragmentStoreOptions fragments;
   SpaceOptions space;
-  unsigned register_read_threads = 2;   // a long scan leaves one for reads
+  unsigned register_read_threads = 2;  // a long scan leaves one for reads
   unsigned fragment_write_threads = 2;
   unsigned fragment_read_threads = 2;
 };

@@ -30,8 +30,7 @@ Task<PrepareReply> Volume::prepare(std::shared_ptr<const PrepareRequest> request
   co_return co_await registers_->prepare(std::move(request), deadline);
 }
 
-Task<AcceptReply> Volume::accept(std::shared_ptr<const AcceptRequest> request,
-                                 Deadline deadline) {
+Task<AcceptReply> Volume::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
   CO_CHECK(health_->check());
   co_return co_await registers_->accept(std::move(request), deadline);
 }

@@ -116,13 +116,13 @@ Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIde
   // formatted again. After step 4 it is a volume; `formatting` is then ignored.
   CHECK_OK(check_formattable(disk));
   TRY(lock, disk.lock(kLockFile));
-  CHECK_OK(check_formattable(disk));  // nobody else formats it now
-  CHECK_OK(replace_file(disk, kFormattingFile, "1"));              // 1
-  CHECK_OK(clear_database(disk));                                  // 2
+  CHECK_OK(check_formattable(disk));                   // nobody else formats it now
+  CHECK_OK(replace_file(disk, kFormattingFile, "1"));  // 1
+  CHECK_OK(clear_database(disk));                      // 2
   CHECK_OK(fill_database(disk, clock, worker, identity, map_json));
-  CHECK_OK(write_starts(disk, 0));                                 // 3
+  CHECK_OK(write_starts(disk, 0));                                       // 3
   CHECK_OK(replace_file(disk, kIdentityFile, identity_text(identity)));  // 4
-  CHECK_OK(disk.remove(kFormattingFile));                          // 5
+  CHECK_OK(disk.remove(kFormattingFile));                                // 5
   return disk.sync_directory("");
 }
 

@@ -1,7 +1,8 @@
 // What makes a directory a volume: a file that names it, and a file that counts its starts.
 //
-//   volume.json   format version, cluster id, volume id, checksum; written once, when it is formatted
-//   starts        the start counter again, beside its row in the database: a database that lost its
+//   volume.json   format version, cluster id, volume id, checksum; written once, when it is
+//   formatted starts        the start counter again, beside its row in the database: a database
+//   that lost its
 //                 newest log, or comes from a backup, shows as being behind
 //   formatting    there while a format is under way; a format that was cut off may be repeated
 //   lock, ballast, db/ and what the fragment store keeps
@@ -27,7 +28,8 @@ struct VolumeIdentity {
 Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
                        std::string_view map_json);
 
-// Errors: not_found - no volume here (a missing one); invalid - another format version; corrupt; io.
+// Errors: not_found - no volume here (a missing one); invalid - another format version; corrupt;
+// io.
 Result<VolumeIdentity> read_identity(Disk& disk);
 
 // The counter kept in the file. Errors: corrupt; not_found; io.

@@ -14,7 +14,8 @@ class VolumeHealth {
  public:
   using State = VolumeStatus::State;
 
-  // `listener` is called once, by the first close_with(), on its thread; at once if that was before.
+  // `listener` is called once, by the first close_with(), on its thread; at once if that was
+  // before.
   void listen(std::function<void(const Error&)> listener);
   // Forgets the listener; does not return while it runs.
   void stop_listening();

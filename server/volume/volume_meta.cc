@@ -76,8 +76,7 @@ Result<VolumeMeta> load_meta(Database& database) {
   VolumeMeta meta;
   const std::string prefix(1, static_cast<char>(RowKind::meta));
   const auto cursor = database.scan();
-  for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix);
-       cursor->next()) {
+  for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) {
     const std::string_view name = cursor->key().substr(prefix.size());
     TRY(payload, unseal_row(cursor->key(), cursor->value()));
     if (!apply_row(name, payload, meta)) {
@@ -96,12 +95,8 @@ RowOp identity_row(ClusterId cluster, VolumeId volume) {
   return make_row_op("identity", payload);
 }
 RowOp starts_row(std::uint64_t starts) { return make_row_op("starts", number_payload(starts)); }
-RowOp ceiling_row(std::uint64_t counter) {
-  return make_row_op("ceiling", number_payload(counter));
-}
-RowOp horizon_row(std::uint64_t counter) {
-  return make_row_op("horizon", number_payload(counter));
-}
+RowOp ceiling_row(std::uint64_t counter) { return make_row_op("ceiling", number_payload(counter)); }
+RowOp horizon_row(std::uint64_t counter) { return make_row_op("horizon", number_payload(counter)); }
 RowOp map_row(std::string_view json) { return make_row_op("map", json); }
 RowOp epoch_row(const GroupEpoch& epoch) {
   std::string payload = number_payload(epoch.epoch.value);

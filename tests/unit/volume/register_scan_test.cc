@@ -202,10 +202,8 @@ TEST_CASE("a fenced scan is durable, counts what was accepted before, and stops 
   // The accept is queued; the fence goes behind it.
   std::optional<Result<AcceptReply>> accepted;
   auto ended = [&](std::exception_ptr, Result<AcceptReply> reply) { accepted = reply; };
-  boost::asio::co_spawn(h.io,
-                        h.volume->accept(h.accept_request(before, h.ballot(1), h.value(1)),
-                                         h.later()),
-                        ended);
+  boost::asio::co_spawn(
+      h.io, h.volume->accept(h.accept_request(before, h.ballot(1), h.value(1)), h.later()), ended);
   auto fenced = h.scan_request();
   fenced->fence = BucketNumber{2};
   fenced->round.pass_fence = true;

@@ -130,7 +130,8 @@ TEST_CASE("racing accepts of one key are decided one after another") {
   const RegisterKey key = h.object("key");
   Together<AcceptReply> calls(h);
   for (const std::uint64_t ahead : {10, 30, 20, 30, 40}) {
-    calls.start(h.volume->accept(h.accept_request(key, h.ballot(ahead), h.value(ahead)), h.later()));
+    calls.start(
+        h.volume->accept(h.accept_request(key, h.ballot(ahead), h.value(ahead)), h.later()));
   }
   const auto replies = calls.all();
   CHECK(replies[0]->accepted);
@@ -367,8 +368,7 @@ TEST_CASE("a call that waited past its deadline is not done") {
   h.fresh();
   const RegisterKey key = h.object("key");
   const Deadline past = h.clock.boot() - std::chrono::seconds(1);
-  const auto reply =
-      h.run(h.volume->accept(h.accept_request(key, h.ballot(1), h.value(1)), past));
+  const auto reply = h.run(h.volume->accept(h.accept_request(key, h.ballot(1), h.value(1)), past));
   CHECK(code_of(reply) == Errc::timeout);
   CHECK(h.read(key)->ballot.is_zero());
 }

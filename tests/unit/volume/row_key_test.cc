@@ -54,7 +54,8 @@ TEST_CASE("row keys are the bytes that are frozen on disk") {
 
 TEST_CASE("keys with zero bytes and upload-ids inside come back whole") {
   const std::string upload(32, '\0');
-  for (const std::string& key : {"\0"s, "a\0"s, "a\0"s + std::string(32, 'x'), std::string(1024, '\xff')}) {
+  for (const std::string& key :
+       {"\0"s, "a\0"s, "a\0"s + std::string(32, 'x'), std::string(1024, '\xff')}) {
     for (const RegisterKey& row :
          {register_key(RowKind::object, key), register_key(RowKind::upload, key, upload),
           register_key(RowKind::part, key, upload, 1)}) {
@@ -96,8 +97,8 @@ TEST_CASE("what is no register is refused before it is stored") {
 
 TEST_CASE("bytes that are no row key are refused") {
   for (const std::string& bytes :
-       {""s, "o"s, "o1234567"s, "o12345678"s, "z12345678k"s, "x123"s, "g123"s, "m"s,
-        "u12345678k"s, "i12345678k"s, "p12345678k\1"s + std::string(34, 'u'),
+       {""s, "o"s, "o1234567"s, "o12345678"s, "z12345678k"s, "x123"s, "g123"s, "m"s, "u12345678k"s,
+        "i12345678k"s, "p12345678k\1"s + std::string(34, 'u'),
         "p12345678k\0"s + std::string(32, 'u') + "\0\0"s}) {
     const auto decoded = decode_row_key(bytes);
     REQUIRE(!decoded);

@@ -144,7 +144,8 @@ class VolumeHarness {
     return request;
   }
   std::shared_ptr<AcceptRequest> accept_request(const RegisterKey& key, Ballot at,
-                                                RegisterValue value, std::string inline_bytes = {}) {
+                                                RegisterValue value,
+                                                std::string inline_bytes = {}) {
     auto request = std::make_shared<AcceptRequest>();
     request->key = key;
     request->ballot = at;
