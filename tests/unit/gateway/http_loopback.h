@@ -119,13 +119,9 @@ class ScriptedService final : public Service {
 
 class LoopbackServer {
  public:
-  explicit LoopbackServer(HttpOptions options = fast())
-      : context_(1), server_({&context_}, service, clock_, random_, options) {
-    service.make_file(3'000'000);
-    const auto listening = server_.listen("127.0.0.1", 0);
-    if (!listening) std::abort();
-    thread_ = std::thread([this] { context_.run(); });
-  }
+  explicit LoopbackServer(HttpOptions options = fast()) : LoopbackServer(nullptr, options) {}
+  // Serves `other` instead of the scripted service.
+  explicit LoopbackServer(Service& other) : LoopbackServer(&other, fast()) {}
   ~LoopbackServer() {
     if (thread_.joinable()) stop(Duration(0));
   }
@@ -147,6 +143,14 @@ class LoopbackServer {
   ScriptedService service;
 
  private:
+  LoopbackServer(Service* other, HttpOptions options)
+      : context_(1),
+        server_({&context_}, other == nullptr ? service : *other, clock_, random_, options) {
+    service.make_file(3'000'000);
+    const auto listening = server_.listen("127.0.0.1", 0);
+    if (!listening) std::abort();
+    thread_ = std::thread([this] { context_.run(); });
+  }
   static Awaitable<void> stop_server(HttpServer& server, Duration grace,
                                      std::promise<bool>& stopped) {
     const auto result = co_await server.stop(grace);

@@ -1,0 +1,198 @@
+#include "gateway/s3_service.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "signing.h"
+#include "tests/fake/fake_cluster.h"
+
+using namespace penstock;
+
+namespace {
+constexpr std::string_view kNow = "20231114T221320Z";  // of FakeClock
+
+// A request from memory and the answer it got.
+class FakeExchange final : public HttpExchange, public RawBody {
+ public:
+  FakeExchange(std::string method, std::string target, testing::Pairs fields, std::string body)
+      : method_(std::move(method)),
+        target_(std::move(target)),
+        fields_(std::move(fields)),
+        body_(std::move(body)) {
+    head_.method = method_;
+    head_.target = target_;
+    for (const auto& [name, value] : fields_) head_.fields.push_back(HttpField{name, value});
+    for (const auto& [name, value] : fields_) {
+      if (name == "content-length") head_.framing.content_length = std::stoull(value);
+    }
+  }
+
+  const HttpHead& head() const override { return head_; }
+  RawBody& body() override { return *this; }
+  std::uint64_t body_bytes_read() const override { return read_; }
+  std::string_view request_id() const override { return "REQUEST1"; }
+  std::string_view host_id() const override { return "host"; }
+  bool file_pieces() const override { return false; }
+  bool answered() const override { return answered_; }
+  std::uint64_t body_bytes_sent() const override { return text.size(); }
+  Task<> send(S3Response answer, bool close) override {
+    closes = close;
+    if (auto* source = std::get_if<std::unique_ptr<BodySource>>(&answer.body)) {
+      while (text.size() < answer.content_length) {
+        CO_TRY(piece, co_await (*source)->next());
+        text += as_text(piece.bytes());
+      }
+    } else if (auto* whole = std::get_if<std::string>(&answer.body)) {
+      text = *whole;
+    }
+    answered_ = true;
+    response = std::move(answer);
+    co_return Result<>{};
+  }
+
+  std::optional<std::uint64_t> content_length() const override { return body_.size(); }
+  bool chunked() const override { return false; }
+  Task<std::size_t> read(MutBytes buffer) override {
+    const std::size_t count = std::min(buffer.size(), body_.size() - read_);
+    std::copy_n(as_bytes(body_).begin() + static_cast<std::ptrdiff_t>(read_), count,
+                buffer.begin());
+    read_ += count;
+    co_return count;
+  }
+  Task<> send_continue() override { co_return Result<>{}; }
+
+  S3Response response;
+  std::string text;
+  bool closes = false;
+
+  std::string header(std::string_view name) const {
+    for (const auto& [key, value] : response.headers) {
+      if (key == name) return value;
+    }
+    return {};
+  }
+
+ private:
+  std::string method_;
+  std::string target_;
+  testing::Pairs fields_;
+  std::string body_;
+  HttpHead head_;
+  std::size_t read_ = 0;
+  bool answered_ = false;
+};
+
+struct Bench {
+  FakeCluster cluster;
+  CredentialStore credentials = make_credentials();
+  Authenticator authenticator{credentials, cluster.clock, {}};
+  Gateway gateway{cluster.gateway->objects, cluster.clock, cluster.random, {}};
+  Metrics metrics{S3Service::operation_names(), S3Service::error_code_names()};
+  S3Service service{gateway, authenticator, metrics};
+
+  static CredentialStore make_credentials() {
+    Account account;
+    account.access_key = testing::kAccessKey;
+    account.secret_key = testing::kSecretKey;
+    std::vector<Account> accounts = {complete_account(account)};
+    return CredentialStore::make(std::move(accounts)).value();
+  }
+  std::unique_ptr<FakeExchange> ask(const std::string& method, const std::string& target,
+                                    testing::Pairs fields = {}, std::string body = {}) {
+    auto exchange =
+        std::make_unique<FakeExchange>(method, target, std::move(fields), std::move(body));
+    run_task(cluster.io, cluster.clock, handle(service, *exchange));
+    return exchange;
+  }
+  std::unique_ptr<FakeExchange> ask_signed(const std::string& method, const std::string& path,
+                                           testing::Pairs fields = {}, std::string body = {}) {
+    fields.emplace_back("host", "localhost");
+    fields.emplace_back("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+    S3Request request = testing::make_request(method, path, {}, std::move(fields));
+    testing::SignWith with;
+    with.timestamp = kNow;
+    testing::sign_header(request, with);
+    return ask(method, path, request.headers, std::move(body));
+  }
+  bool counted(const std::string& line) const {
+    return metrics.text().find("penstock_" + line + "\n") != std::string::npos;
+  }
+
+ private:
+  static Awaitable<int> handle(S3Service& service, HttpExchange& exchange) {
+    co_await service.handle(exchange);
+    co_return 0;
+  }
+};
+}  // namespace
+
+TEST_CASE("signed requests reach their operations and are counted") {
+  Bench bench;
+  CHECK(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  const auto put = bench.ask_signed("PUT", "/bucket/a//b", {{"content-length", "5"}}, "hello");
+  CHECK(put->response.status == 200);
+  const auto get = bench.ask_signed("GET", "/bucket/a//b");
+  CHECK(get->response.status == 200);
+  CHECK(get->text == "hello");
+  CHECK(bench.ask_signed("DELETE", "/bucket/a//b")->response.status == 204);
+  CHECK(bench.counted("requests_total{operation=\"PutObject\"} 1"));
+  CHECK(bench.counted("request_bytes_total{operation=\"PutObject\"} 5"));
+  CHECK(bench.counted("response_bytes_total{operation=\"GetObject\"} 5"));
+}
+
+TEST_CASE("nothing runs without a principal") {
+  Bench bench;
+  for (const std::string method : {"GET", "PUT", "HEAD", "POST", "DELETE", "OPTIONS"}) {
+    for (const std::string target : {"/", "/bucket", "/bucket/key", "/bucket?acl", "*"}) {
+      const auto answer = bench.ask(method, target, {{"host", "h"}, {"content-length", "0"}});
+      CHECK(answer->response.status == 403);
+    }
+  }
+  CHECK(bench.counted("errors_total{code=\"AccessDenied\"} 30"));
+}
+
+TEST_CASE("an error is told as S3 tells it") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  const auto answer = bench.ask_signed("GET", "/bucket/no&thing");
+  CHECK(answer->response.status == 404);
+  CHECK(answer->header("Content-Type") == "application/xml");
+  CHECK(answer->text.find("<Code>NoSuchKey</Code>") != std::string::npos);
+  CHECK(answer->text.find("<Resource>/bucket/no&amp;thing</Resource>") != std::string::npos);
+  CHECK(answer->text.find("<RequestId>REQUEST1</RequestId>") != std::string::npos);
+  CHECK(bench.counted("errors_total{code=\"NoSuchKey\"} 1"));
+}
+
+TEST_CASE("a target that cannot be decoded is refused before anything else") {
+  Bench bench;
+  const auto answer = bench.ask("GET", "/bucket/%zz", {{"host", "h"}});
+  CHECK(answer->response.status == 400);
+  CHECK(answer->text.find("<Code>InvalidURI</Code>") != std::string::npos);
+  CHECK(bench.counted("requests_total{operation=\"Unreadable\"} 1"));
+}
+
+TEST_CASE("an upload without a length is refused") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  CHECK(bench.ask_signed("PUT", "/bucket/key")->response.status == 411);
+}
+
+TEST_CASE("an answer of 304 has no body") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  const auto put = bench.ask_signed("PUT", "/bucket/key", {{"content-length", "1"}}, "x");
+  const auto answer =
+      bench.ask_signed("GET", "/bucket/key", {{"if-none-match", put->header("ETag")}});
+  CHECK(answer->response.status == 304);
+  CHECK(answer->text.empty());
+  CHECK(answer->header("ETag") == put->header("ETag"));
+  CHECK(answer->header("Content-Type").empty());
+}
+
+TEST_CASE("an unsigned HEAD of a bucket tells the region") {
+  Bench bench;
+  const auto answer = bench.ask("HEAD", "/bucket", {{"host", "h"}});
+  CHECK(answer->response.status == 403);
+  CHECK(answer->header("x-amz-bucket-region") == "us-east-1");
+}
