@@ -1,11 +1,12 @@
 // Names of the rows in a volume's LevelDB. On disk, never change; golden-tested.
 //
-//   o  bucket key                        a register: an object (or, in bucket 0, a bucket or a
-//   user) i  bucket key op-id                  inline bytes of the value with this op-id u  bucket
-//   key 00 upload-id           a register: an upload p  bucket key 00 upload-id part      a
-//   register: a part of an upload g  due write-id slot                 a removal hint x  write-id
-//   slot generation          where a fragment lies m  name                              what the
-//   volume knows of itself and of others
+//   o  bucket key                  a register: an object; in bucket 0: a bucket or a user
+//   i  bucket key op-id            inline bytes of the value with this op-id
+//   u  bucket key 00 upload-id     a register: an upload
+//   p  bucket key 00 upload-id part  a register: a part of an upload
+//   g  due write-id slot           a removal hint
+//   x  write-id slot generation    where a fragment lies
+//   m  name                        what the volume knows of itself and of others
 //
 // The kind is one byte. Numbers and ids are big endian and of fixed size (bucket, due, generation
 // 8, op-id and write-id 16, part 2, slot 1), so that rows sort by them. An S3 key may hold any

@@ -1,9 +1,8 @@
 // What makes a directory a volume: a file that names it, and a file that counts its starts.
 //
-//   volume.json   format version, cluster id, volume id, checksum; written once, when it is
-//   formatted starts        the start counter again, beside its row in the database: a database
-//   that lost its
-//                 newest log, or comes from a backup, shows as being behind
+//   volume.json   format version, cluster id, volume id, checksum; written once, by the format
+//   starts        the start counter again, beside its row in the database: a database that lost
+//                 its newest log, or comes from a backup, shows as being behind
 //   formatting    there while a format is under way; a format that was cut off may be repeated
 //   lock, ballast, db/ and what the fragment store keeps
 //
