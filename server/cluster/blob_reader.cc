@@ -85,11 +85,11 @@ Result<> BlobReader::State::take_memory() {
 // Starts reads until the window is full.
 Result<> BlobReader::State::fill_window() {
   if (window == 0) {
-    window = 1;
     MemoryBudget& budget = fetcher->context.budget;
     const auto wanted = static_cast<std::size_t>(
         std::min<std::uint64_t>(bytes_left, kWindowMax * limits::kPieceBytes));
     const std::size_t extra = wanted - std::min(wanted, fetcher->memory.bytes());
+    window = extra == 0 ? kWindowMax : 1;
     if (extra > 0 && budget.used_bytes() + extra <= budget.limit_bytes() / 2) {
       if (auto memory = budget.take(extra)) {
         fetcher->window_memory = std::move(memory).value();
