@@ -30,6 +30,7 @@ class Wakeup {
  private:
   struct State {
     bool notified = false;
+    std::uint64_t waits = 0;  // which wait is on: the alarm of an earlier one must not end it
     std::optional<Completion<void>> waiter;
     static void notify(State& state) {
       state.notified = true;
@@ -41,9 +42,9 @@ class Wakeup {
   };
   using Shared = std::shared_ptr<State>;
 
-  static Awaitable<void> alarm(Shared state, Clock* clock, BootTime when) {
+  static Awaitable<void> alarm(Shared state, Clock* clock, BootTime when, std::uint64_t wait) {
     co_await clock->sleep_until(when);
-    State::notify(*state);
+    if (state->waits == wait) State::notify(*state);  // else it was cancelled, or is late
   }
 
   static Awaitable<void> run(Shared state, Clock* clock, BootTime when) {
@@ -53,11 +54,13 @@ class Wakeup {
       auto ended = [cancel](std::exception_ptr) {};  // cancelled, which asio tells by throwing
       auto token = boost::asio::bind_cancellation_slot(cancel->slot(), std::move(ended));
       const auto executor = co_await boost::asio::this_coro::executor;
-      boost::asio::co_spawn(executor, alarm(state, clock, when), std::move(token));
+      const std::uint64_t wait = ++state->waits;
+      boost::asio::co_spawn(executor, alarm(state, clock, when, wait), std::move(token));
       auto begin = [state](Completion<void> done) { state->waiter.emplace(std::move(done)); };
       auto woken = co_await await_completion<void>(std::move(begin));
       (void)woken;
       state->notified = false;
+      ++state->waits;
       cancel->emit(boost::asio::cancellation_type::terminal);
     }
   }
