@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kVolumesMax = 65'536;  // a map of a few hundred bytes per volume stays < 32 MB
+constexpr std::size_t kVolumesMax = 65'536;  // at a few hundred bytes each the map is < 32 MB
 constexpr std::size_t kGroupsMax = 65'536;
 constexpr std::size_t kLabelBytesMax = 255;  // a DNS name
 constexpr std::uint64_t kUnitBytesMax = 64 * limits::kMiB;

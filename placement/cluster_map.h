@@ -65,8 +65,8 @@ struct ClusterMap {
 // Errors: invalid - with the reason, for the person who edits maps.
 Result<> check_map(const ClusterMap& map);
 
-// The layout that D failure domains get by default (README "Layouts"). Errors: invalid - D is 0 or
-// 2.
+// The layout that D failure domains get by default (README "Layouts").
+// Errors: invalid - D is 0 or 2.
 Result<LayoutPolicy> default_policy(std::uint32_t failure_domains);
 // Is it a policy that keeps what it promises: p volumes lost, reads and writes of registers and
 // blobs go on. More than (R-1)/2 parity units are refused, except in the table's own rows 1+2 at

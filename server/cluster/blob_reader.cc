@@ -74,11 +74,10 @@ void BlobReader::State::pass(const Layout::Run& run) { offset += run.length; }
 
 Result<> BlobReader::State::take_memory() {
   MemoryBudget& budget = fetcher->context.budget;
-  const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(bytes_left, limits::kPieceBytes));
-  if (fetcher->memory.bytes() == 0) {
-    TRY(memory, budget.take(piece));
-    fetcher->memory = std::move(memory);
-  }
+  if (fetcher->memory.bytes() > 0) return {};
+  const auto piece = std::min<std::uint64_t>(bytes_left, limits::kPieceBytes);
+  TRY(memory, budget.take(static_cast<std::size_t>(piece)));
+  fetcher->memory = std::move(memory);
   return {};
 }
 

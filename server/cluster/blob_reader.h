@@ -1,5 +1,5 @@
-// A range of a blob, or of several blobs in a row -> verified pieces in order. What fails is rebuilt
-// from any k columns.
+// A range of a blob, or of several blobs in a row -> verified pieces in order. What fails is
+// rebuilt from any k columns.
 //
 // next() gives the first bytes as soon as they are verified. Bytes that volumes have in memory come
 // without waiting and without being fetched ahead; otherwise up to four pieces are under way at

@@ -13,7 +13,8 @@ inline std::uint32_t fragments_needed(const BlobShape& shape) {
   return shape.k + (shape.m > 0 ? 1 : 0);
 }
 
-// k' = min(k, available - m), at least 1+1; small or `replicated` blobs are 1 + min(m, available-1).
+// k' = min(k, available - m), at least 1+1; small or `replicated` blobs are
+// 1 + min(m, available - 1).
 // Errors: unavailable - fewer volumes than the smallest layout of the policy needs.
 Result<BlobShape> choose_shape(const LayoutPolicy& policy, std::uint64_t size_bytes,
                                bool replicated, std::size_t available);

@@ -89,13 +89,13 @@ void StripeBuilder::code(std::size_t begin, std::size_t end) {
     }
     codec_->encode_add(run_.unit, column, targets);
   }
-  const std::uint64_t block = (layout_.fragment_offset(run_.stripe) + piece_offset_ + begin) / kBlock;
+  const std::uint64_t offset = layout_.fragment_offset(run_.stripe) + piece_offset_ + begin;
   for (std::size_t replica = 0; replica < piece_crcs_.size(); ++replica) {
     const auto slot = static_cast<std::uint8_t>(layout_.shape().k == 1 ? replica : run_.slot);
     for (std::size_t at = 0; at < column.size(); at += kBlock) {
       const auto bytes = column.subspan(at, std::min(kBlock, column.size() - at));
       piece_crcs_[replica].push_back(
-          fragment_block_crc(write_id_, slot, block + at / kBlock, bytes));
+          fragment_block_crc(write_id_, slot, (offset + at) / kBlock, bytes));
     }
   }
 }

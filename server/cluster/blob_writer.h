@@ -52,7 +52,8 @@ class BlobWriter {
   static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
                                                            std::uint64_t size_bytes,
                                                            Deadline deadline);
-  // Destroying it before commit() forgets the fragments; after commit() they stay until a record names them or the sweep.
+  // Destroying it before commit() forgets the fragments; after commit() they stay until a record
+  // names them or the sweep.
   ~BlobWriter();
 
   // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much

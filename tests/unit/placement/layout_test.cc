@@ -66,7 +66,9 @@ TEST_CASE("the worked example of the README") {
 }
 
 TEST_CASE("an aligned range of 8 MiB is one whole stripe at 4+2 and at 8+3") {
-  for (const Layout& layout : {layout_of(4, 2, 2 << 20, 64 << 20), layout_of(8, 3, 1 << 20, 64 << 20)}) {
+  const Layout layouts[] = {layout_of(4, 2, 2 << 20, 64 << 20),
+                            layout_of(8, 3, 1 << 20, 64 << 20)};
+  for (const Layout& layout : layouts) {
     std::uint64_t offset = 24 << 20;
     const std::uint64_t end = 32 << 20;
     std::uint32_t runs = 0;
