@@ -4,12 +4,6 @@
 #include <cstring>
 #include <utility>
 
-// GCC 12 with sanitizers takes Asio's own pair of coroutine frame operators for a mismatch when it
-// inlines only one of them.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-
 namespace penstock {
 namespace {
 
