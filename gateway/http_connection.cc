@@ -52,8 +52,8 @@ Awaitable<HttpConnection::Next> HttpConnection::read_head() {
   if (input_.unread().empty()) {
     if (loop_->shared().stopping) co_return Next::close;
     waiting_ = true;
-    const auto received =
-        co_await stream_.receive_within(input_.free_space(), loop_->shared().options.idle_timeout);
+    const Duration patience = loop_->shared().options.idle_timeout;
+    const auto received = co_await stream_.receive_within(input_.free_space(), patience);
     waiting_ = false;
     if (!received || received.value() == 0) co_return Next::close;  // nothing was asked
     input_.received(received.value());
@@ -105,7 +105,8 @@ Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_byt
 }
 
 Awaitable<HttpConnection::Next> HttpConnection::serve() {
-  co_await loop_->shared().service.handle(*this);
+  Service& service = loop_->shared().service;
+  co_await service.handle(*this);
   if (!answered_ || send_failed_) co_return Next::close;
   if (!keep_open_) {
     const bool all_read = body_.finished() && input_.unread().empty();

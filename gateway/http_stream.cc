@@ -76,8 +76,8 @@ Task<std::size_t> HttpStream::receive_within(MutBytes buffer, Duration patience)
   wheel_.arm(*this, patience);
   error_code error;
   auto token = boost::asio::redirect_error(use_task, error);
-  const std::size_t received =
-      co_await socket_.async_read_some(boost::asio::buffer(buffer.data(), buffer.size()), token);
+  const auto target = boost::asio::buffer(buffer.data(), buffer.size());
+  const std::size_t received = co_await socket_.async_read_some(target, token);
   DeadlineWheel::disarm(*this);
   if (error == boost::asio::error::eof) co_return std::size_t{0};
   if (error) co_return wait_error(error);
@@ -136,7 +136,7 @@ bool HttpStream::turn_is_over(std::size_t bytes) {
 }
 
 Awaitable<void> HttpStream::let_others_run() {
-  co_await boost::asio::post(socket_.get_executor(), use_task);
+  return boost::asio::post(socket_.get_executor(), use_task);
 }
 
 Task<> HttpStream::send(ConstBytes first, ConstBytes second, bool more) {

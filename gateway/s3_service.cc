@@ -57,7 +57,7 @@ std::vector<std::string> S3Service::error_code_names() {
 Awaitable<void> S3Service::handle(HttpExchange& exchange) {
   Call call(exchange, metrics_, gateway_.clock);
   auto result = co_await run(call);
-  co_await answer(call, std::move(result));
+  co_await deliver(call, std::move(result));
   finish(call);
 }
 
@@ -88,7 +88,7 @@ S3Task<S3Response> S3Service::run(Call& call) {
   co_return co_await run_operation(gateway_, call.operation, call.request, *call.body);
 }
 
-Awaitable<void> S3Service::answer(Call& call, S3Result<S3Response> result) {
+Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
   if (result) {
     call.status = result.value().status;
     const auto sent = co_await call.exchange.send(std::move(result).value(), false);

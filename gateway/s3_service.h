@@ -29,7 +29,7 @@ class S3Service final : public Service {
   struct Call;
 
   S3Task<S3Response> run(Call& call);
-  Awaitable<void> answer(Call& call, S3Result<S3Response> result);
+  Awaitable<void> deliver(Call& call, S3Result<S3Response> result);
   Task<> send_error(Call& call, S3Error error);
   void finish(Call& call);
 

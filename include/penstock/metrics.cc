@@ -26,7 +26,7 @@ constexpr double kMicrosecondsPerSecond = 1e6;
 
 MetricFamily make_family(std::string name, std::string help, MetricType type) {
   MetricFamily family;
-  family.name = "penstock_" + std::move(name);
+  family.name = std::move(name);
   family.help = std::move(help);
   family.type = type;
   return family;
@@ -125,13 +125,14 @@ void Metrics::add_collector(Kind kind, std::string name, std::string help,
 }
 
 std::string Metrics::text() const {
-  auto requests = make_family("requests_total", "Requests by operation", MetricType::Counter);
+  auto requests =
+      make_family("penstock_requests_total", "Requests by operation", MetricType::Counter);
   auto bytes_in =
-      make_family("request_bytes_total", "Bytes of request bodies", MetricType::Counter);
+      make_family("penstock_request_bytes_total", "Bytes of request bodies", MetricType::Counter);
   auto bytes_out =
-      make_family("response_bytes_total", "Bytes of response bodies", MetricType::Counter);
-  auto durations = make_family("request_duration_seconds", "From the request's head to its end",
-                               MetricType::Histogram);
+      make_family("penstock_response_bytes_total", "Bytes of response bodies", MetricType::Counter);
+  auto durations = make_family("penstock_request_duration_seconds",
+                               "From the request's head to its end", MetricType::Histogram);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     const PerOperation& numbers = per_operation_[i];
     const Labels labels = {{"operation", operations_[i]}};
@@ -140,7 +141,8 @@ std::string Metrics::text() const {
     bytes_out.metric.push_back(counted(labels, load(numbers.bytes_out)));
     durations.metric.push_back(numbers.histogram(labels));
   }
-  auto errors = make_family("errors_total", "Error answers by S3 code", MetricType::Counter);
+  auto errors =
+      make_family("penstock_errors_total", "Error answers by S3 code", MetricType::Counter);
   for (std::size_t i = 0; i < error_codes_.size(); ++i) {
     errors.metric.push_back(counted({{"code", error_codes_[i]}}, load(errors_[i])));
   }

@@ -47,6 +47,7 @@ class Metrics {
 
   // `collect` is called by text(): gauges of what others count anyway, e.g. open connections,
   // memory in use, volumes by state.
+  // `name` is the family's whole name: penstock_<room>_<noun>_<unit>[_total].
   void add_collector(Kind kind, std::string name, std::string help,
                      std::function<std::vector<Sample>()> collect);
 

@@ -45,7 +45,7 @@ TEST_CASE("operations are counted with their bytes, times and errors") {
 TEST_CASE("collectors are asked when the text is made") {
   Metrics metrics({}, {});
   double open = 1;
-  metrics.add_collector(Metrics::Kind::gauge, "volumes", "Volumes by state", [&open] {
+  metrics.add_collector(Metrics::Kind::gauge, "penstock_volumes", "Volumes by state", [&open] {
     return std::vector<Metrics::Sample>{{{{"state", "open"}}, open}, {{{"state", "closed"}}, 0}};
   });
   open = 5;
