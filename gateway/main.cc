@@ -184,7 +184,10 @@ class LocalProcess {
     Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region};
     authenticator_ = std::make_unique<Authenticator>(*credentials_, clock_, options);
     metrics_ = std::make_unique<Metrics>(S3Service::operation_names(), S3Service::error_code_names());
-    service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_);
+    // One thread: the more streams it finds waiting, the more lanes it fills.
+    md5_worker_ = std::make_unique<ThreadWorker>("md5", 1);
+    md5_ = std::make_unique<Md5Service>(*md5_worker_, 1);
+    service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_, md5_.get());
     HttpOptions http_options;
     http_options.connections_max = config_.connections_max;
     std::vector<boost::asio::io_context*> contexts;
@@ -200,14 +203,14 @@ class LocalProcess {
     using Sample = Metrics::Sample;
     using Samples = std::vector<Sample>;
     const auto gauge = Metrics::Kind::gauge;
-    metrics_->add_collector(gauge, "http_connections", "Open connections of the S3 port.", [this] {
+    metrics_->add_collector(gauge, "penstock_http_connections", "Open connections of the S3 port.", [this] {
       return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
     });
-    metrics_->add_collector(gauge, "memory_budget_bytes", "Memory that request bodies may use, and do.", [this] {
+    metrics_->add_collector(gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.", [this] {
       return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
                      Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
     });
-    metrics_->add_collector(gauge, "volumes", "Volumes of the cluster by state.", [this] {
+    metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
       std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
       for (const auto& volume : store_->states()) {
         counts[state_name(volume.status.state)] += 1;
@@ -217,14 +220,14 @@ class LocalProcess {
       for (const auto& [state, count] : counts) samples.push_back(Sample{{{"state", state}}, count});
       return samples;
     });
-    metrics_->add_collector(gauge, "volume_free_bytes", "Free space by volume.", [this] {
+    metrics_->add_collector(gauge, "penstock_volume_free_bytes", "Free space by volume.", [this] {
       Samples samples;
       for (const auto& volume : store_->states()) {
         samples.push_back(Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.free_bytes)});
       }
       return samples;
     });
-    metrics_->add_collector(gauge, "register_stragglers", "Accepts under way past their majority.", [this] {
+    metrics_->add_collector(gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
       return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
     });
   }
@@ -299,6 +302,8 @@ class LocalProcess {
   std::unique_ptr<Gateway> gateway_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<Md5Service> md5_;
+  std::unique_ptr<ThreadWorker> md5_worker_;  // goes first: it runs what is queued
   std::unique_ptr<S3Service> service_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AdminServer> admin_;
