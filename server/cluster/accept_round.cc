@@ -154,7 +154,9 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
   request->want = ReadWant::value_and_inline;
   for (std::size_t i = 0; i < promises.rows.size(); ++i) {
     if ((proposal.have_inline >> i & 1) == 0) continue;
-    auto row = co_await promises.group->clients[i]->read(request, call_end(context, task));
+    const BootTime until = call_end(context, task);
+    auto call = promises.group->clients[i]->read(request, until);
+    auto row = co_await call_one(context, promises.group, i, std::move(call), until);
     if (!row || row->value == nullptr || row->inline_bytes == nullptr) continue;
     const auto head = decode_head(*row->value);
     if (!head || head->op_id != value.op_id) continue;

@@ -235,7 +235,9 @@ Task<ReadAttempt::Row> ReadAttempt::fetch(Ballot ballot, ReadWant want) {
   for (std::size_t step = 0; step < group_->size(); ++step) {
     const std::size_t index = (preferred_ + step) % group_->size();
     if ((holders & ReadCalls::bit(index)) == 0) continue;
-    auto row = co_await group_->clients[index]->read(whole, call_end(context_, task_));
+    const BootTime until = call_end(context_, task_);
+    auto call = group_->clients[index]->read(whole, until);
+    auto row = co_await call_one(context_, group_, index, std::move(call), until);
     if (row && row->ballot == ballot && snapshot_of(key, *row, want, false)) {
       co_return Row(std::move(*row));
     }

@@ -183,4 +183,20 @@ class RegisterCalls {
   std::shared_ptr<State> state_;
 };
 
+// One question to one replica, with the same watch over its deadline and its health.
+// Errors: those of the call; timeout - no answer by `until`.
+template <class Reply>
+Task<Reply> call_one(ProposerContext& context, std::shared_ptr<const RegisterGroup> group,
+                     std::size_t index, Task<Reply> call, BootTime until) {
+  const ReplicaMask others = group->all() & ~RegisterCalls<Reply>::bit(index);
+  const auto executor = co_await boost::asio::this_coro::executor;
+  RegisterCalls<Reply> calls(context, std::move(group), 0, others);
+  calls.start(executor, index, std::move(call));
+  auto never = [] { return false; };
+  CO_CHECK(co_await calls.wait(std::move(never), until));
+  const auto& answer = calls.answer(index);
+  if (!answer) co_return fail(Errc::timeout, "no answer in time");
+  co_return *answer;
+}
+
 }  // namespace penstock
