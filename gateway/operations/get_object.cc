@@ -64,6 +64,8 @@ S3Task<Selection> select_part(Gateway& gateway, const S3Request& request,
   const PartInfo& part = (*parts)[number - 1u];
   selection.range.length = part.size_bytes;
   selection.checksum = part.checksum;
+  // The part's own value, under the type that the whole object has.
+  if (!record.checksums.empty()) selection.checksum.type = record.checksums.front().type;
   selection.part_count = record.part_count;
   co_return as_partial(std::move(selection));
 }
