@@ -17,7 +17,8 @@ class Fields {
     if (!found->is_number_unsigned()) return complain(key, "wants a whole number");
     const auto given = found->get<std::uint64_t>();
     if (given < low || given > high) {
-      return complain(key, "wants a number from " + std::to_string(low) + " to " + std::to_string(high));
+      return complain(key,
+                      "wants a number from " + std::to_string(low) + " to " + std::to_string(high));
     }
     value = given;
   }
@@ -84,7 +85,8 @@ Result<> read_layout(const Json& object, LocalConfig& config) {
   fields.number("replicas", replicas, 1, limits::kReplicasMax);
   fields.number("unit_bytes", config.policy.unit_bytes, limits::kBlockBytes, 64 * limits::kMiB);
   fields.number("inline_bytes_max", config.policy.inline_bytes_max, 0, limits::kValueBytesMax);
-  fields.number("replicated_bytes_max", config.policy.replicated_bytes_max, 0, limits::kExtentBytesMax);
+  fields.number("replicated_bytes_max", config.policy.replicated_bytes_max, 0,
+                limits::kExtentBytesMax);
   CHECK_OK(fields.finish());
   config.policy.k = static_cast<std::uint32_t>(k);
   config.policy.m = static_cast<std::uint32_t>(m);

@@ -1,5 +1,6 @@
-// The configuration of `penstock local`: what --config FILE may say. Every key has a default; an unknown key is an error, so that
-// a misspelt one never goes unnoticed. Secrets are not in it: see --credentials.
+// The configuration of `penstock local`: what --config FILE may say. Every key has a default; an
+// unknown key is an error, so that a misspelt one never goes unnoticed. Secrets are not in it: see
+// --credentials.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,14 +17,17 @@ struct LocalConfig {
   unsigned io_threads = 0;                                         // 0 = one per core
   std::uint64_t memory_budget_bytes = limits::kMemoryBudgetBytes;  // all request bodies together
   std::uint64_t connections_max = limits::kConnectionsMax;
-  std::uint64_t free_space_min_bytes = limits::kGiB;               // a volume with less (or 2 %) takes no new data
-  std::uint64_t ballast_bytes = 64 * limits::kMiB;                 // kept on each volume so that its log can always end well
-  bool has_policy = false;                                         // "layout" was given; it counts when the store is formatted
+  std::uint64_t free_space_min_bytes =
+      limits::kGiB;  // a volume with less (or 2 %) takes no new data
+  std::uint64_t ballast_bytes =
+      64 * limits::kMiB;    // kept on each volume so that its log can always end well
+  bool has_policy = false;  // "layout" was given; it counts when the store is formatted
   LayoutPolicy policy;
   std::string log_level = "info";
 };
 
-// Errors: invalid - not JSON, an unknown key, a value of the wrong type or out of range; the context names the key.
+// Errors: invalid - not JSON, an unknown key, a value of the wrong type or out of range; the
+// context names the key.
 Result<LocalConfig> parse_local_config(std::string_view json);
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Composition root: the only file that sees every room. Reads the command line, wires the parts of a process, waits for its end.
+// Composition root: the only file that sees every room. Reads the command line, wires the parts of
+// a process, waits for its end.
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -92,16 +93,18 @@ Result<Account> root_account(const std::vector<std::string>& directories, Random
   }
   const Account made = make_root_account(random);
   for (const auto& directory : directories) CHECK_OK(write_root_credentials(directory, made));
-  std::printf("New root credentials, shown this once and kept in %s:\n  access key  %s\n  secret key  %s\n",
-              root_credentials_path(directories.front()).c_str(), made.access_key.c_str(),
-              made.secret_key.c_str());
+  std::printf(
+      "New root credentials, shown this once and kept in %s:\n  access key  %s\n  secret key  %s\n",
+      root_credentials_path(directories.front()).c_str(), made.access_key.c_str(),
+      made.secret_key.c_str());
   std::fflush(stdout);
   return made;
 }
 
 Result<CredentialStore> load_credentials(const LocalArguments& arguments, Random& random) {
   TRY(kept, root_account(arguments.directories, random));
-  TRY(root, override_root(kept, environment("PENSTOCK_ACCESS_KEY"), environment("PENSTOCK_SECRET_KEY")));
+  TRY(root,
+      override_root(kept, environment("PENSTOCK_ACCESS_KEY"), environment("PENSTOCK_SECRET_KEY")));
   std::vector<Account> accounts{root};
   if (!arguments.credentials_file.empty()) {
     TRY(more, read_accounts(arguments.credentials_file));
@@ -110,11 +113,15 @@ Result<CredentialStore> load_credentials(const LocalArguments& arguments, Random
   return CredentialStore::make(std::move(accounts));
 }
 
-// Everything of a running `penstock local`, in the order in which it is made; taken down in the reverse one.
+// Everything of a running `penstock local`, in the order in which it is made; taken down in the
+// reverse one.
 class LocalProcess {
  public:
   LocalProcess(const LocalConfig& config, unsigned threads)
-      : config_(config), buffers_(kIdleBufferBytes), budget_(config.memory_budget_bytes), io_(threads) {}
+      : config_(config),
+        buffers_(kIdleBufferBytes),
+        budget_(config.memory_budget_bytes),
+        io_(threads) {}
 
   ~LocalProcess() {
     stopping_.store(true);
@@ -161,7 +168,8 @@ class LocalProcess {
     log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
     stopping_.store(true);
     const auto drained = on_io_task(http_->stop(kDrain));
-    if (!drained) log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
+    if (!drained)
+      log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
     const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
     if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
     on_io_void(proposer_->drain());
@@ -174,7 +182,8 @@ class LocalProcess {
  private:
   Result<> wire() {
     TRY(ring, Ring::build(*store_->map()));
-    membership_ = std::make_unique<Membership>(store_->map(), std::move(ring), store_->clients(), clock_);
+    membership_ =
+        std::make_unique<Membership>(store_->map(), std::move(ring), store_->clients(), clock_);
     proposer_ = std::make_unique<Proposer>(*membership_, clock_, random_);
     index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
     blobs_ = std::make_unique<BlobContext>(
@@ -183,7 +192,8 @@ class LocalProcess {
     gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
     Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region};
     authenticator_ = std::make_unique<Authenticator>(*credentials_, clock_, options);
-    metrics_ = std::make_unique<Metrics>(S3Service::operation_names(), S3Service::error_code_names());
+    metrics_ =
+        std::make_unique<Metrics>(S3Service::operation_names(), S3Service::error_code_names());
     // One thread: the more streams it finds waiting, the more lanes it fills.
     md5_worker_ = std::make_unique<ThreadWorker>("md5", 1);
     md5_ = std::make_unique<Md5Service>(*md5_worker_, 1);
@@ -203,13 +213,16 @@ class LocalProcess {
     using Sample = Metrics::Sample;
     using Samples = std::vector<Sample>;
     const auto gauge = Metrics::Kind::gauge;
-    metrics_->add_collector(gauge, "penstock_http_connections", "Open connections of the S3 port.", [this] {
-      return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
-    });
-    metrics_->add_collector(gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.", [this] {
-      return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
-                     Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
-    });
+    metrics_->add_collector(
+        gauge, "penstock_http_connections", "Open connections of the S3 port.", [this] {
+          return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
+        });
+    metrics_->add_collector(
+        gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.",
+        [this] {
+          return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
+                         Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
+        });
     metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
       std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
       for (const auto& volume : store_->states()) {
@@ -217,26 +230,32 @@ class LocalProcess {
         if (volume.status.full) counts["full"] += 1;
       }
       Samples samples;
-      for (const auto& [state, count] : counts) samples.push_back(Sample{{{"state", state}}, count});
+      for (const auto& [state, count] : counts)
+        samples.push_back(Sample{{{"state", state}}, count});
       return samples;
     });
     metrics_->add_collector(gauge, "penstock_volume_free_bytes", "Free space by volume.", [this] {
       Samples samples;
       for (const auto& volume : store_->states()) {
-        samples.push_back(Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.free_bytes)});
+        samples.push_back(
+            Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.free_bytes)});
       }
       return samples;
     });
-    metrics_->add_collector(gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
-      return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
-    });
+    metrics_->add_collector(
+        gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
+          return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
+        });
   }
 
   static std::string state_name(VolumeStatus::State state) {
     switch (state) {
-      case VolumeStatus::State::open: return "open";
-      case VolumeStatus::State::closed: return "closed";
-      case VolumeStatus::State::missing: return "missing";
+      case VolumeStatus::State::open:
+        return "open";
+      case VolumeStatus::State::closed:
+        return "closed";
+      case VolumeStatus::State::missing:
+        return "missing";
     }
     return "?";
   }
@@ -273,15 +292,17 @@ class LocalProcess {
   }
   Result<> on_io_task(Task<> task) {
     std::promise<Result<>> promise;
-    boost::asio::co_spawn(io_.at(0), std::move(task), [&promise](std::exception_ptr error, Result<> result) {
-      if (error) result = fail(Errc::aborted, "a coroutine threw");
-      promise.set_value(std::move(result));
-    });
+    boost::asio::co_spawn(io_.at(0), std::move(task),
+                          [&promise](std::exception_ptr error, Result<> result) {
+                            if (error) result = fail(Errc::aborted, "a coroutine threw");
+                            promise.set_value(std::move(result));
+                          });
     return promise.get_future().get();
   }
   void on_io_void(Awaitable<void> task) {
     std::promise<void> promise;
-    boost::asio::co_spawn(io_.at(0), std::move(task), [&promise](std::exception_ptr) { promise.set_value(); });
+    boost::asio::co_spawn(io_.at(0), std::move(task),
+                          [&promise](std::exception_ptr) { promise.set_value(); });
     promise.get_future().get();
   }
 
@@ -368,19 +389,28 @@ int main(int argc, char** argv) {
   auto* local = app.add_subcommand(
       "local",
       "A whole store in one process: S3 on one port, erasure-coded volumes under DIR.\n"
-      "The first start formats DIR and prints the root credentials; later ones find everything again.\n"
+      "The first start formats DIR and prints the root credentials; later ones find everything "
+      "again.\n"
       "Any p volumes may be lost (2 of 6): reads and writes go on. SIGTERM ends it in order.");
-  local->add_option("DIR", arguments.directories,
-                    "One directory for all volumes, or one per volume when several are given (one per disk)")
+  local
+      ->add_option(
+          "DIR", arguments.directories,
+          "One directory for all volumes, or one per volume when several are given (one per disk)")
       ->required();
-  local->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")->capture_default_str();
+  local->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")
+      ->capture_default_str();
   local->add_option("--admin-listen", arguments.admin_listen,
                     "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the S3 port + 1");
-  local->add_option("--credentials", arguments.credentials_file,
-                    "JSON file of accounts: [{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
-                    "PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY in the environment replace the root pair");
-  local->add_option("--config", arguments.config_file, "JSON file of settings; see conf/local.json");
-  local->add_option("--volumes", arguments.volumes, "Volumes under a single DIR when it is formatted: 1, or 3 and more")
+  local->add_option(
+      "--credentials", arguments.credentials_file,
+      "JSON file of accounts: "
+      "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
+      "PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY in the environment replace the root pair");
+  local->add_option("--config", arguments.config_file,
+                    "JSON file of settings; see conf/local.json");
+  local
+      ->add_option("--volumes", arguments.volumes,
+                   "Volumes under a single DIR when it is formatted: 1, or 3 and more")
       ->capture_default_str()
       ->check(CLI::Range(1u, 64u));
   CLI11_PARSE(app, argc, argv);

@@ -47,7 +47,7 @@ struct ClusterMap {
   Epoch epoch;
   std::vector<MapVolume> volumes;
   LayoutPolicy policy;
-  std::vector<MapGroup> groups;  // a power of two, fixed at creation; default 256
+  std::vector<MapGroup> groups;            // a power of two, fixed at creation; default 256
   std::array<unsigned char, 32> digest{};  // of the canonical text
 
   // Errors: invalid - not JSON, an unknown, missing or repeated key, or check_map() refuses it.
@@ -77,8 +77,8 @@ Result<> check_policy(const LayoutPolicy& policy);
 // `group_count` is a power of two. Errors: invalid - see check_map().
 Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
                             std::uint32_t group_count, const LayoutPolicy* policy = nullptr);
-// SHA-256 of a group's epoch and member lists: what acceptors hold an epoch to mean. A change of the
-// map that leaves the group alone keeps it.
+// SHA-256 of a group's epoch and member lists: what acceptors hold an epoch to mean. A change of
+// the map that leaves the group alone keeps it.
 std::array<unsigned char, 32> group_digest(const MapGroup& group);
 // S_b for a new bucket: 1 up to 11 volumes, else 16.
 std::uint32_t partitions_for_new_bucket(const ClusterMap& map);

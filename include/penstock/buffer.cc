@@ -19,7 +19,8 @@ std::size_t class_of(std::size_t size) {
 }
 std::byte* allocate(std::size_t size) {
   void* memory = std::aligned_alloc(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
-  if (memory == nullptr) throw std::bad_alloc();  // ends the process: bodies are bounded by MemoryBudget, not by this
+  if (memory == nullptr)
+    throw std::bad_alloc();  // ends the process: bodies are bounded by MemoryBudget, not by this
   return static_cast<std::byte*>(memory);
 }
 }  // namespace
@@ -27,7 +28,8 @@ std::byte* allocate(std::size_t size) {
 Result<MemoryBudget::Lease> MemoryBudget::take(std::size_t bytes) {
   std::size_t used = used_bytes_.load();
   do {
-    if (used + bytes > limit_bytes_) return fail(Errc::overloaded, "memory budget of the process is used up");
+    if (used + bytes > limit_bytes_)
+      return fail(Errc::overloaded, "memory budget of the process is used up");
   } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
   return Lease(this, bytes);
 }

@@ -10,9 +10,9 @@
 
 namespace penstock {
 
-// Bounds the bytes that all requests of the process may hold. At the bound a request is refused (`overloaded` -> 503 SlowDown),
-// it never waits: waiting requests would hold connections and half-read bodies.
-// Thread-safety: all methods from any thread.
+// Bounds the bytes that all requests of the process may hold. At the bound a request is refused
+// (`overloaded` -> 503 SlowDown), it never waits: waiting requests would hold connections and
+// half-read bodies. Thread-safety: all methods from any thread.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -20,7 +20,8 @@ class MemoryBudget {
   class Lease {
    public:
     Lease() = default;
-    Lease(Lease&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    Lease(Lease&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
     Lease& operator=(Lease&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(bytes_, other.bytes_);
@@ -49,8 +50,9 @@ class MemoryBudget {
 
 class BufferPool;
 
-// Shared, reference counted bytes, aligned to 4096 when taken from a pool (fit for O_DIRECT). Copying copies the reference.
-// Writers fill it before they share it; afterwards it is read-only by convention.
+// Shared, reference counted bytes, aligned to 4096 when taken from a pool (fit for O_DIRECT).
+// Copying copies the reference. Writers fill it before they share it; afterwards it is read-only by
+// convention.
 class Buffer {
  public:
   Buffer() = default;
@@ -65,14 +67,16 @@ class Buffer {
 
  private:
   friend class BufferPool;
-  Buffer(std::shared_ptr<std::byte[]> data, std::size_t size) : data_(std::move(data)), size_(size) {}
+  Buffer(std::shared_ptr<std::byte[]> data, std::size_t size)
+      : data_(std::move(data)), size_(size) {}
   std::shared_ptr<std::byte[]> data_;
   std::size_t size_ = 0;
 };
 
-// Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 1 MiB: a fresh mapping per request costs more in page
-// faults than the copy it saves. Keeps at most `keep_bytes` of idle memory; the rest goes back to the system.
-// Thread-safety: all methods from any thread. A Buffer may outlive its pool.
+// Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 1 MiB: a fresh mapping per
+// request costs more in page faults than the copy it saves. Keeps at most `keep_bytes` of idle
+// memory; the rest goes back to the system. Thread-safety: all methods from any thread. A Buffer
+// may outlive its pool.
 class BufferPool {
  public:
   explicit BufferPool(std::size_t keep_bytes);

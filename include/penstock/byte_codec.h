@@ -1,5 +1,6 @@
-// Little-endian writing and bounded reading of byte strings: the base of every stored and sent format.
-// ByteReader never reads past its end: after the first shortfall ok() is false and every value is zero or empty.
+// Little-endian writing and bounded reading of byte strings: the base of every stored and sent
+// format. ByteReader never reads past its end: after the first shortfall ok() is false and every
+// value is zero or empty.
 #pragma once
 #include <bit>
 #include <concepts>
@@ -12,7 +13,8 @@
 
 namespace penstock {
 
-static_assert(std::endian::native == std::endian::little, "formats are little endian; add swaps for other machines");
+static_assert(std::endian::native == std::endian::little,
+              "formats are little endian; add swaps for other machines");
 
 class ByteWriter {
  public:

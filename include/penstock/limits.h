@@ -1,4 +1,5 @@
-// Every bound of the product, with unit and reason. A queue, body, list, retry or cache without an entry here is a defect.
+// Every bound of the product, with unit and reason. A queue, body, list, retry or cache without an
+// entry here is a defect.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -20,63 +21,76 @@ inline constexpr std::size_t kKeyBytesMax = 1024;
 inline constexpr std::size_t kUserMetadataBytesMax = 2048;
 inline constexpr std::size_t kDeleteObjectsMax = 1000;
 inline constexpr std::size_t kListPageMax = 1000;
-inline constexpr std::size_t kXmlBytesMax = 4 * kMiB;  // 10,000 parts with checksums, 1,000 escaped keys
+inline constexpr std::size_t kXmlBytesMax =
+    4 * kMiB;  // 10,000 parts with checksums, 1,000 escaped keys
 
 // ---- HTTP
-inline constexpr std::size_t kHeaderBytesMax = 32 * kKiB;  // a presigned URL of a 1 KiB key escaped thrice + 2 KiB metadata
+inline constexpr std::size_t kHeaderBytesMax =
+    32 * kKiB;  // a presigned URL of a 1 KiB key escaped thrice + 2 KiB metadata
 inline constexpr std::size_t kHeaderFieldsMax = 200;
 inline constexpr std::size_t kConnectionsMax = 10'000;
 inline constexpr std::chrono::seconds kHeaderTimeout{30};
-inline constexpr std::chrono::seconds kIdleTimeout{75};      // clients assume >= 60 s of keep-alive
-inline constexpr std::uint64_t kBodyBytesPerSecondMin = 64 * kKiB;  // slower than this for 30 s: RequestTimeout
+inline constexpr std::chrono::seconds kIdleTimeout{75};  // clients assume >= 60 s of keep-alive
+inline constexpr std::uint64_t kBodyBytesPerSecondMin =
+    64 * kKiB;  // slower than this for 30 s: RequestTimeout
 inline constexpr std::chrono::seconds kBodyStall{30};
-inline constexpr std::chrono::seconds kSendStall{60};       // readers that pause (training steps, checkpoints) are normal
-inline constexpr std::uint64_t kSendBytesPerSecondMin = 1 * kKiB;  // slower than this for kSendStall: closed
-inline constexpr std::chrono::seconds kLinger{5};           // reading on after a refusal, so that its answer arrives
-inline constexpr std::size_t kDrainBytesMax = 64 * kKiB;    // of a body nobody wanted, to keep its connection
+inline constexpr std::chrono::seconds kSendStall{
+    60};  // readers that pause (training steps, checkpoints) are normal
+inline constexpr std::uint64_t kSendBytesPerSecondMin =
+    1 * kKiB;  // slower than this for kSendStall: closed
+inline constexpr std::chrono::seconds kLinger{
+    5};  // reading on after a refusal, so that its answer arrives
+inline constexpr std::size_t kDrainBytesMax =
+    64 * kKiB;  // of a body nobody wanted, to keep its connection
 
-inline constexpr std::size_t kChunkLineBytesMax = 4 * kKiB;  // aws-chunked: a size line or a trailer
-// Signed chunks only: a chunk is known to be genuine at its end, so that much is read in good faith.
-// Unsigned ones (the CRT sends a whole part as one) are bounded by the announced length.
+inline constexpr std::size_t kChunkLineBytesMax =
+    4 * kKiB;  // aws-chunked: a size line or a trailer
+// Signed chunks only: a chunk is known to be genuine at its end, so that much is read in good
+// faith. Unsigned ones (the CRT sends a whole part as one) are bounded by the announced length.
 inline constexpr std::uint64_t kSignedChunkBytesMax = 16 * kMiB;
 
 // ---- layout
-inline constexpr std::size_t kBlockBytes = 16 * kKiB;   // the checksummed piece
-inline constexpr std::size_t kColumnBytes = 64 * kKiB;  // (k+m) columns stay in L2 while they are encoded
-inline constexpr std::size_t kPieceBytes = 1 * kMiB;    // one disk write, one send: a step of every stream of bytes
+inline constexpr std::size_t kBlockBytes = 16 * kKiB;  // the checksummed piece
+inline constexpr std::size_t kColumnBytes =
+    64 * kKiB;  // (k+m) columns stay in L2 while they are encoded
+inline constexpr std::size_t kPieceBytes =
+    1 * kMiB;  // one disk write, one send: a step of every stream of bytes
 inline constexpr std::size_t kFragmentsPerStripeMax = 32;
-inline constexpr std::size_t kInlineBytesMax = 4 * kKiB;       // beside the record
+inline constexpr std::size_t kInlineBytesMax = 4 * kKiB;        // beside the record
 inline constexpr std::size_t kReplicatedBytesMax = 128 * kKiB;  // k = 1 up to here
-inline constexpr std::size_t kExtentBytesMax = 16 * kMiB;      // larger fragments are files of their own
+inline constexpr std::size_t kExtentBytesMax =
+    16 * kMiB;  // larger fragments are files of their own
 inline constexpr std::size_t kSegmentBytes = 256 * kMiB;
 static_assert(kPieceBytes % kColumnBytes == 0 && kColumnBytes % kBlockBytes == 0);
 
 // ---- registers
 inline constexpr std::size_t kReplicasMax = 7;
-inline constexpr std::size_t kChainMax = 8;                 // predecessors whose op-ids a value carries
-inline constexpr std::size_t kPartsInRecordMax = 32;        // more go to a manifest
+inline constexpr std::size_t kChainMax = 8;           // predecessors whose op-ids a value carries
+inline constexpr std::size_t kPartsInRecordMax = 32;  // more go to a manifest
 inline constexpr std::size_t kManifestPageEntries = 512;
-inline constexpr std::size_t kValueBytesMax = 64 * kKiB;    // one encoded register value
-inline constexpr std::size_t kScanRowsMax = 65'536;         // rows looked at per page of a LIST
-inline constexpr std::chrono::seconds kCeilingStep{10};     // R4
-inline constexpr std::chrono::minutes kFutureBound{5};      // R2
+inline constexpr std::size_t kValueBytesMax = 64 * kKiB;  // one encoded register value
+inline constexpr std::size_t kScanRowsMax = 65'536;       // rows looked at per page of a LIST
+inline constexpr std::chrono::seconds kCeilingStep{10};   // R4
+inline constexpr std::chrono::minutes kFutureBound{5};    // R2
 inline constexpr std::chrono::milliseconds kRegisterCall{250};
-inline constexpr std::chrono::milliseconds kReadPatience{20};  // R6 (b): after a majority has answered
+inline constexpr std::chrono::milliseconds kReadPatience{
+    20};  // R6 (b): after a majority has answered
 inline constexpr std::chrono::seconds kOperationDeadline{30};
 inline constexpr std::chrono::milliseconds kFastCondition{50};
 inline constexpr std::size_t kStragglersPerVolume = 1024;
 inline constexpr std::size_t kStragglerBytesPerVolume = 16 * kMiB;
 inline constexpr std::size_t kKeyQueueMax = 1024;  // updates of one key that wait in this process
-inline constexpr std::size_t kVolumeQueueMax = 4096;        // register calls waiting on one volume
+inline constexpr std::size_t kVolumeQueueMax = 4096;  // register calls waiting on one volume
 
 // ---- names, lists, multipart
-inline constexpr std::chrono::seconds kBucketCacheAge{1};     // positive answers; volumes check the number
+inline constexpr std::chrono::seconds kBucketCacheAge{
+    1};  // positive answers; volumes check the number
 inline constexpr std::size_t kBucketCacheEntries = 10'000;
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
-inline constexpr std::chrono::seconds kScanCall{5};           // one scan: it may pass 64k tombstones
-inline constexpr std::size_t kScanBatchMax = 8192;            // rows asked of one replica at once
-inline constexpr std::size_t kManifestPagesCached = 64;       // about 10 MiB of decoded parts
-inline constexpr std::chrono::minutes kHintDelay{15};         // grace for readers of what an update frees
+inline constexpr std::chrono::seconds kScanCall{5};      // one scan: it may pass 64k tombstones
+inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
+inline constexpr std::size_t kManifestPagesCached = 64;  // about 10 MiB of decoded parts
+inline constexpr std::chrono::minutes kHintDelay{15};  // grace for readers of what an update frees
 
 // ---- failure detector
 inline constexpr int kSuspectAfterFailures = 2;
@@ -84,14 +98,16 @@ inline constexpr std::chrono::seconds kNoProgress{2};
 inline constexpr std::chrono::seconds kProbeEvery{1};
 
 // ---- memory
-inline constexpr std::size_t kMemoryBudgetBytes = 512 * kMiB;  // default; all request bodies together
-inline constexpr std::size_t kReadHandlesPerVolume = 512;      // open fragment files kept
+inline constexpr std::size_t kMemoryBudgetBytes =
+    512 * kMiB;                                            // default; all request bodies together
+inline constexpr std::size_t kReadHandlesPerVolume = 512;  // open fragment files kept
 
 // ---- fragments
 inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's boot clock (R10)
 inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each
-inline constexpr std::size_t kFragmentReadsMax = 4096;        // reads of one volume waiting for a worker
-inline constexpr std::size_t kFragmentListMax = 1000;         // entries of one step of a sweep
-inline constexpr int kFragmentWritesInFlight = 2;             // pieces per writer: one on the disk, one behind it
+inline constexpr std::size_t kFragmentReadsMax = 4096;  // reads of one volume waiting for a worker
+inline constexpr std::size_t kFragmentListMax = 1000;   // entries of one step of a sweep
+inline constexpr int kFragmentWritesInFlight =
+    2;  // pieces per writer: one on the disk, one behind it
 
 }  // namespace penstock::limits

@@ -24,8 +24,8 @@ bool RegisterValue::chain_contains(OpId id) const {
 
 std::string encode(const RegisterKey& key, const RegisterValue& value) {
   std::string out;
-  out.reserve(128 + key.key.size() + key.upload_id.size() + value.summary.size() + value.payload.size() +
-              value.chain.size() * 16);
+  out.reserve(128 + key.key.size() + key.upload_id.size() + value.summary.size() +
+              value.payload.size() + value.chain.size() * 16);
   ByteWriter writer(out);
   writer.number(kVersion);
   writer.number(static_cast<std::uint8_t>(value.kind));
@@ -63,7 +63,8 @@ Result<Head> read_head(ByteReader& reader) {
   const auto summary = reader.text();
   if (!reader.ok()) return corrupt("too short");
   if (version != kVersion || flags != 0) return corrupt("unknown version or flags");
-  if (kind == 0 || kind > static_cast<std::uint8_t>(ValueKind::part)) return corrupt("unknown kind");
+  if (kind == 0 || kind > static_cast<std::uint8_t>(ValueKind::part))
+    return corrupt("unknown kind");
   if (chain_length > limits::kChainMax + 1) return corrupt("chain too long");
   Head result;
   result.head = ValueHead{static_cast<ValueKind>(kind), inline_bytes, op_id, summary};
@@ -92,8 +93,8 @@ Result<RegisterValue> decode_value(const RegisterKey& key, std::string_view byte
   const auto upload_id = reader.text();
   const auto part = reader.number<std::uint16_t>();
   if (!reader.ok()) return corrupt("too short");
-  if (row_kind != static_cast<std::uint8_t>(key.kind) || bucket != key.bucket.value || key_text != key.key ||
-      upload_id != key.upload_id || part != key.part) {
+  if (row_kind != static_cast<std::uint8_t>(key.kind) || bucket != key.bucket.value ||
+      key_text != key.key || upload_id != key.upload_id || part != key.part) {
     return corrupt("it names another register");
   }
   for (std::size_t i = 0; i < head.chain_length; ++i) value.chain.push_back(reader.id<OpId>());

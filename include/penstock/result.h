@@ -1,8 +1,10 @@
-// Result<T>: a value or an Error; Task<T>: a coroutine that yields one. No exception crosses a function of ours.
+// Result<T>: a value or an Error; Task<T>: a coroutine that yields one. No exception crosses a
+// function of ours.
 //
-// Three kinds of failure. Expected ones (missing, late, full, corrupt) are values of Result. Our own bugs are asserts, on in
-// every build, never reachable by bytes from network or disk. A process that cannot start says why and exits with 1.
-// `timeout` means the outcome is unknown; therefore every remote operation is idempotent.
+// Three kinds of failure. Expected ones (missing, late, full, corrupt) are values of Result. Our
+// own bugs are asserts, on in every build, never reachable by bytes from network or disk. A process
+// that cannot start says why and exits with 1. `timeout` means the outcome is unknown; therefore
+// every remote operation is idempotent.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -45,7 +47,8 @@ struct Error {
 };
 
 // Taking the value of an error is a bug of ours: says where, and aborts.
-[[noreturn]] void throw_exception_from_error(const Error& error, const boost::source_location& where);
+[[noreturn]] void throw_exception_from_error(const Error& error,
+                                             const boost::source_location& where);
 
 template <class T = void>
 class [[nodiscard]] Result : public boost::system::result<T, Error> {
@@ -62,7 +65,8 @@ std::ostream& operator<<(std::ostream& out, const Result<T>& result) {
   return print_result(out, &error);
 }
 
-using Executor = boost::asio::io_context::executor_type;  // every coroutine of ours runs on one io_context's thread
+using Executor = boost::asio::io_context::executor_type;  // every coroutine of ours runs on one
+                                                          // io_context's thread
 template <class T>
 using Awaitable = boost::asio::awaitable<T, Executor>;
 template <class T = void>
@@ -73,16 +77,17 @@ inline Error fail(Errc code, std::string context) { return Error{code, std::move
 
 }  // namespace penstock
 
-// The only macros of ours. All are statements, never the body of a brace-less `if`. TRY/CHECK in functions, CO_TRY/CO_CHECK in
-// coroutines: `CO_TRY(record, co_await proposer.read(key));` declares `record` or returns the error.
+// The only macros of ours. All are statements, never the body of a brace-less `if`. TRY/CHECK in
+// functions, CO_TRY/CO_CHECK in coroutines: `CO_TRY(record, co_await proposer.read(key));` declares
+// `record` or returns the error.
 #define PENSTOCK_CAT_(a, b) a##b
 #define PENSTOCK_CAT(a, b) PENSTOCK_CAT_(a, b)
-#define PENSTOCK_TRY_(tmp, ret, var, ...)  \
-  auto tmp = (__VA_ARGS__);                \
-  if (!tmp) ret std::move(tmp).error();    \
+#define PENSTOCK_TRY_(tmp, ret, var, ...) \
+  auto tmp = (__VA_ARGS__);               \
+  if (!tmp) ret std::move(tmp).error();   \
   auto var = std::move(tmp).value()
-#define PENSTOCK_CHECK_(ret, ...)                         \
-  do {                                                    \
+#define PENSTOCK_CHECK_(ret, ...)                                                  \
+  do {                                                                             \
     if (auto checked_ = (__VA_ARGS__); !checked_) ret std::move(checked_).error(); \
   } while (false)
 #define TRY(var, ...) PENSTOCK_TRY_(PENSTOCK_CAT(try_, __LINE__), return, var, __VA_ARGS__)

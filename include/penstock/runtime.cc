@@ -34,8 +34,8 @@ WallTime RealClock::wall() const { return read_clock<WallTime>(CLOCK_REALTIME); 
 BootTime RealClock::boot() const { return read_clock<BootTime>(CLOCK_BOOTTIME); }
 
 Awaitable<void> RealClock::sleep_until(BootTime when) {
-  using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                                  boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
+  using Timer = boost::asio::basic_waitable_timer<
+      std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, Executor>;
   Timer timer(co_await boost::asio::this_coro::executor);
   timer.expires_after(when - boot());
   boost::system::error_code ignored;  // cancelled: the caller looks at its own state
@@ -50,11 +50,13 @@ void SystemRandom::fill(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     if (left == 0) {
       const ssize_t got = getrandom(reserve.data(), reserve.size(), 0);
-      assert(got == static_cast<ssize_t>(reserve.size()) && "getrandom never fails for this size once seeded");
+      assert(got == static_cast<ssize_t>(reserve.size()) &&
+             "getrandom never fails for this size once seeded");
       left = reserve.size();
     }
     const std::size_t take = std::min(left, bytes.size());
-    std::copy_n(reserve.begin() + static_cast<std::ptrdiff_t>(reserve.size() - left), take, bytes.begin());
+    std::copy_n(reserve.begin() + static_cast<std::ptrdiff_t>(reserve.size() - left), take,
+                bytes.begin());
     left -= take;
     bytes = bytes.subspan(take);
   }

@@ -1,6 +1,6 @@
-// What the process may ask of the outside world besides disks and sockets: time, randomness, threads that may block.
-// All product code takes these by constructor, so that the simulator runs the same code under a seed without real time,
-// threads or randomness.
+// What the process may ask of the outside world besides disks and sockets: time, randomness,
+// threads that may block. All product code takes these by constructor, so that the simulator runs
+// the same code under a seed without real time, threads or randomness.
 #pragma once
 #include <functional>
 #include <span>
@@ -16,7 +16,8 @@ class Clock {
   virtual ~Clock() = default;
   virtual WallTime wall() const = 0;
   virtual BootTime boot() const = 0;  // CLOCK_BOOTTIME
-  // Resumes on the caller's executor at or after `when`. Cancellation of the coroutine ends the wait.
+  // Resumes on the caller's executor at or after `when`. Cancellation of the coroutine ends the
+  // wait.
   virtual Awaitable<void> sleep_until(BootTime when) = 0;
 };
 
@@ -25,13 +26,16 @@ class Random {
  public:
   virtual ~Random() = default;
   virtual void fill(std::span<std::byte> bytes) = 0;
-  std::uint64_t next();                 // never 0
-  template <class Id> Id id128() { return Id{next(), next()}; }
+  std::uint64_t next();  // never 0
+  template <class Id>
+  Id id128() {
+    return Id{next(), next()};
+  }
 };
 
-// Runs functions that may block. A Worker made by make_worker() runs its jobs one after another, in order.
-// The queue is unbounded: the caller bounds what it submits.
-// Thread-safety: submit() may be called from any thread. The destructor runs what was submitted, then joins.
+// Runs functions that may block. A Worker made by make_worker() runs its jobs one after another, in
+// order. The queue is unbounded: the caller bounds what it submits. Thread-safety: submit() may be
+// called from any thread. The destructor runs what was submitted, then joins.
 class Worker {
  public:
   virtual ~Worker() = default;

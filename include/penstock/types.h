@@ -1,4 +1,5 @@
-// The vocabulary: ids, ballots, times and byte views that every room shares. Values; no behaviour beyond comparison.
+// The vocabulary: ids, ballots, times and byte views that every room shares. Values; no behaviour
+// beyond comparison.
 #pragma once
 #include <array>
 #include <chrono>
@@ -31,12 +32,17 @@ struct Strong {
   Number value{};
   auto operator<=>(const Strong&) const = default;
 };
-using VolumeId = Strong<struct VolumeIdTag, std::uint64_t>;        // random; a new identity per format (R13); 0 = none
-using BucketId = Strong<struct BucketIdTag, std::uint64_t>;        // random, never reused; 0 = the system bucket
-using BucketNumber = Strong<struct BucketNumberTag, std::uint64_t>;  // grows with each state change of one bucket id
+using VolumeId =
+    Strong<struct VolumeIdTag, std::uint64_t>;  // random; a new identity per format (R13); 0 = none
+using BucketId =
+    Strong<struct BucketIdTag, std::uint64_t>;  // random, never reused; 0 = the system bucket
+using BucketNumber =
+    Strong<struct BucketNumberTag, std::uint64_t>;  // grows with each state change of one bucket id
 using GroupId = Strong<struct GroupIdTag, std::uint32_t>;
-using Epoch = Strong<struct EpochTag, std::uint64_t>;              // version of a group's membership, or of the map
-using Generation = Strong<struct GenerationTag, std::uint64_t>;    // random per placement of a fragment
+using Epoch =
+    Strong<struct EpochTag, std::uint64_t>;  // version of a group's membership, or of the map
+using Generation =
+    Strong<struct GenerationTag, std::uint64_t>;  // random per placement of a fragment
 
 // 128 random bits.
 template <class Tag>
@@ -46,11 +52,13 @@ struct Random128 {
   auto operator<=>(const Random128&) const = default;
   bool is_zero() const { return high == 0 && low == 0; }
 };
-using OpId = Random128<struct OpIdTag>;        // one per client-visible update, the same in all its attempts; zero = absent
+using OpId = Random128<struct OpIdTag>;        // one per client-visible update, the same in all its
+                                               // attempts; zero = absent
 using WriteId = Random128<struct WriteIdTag>;  // one per blob, never overwritten
 using ClusterId = Random128<struct ClusterIdTag>;
 
-// What makes rounds comparable: a counter in microseconds, then who, then which of its operations. Zero = nothing accepted.
+// What makes rounds comparable: a counter in microseconds, then who, then which of its operations.
+// Zero = nothing accepted.
 struct Ballot {
   std::uint64_t counter = 0;
   std::uint64_t process = 0;  // random per process start
@@ -59,7 +67,8 @@ struct Ballot {
   bool is_zero() const { return counter == 0 && process == 0 && operation == 0; }
 };
 
-// A fragment is what the volume of one slot keeps of a blob. The write-id alone proves nothing: a repaired slot has a new generation.
+// A fragment is what the volume of one slot keeps of a blob. The write-id alone proves nothing: a
+// repaired slot has a new generation.
 struct FragmentId {
   WriteId write_id;
   std::uint8_t slot = 0;
@@ -67,14 +76,20 @@ struct FragmentId {
   auto operator<=>(const FragmentId&) const = default;
 };
 
-// Wall time may jump and is only shown to people and used for ballots. Boot time never goes back and bounds every wait and lease.
+// Wall time may jump and is only shown to people and used for ballots. Boot time never goes back
+// and bounds every wait and lease.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 using BootTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::microseconds>;
 using Duration = std::chrono::microseconds;
 using Deadline = BootTime;
 
-inline std::uint64_t mix_hash(std::uint64_t x) {  // finalizer of splitmix64: the ids are random, this only folds them
-  x ^= x >> 30; x *= 0xbf58476d1ce4e5b9ull; x ^= x >> 27; x *= 0x94d049bb133111ebull; return x ^ (x >> 31);
+inline std::uint64_t mix_hash(
+    std::uint64_t x) {  // finalizer of splitmix64: the ids are random, this only folds them
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
 }
 
 }  // namespace penstock
@@ -94,7 +109,8 @@ struct std::hash<penstock::Random128<Tag>> {
 template <>
 struct std::hash<penstock::FragmentId> {
   std::size_t operator()(const penstock::FragmentId& id) const noexcept {
-    return std::hash<penstock::WriteId>{}(id.write_id) ^ static_cast<std::size_t>(id.slot * 0x9e3779b97f4a7c15ull) ^
+    return std::hash<penstock::WriteId>{}(id.write_id) ^
+           static_cast<std::size_t>(id.slot * 0x9e3779b97f4a7c15ull) ^
            static_cast<std::size_t>(penstock::mix_hash(id.generation.value));
   }
 };

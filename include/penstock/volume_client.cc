@@ -7,8 +7,10 @@
 
 namespace penstock {
 
-std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number, ConstBytes block) {
-  // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion of its own.
+std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
+                                 ConstBytes block) {
+  // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion
+  // of its own.
   struct Seed {
     std::uint64_t high, low, number;
   };
@@ -19,12 +21,14 @@ std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint6
 }
 
 std::uint32_t partition_of(BucketId bucket, std::string_view key, std::uint32_t partition_count) {
-  return static_cast<std::uint32_t>(XXH3_64bits_withSeed(key.data(), key.size(), bucket.value) % partition_count);
+  return static_cast<std::uint32_t>(XXH3_64bits_withSeed(key.data(), key.size(), bucket.value) %
+                                    partition_count);
 }
 
 GroupId group_of(BucketId bucket, std::uint32_t partition, std::uint32_t group_count) {
   if (bucket.value == 0) return GroupId{0};  // the system bucket is where every process can find it
-  return GroupId{static_cast<std::uint32_t>(mix_hash(bucket.value + partition * 0x9e3779b97f4a7c15ull) % group_count)};
+  return GroupId{static_cast<std::uint32_t>(
+      mix_hash(bucket.value + partition * 0x9e3779b97f4a7c15ull) % group_count)};
 }
 
 }  // namespace penstock

@@ -1,10 +1,11 @@
-// How gateway, repairer and sweeper talk to one volume. Real: the in-process Volume, and RemoteVolume over wire.h; in tests a
-// simulated network in front of a Volume. Every operation is idempotent: after `timeout` the call may or may not have happened
-// and asking again is safe.
+// How gateway, repairer and sweeper talk to one volume. Real: the in-process Volume, and
+// RemoteVolume over wire.h; in tests a simulated network in front of a Volume. Every operation is
+// idempotent: after `timeout` the call may or may not have happened and asking again is safe.
 //
-// Errors of every call: timeout; unavailable - not connected or the volume is closed; overloaded - its queue is full.
-// Thread-safety: callable from any I/O thread; the result resumes on the caller's executor.
-// Ownership: requests are shared and immutable, because R volumes get the same one and stragglers outlive their caller.
+// Errors of every call: timeout; unavailable - not connected or the volume is closed; overloaded -
+// its queue is full. Thread-safety: callable from any I/O thread; the result resumes on the
+// caller's executor. Ownership: requests are shared and immutable, because R volumes get the same
+// one and stragglers outlive their caller.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,11 +22,13 @@ namespace penstock {
 // What every register call carries (R12, metadata "Buckets"): fixed for a whole round.
 struct Round {
   GroupId group;
-  Epoch epoch;              // the group epoch that the round read at its start
+  Epoch epoch;  // the group epoch that the round read at its start
   BucketNumber bucket_number;
   bool pass_fence = false;  // the bucket deleter's own rounds and background rounds
-  bool follows = false;     // prepare: its counter came from a majority's demand, so the future bound does not apply (R2)
-  bool identity = false;    // accept: an identity round or a tombstone: passes the "upload is open" check of part rows
+  bool follows = false;   // prepare: its counter came from a majority's demand, so the future bound
+                          // does not apply (R2)
+  bool identity = false;  // accept: an identity round or a tombstone: passes the "upload is open"
+                          // check of part rows
 };
 
 // One acceptor's row. A zero ballot means absent (value is then null).
@@ -44,18 +47,19 @@ struct PrepareRequest {
 };
 struct PrepareReply {
   bool promised = false;
-  Ballot demand_ballot;         // refused: the smallest counter it would promise is demand_ballot.counter (R2)
-  Accepted accepted;            // valid in both cases
+  Ballot demand_ballot;  // refused: the smallest counter it would promise is demand_ballot.counter
+                         // (R2)
+  Accepted accepted;     // valid in both cases
   std::optional<Accepted> upload;
-  std::uint64_t horizon = 0;    // H: highest counter of a dropped ballot (R8, R9)
+  std::uint64_t horizon = 0;  // H: highest counter of a dropped ballot (R8, R9)
 };
 
 // A removal hint: what the update frees, one per blob, stored beside the accept with its ballot.
 struct Hint {
   WriteId write_id;
   WallTime due;
-  std::string locations;   // encoded by server/cluster: slots -> (volume, generation)
-  std::string upload_id;   // the blob belonged to an upload, which must be terminal first
+  std::string locations;  // encoded by server/cluster: slots -> (volume, generation)
+  std::string upload_id;  // the blob belonged to an upload, which must be terminal first
 };
 struct AcceptRequest {
   RegisterKey key;
@@ -80,21 +84,22 @@ struct ReadRequest {
 // Rows of one bucket in key order, tombstones included.
 struct ScanRequest {
   BucketId bucket;
-  RowKind kind = RowKind::object;   // object, upload or part
-  Round round;                      // of one group; partitions tell which keys of the bucket are in it
+  RowKind kind = RowKind::object;  // object, upload or part
+  Round round;  // of one group; partitions tell which keys of the bucket are in it
   std::uint32_t partition_count = 1;
   std::uint64_t partition_mask = 1;  // bit p: rows whose partition is p are wanted
-  std::string start;                 // first row key suffix (after kind and bucket id) to return, inclusive
-  std::string end;                   // exclusive; empty = to the end of the bucket
+  std::string start;  // first row key suffix (after kind and bucket id) to return, inclusive
+  std::string end;    // exclusive; empty = to the end of the bucket
   std::string prefix;
-  std::string delimiter;             // after one live witness of a common prefix the scan skips to its end
+  std::string delimiter;  // after one live witness of a common prefix the scan skips to its end
   std::uint32_t rows_max = 1000;
-  bool summaries = true;             // false: only (key, ballot, kind)
-  bool payloads = false;             // true: whole encoded values (parts of a Complete)
-  BucketNumber fence;                // non-zero: sync this fence first, behind all queued accepts, then scan
+  bool summaries = true;  // false: only (key, ballot, kind)
+  bool payloads = false;  // true: whole encoded values (parts of a Complete)
+  BucketNumber fence;     // non-zero: sync this fence first, behind all queued accepts, then scan
 };
 struct ScanRow {
-  std::string key;          // row key suffix: S3 key; upload: key 00 upload-id; part: key 00 upload-id part (2 bytes, big endian)
+  std::string key;  // row key suffix: S3 key; upload: key 00 upload-id; part: key 00 upload-id part
+                    // (2 bytes, big endian)
   Ballot ballot;
   ValueKind kind = ValueKind::absent;
   std::string summary;      // or the whole encoded value, if payloads
@@ -102,7 +107,8 @@ struct ScanRow {
 };
 struct ScanReply {
   std::vector<ScanRow> rows;
-  // The reply speaks for every key in [start, covered_to) of its partitions; empty = to the end asked for.
+  // The reply speaks for every key in [start, covered_to) of its partitions; empty = to the end
+  // asked for.
   std::string covered_to;
 };
 
@@ -117,8 +123,9 @@ struct DropRequest {  // purge of a tombstone (R9)
 struct FragmentShape {
   std::uint64_t data_bytes = 0;  // known before the first byte: S3 bodies announce their length
 };
-// Bytes of a fragment on their way out: verified. Either in memory, or a range of a file whose pages were just verified and
-// which may be sent with sendfile. Keep `keepalive` until the bytes are sent.
+// Bytes of a fragment on their way out: verified. Either in memory, or a range of a file whose
+// pages were just verified and which may be sent with sendfile. Keep `keepalive` until the bytes
+// are sent.
 struct Piece {
   Buffer memory;
   std::size_t memory_offset = 0;
@@ -129,14 +136,15 @@ struct Piece {
   ConstBytes bytes() const { return memory.bytes().subspan(memory_offset, length); }
 };
 
-// One fragment being written. Sequential. Destroying it without commit() forgets it: nothing is visible, the space is free again.
+// One fragment being written. Sequential. Destroying it without commit() forgets it: nothing is
+// visible, the space is free again.
 class FragmentWriter {
  public:
   virtual ~FragmentWriter() = default;
-  // Appends `data`, a multiple of 16 KiB unless it is the last piece; `crcs` holds fragment_block_crc() of each of its blocks,
-  // computed by the writer while the bytes were hot, so that they are guarded end to end. May return before the bytes are on
-  // disk; keeps at most two pieces in flight.
-  // Errors: io, full - final for this fragment.
+  // Appends `data`, a multiple of 16 KiB unless it is the last piece; `crcs` holds
+  // fragment_block_crc() of each of its blocks, computed by the writer while the bytes were hot, so
+  // that they are guarded end to end. May return before the bytes are on disk; keeps at most two
+  // pieces in flight. Errors: io, full - final for this fragment.
   virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs) = 0;
   // Durable: data, table, header and extent row are synced when this succeeds. Idempotent.
   virtual Task<> commit() = 0;
@@ -144,9 +152,9 @@ class FragmentWriter {
 
 struct FragmentReadRequest {
   FragmentId id;
-  std::uint64_t offset = 0;  // any byte; whole blocks are verified, exactly the range is returned
-  std::uint64_t length = 0;  // <= 1 MiB
-  bool file_allowed = false; // the caller can sendfile from this process
+  std::uint64_t offset = 0;   // any byte; whole blocks are verified, exactly the range is returned
+  std::uint64_t length = 0;   // <= 1 MiB
+  bool file_allowed = false;  // the caller can sendfile from this process
 };
 
 struct VolumeStatus {
@@ -168,9 +176,11 @@ class VolumeClient {
   virtual VolumeStatus status() const = 0;
 
   // ---- registers (metadata rules R2 … R9, R12). Errors: stale_epoch; stale_bucket.
-  virtual Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline) = 0;
+  virtual Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
+                                     Deadline deadline) = 0;
   // Durable before it answers. Errors: full; upload_not_open; upload_missing.
-  virtual Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) = 0;
+  virtual Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,
+                                   Deadline deadline) = 0;
   // The last synced row. Errors: corrupt - this replica cannot tell.
   virtual Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) = 0;
   // The same, if it can be answered at once from memory on this thread; nullopt: ask with read().
@@ -180,22 +190,26 @@ class VolumeClient {
 
   // ---- fragments
   // Reserves the space. Errors: full.
-  virtual Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape, Deadline deadline) = 0;
+  virtual Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
+                                                               Deadline deadline) = 0;
   // Errors: not_found; corrupt; invalid - the range passes the fragment's end.
   virtual Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) = 0;
   // The same without blocking, if its pages are in memory; nullopt: ask with read_fragment().
   virtual std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) = 0;
-  // Extends the lease of these fragments to 24 h of the holder's boot clock (R10). Returns those that it does not hold.
+  // Extends the lease of these fragments to 24 h of the holder's boot clock (R10). Returns those
+  // that it does not hold.
   virtual Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) = 0;
   // Removing an absent fragment succeeds. Waits for open reads.
   virtual Task<> remove_fragment(FragmentId id, Deadline deadline) = 0;
 };
 
-// CRC32C of one 16 KiB block (or the shorter last one), seeded with (write-id, slot, block number): torn, lost, misdirected and
-// swapped writes all show. On disk, never change.
-std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number, ConstBytes block);
+// CRC32C of one 16 KiB block (or the shorter last one), seeded with (write-id, slot, block number):
+// torn, lost, misdirected and swapped writes all show. On disk, never change.
+std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
+                                 ConstBytes block);
 
-// Which partition of a bucket a key is in: XXH3-64 of the key, seeded with the bucket id, modulo the count. On disk, never change.
+// Which partition of a bucket a key is in: XXH3-64 of the key, seeded with the bucket id, modulo
+// the count. On disk, never change.
 std::uint32_t partition_of(BucketId bucket, std::string_view key, std::uint32_t partition_count);
 // Which register group holds a partition of a bucket. On disk, never change.
 GroupId group_of(BucketId bucket, std::uint32_t partition, std::uint32_t group_count);

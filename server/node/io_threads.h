@@ -1,9 +1,9 @@
-// The process's I/O threads: one io_context each; a connection lives on one of them and never moves.
-// Thread-safety: any thread.
+// The process's I/O threads: one io_context each; a connection lives on one of them and never
+// moves. Thread-safety: any thread.
 #pragma once
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>

@@ -36,9 +36,12 @@ VolumeStatus refusal(VolumeStatus::State state, std::string reason) {
 
 std::string_view state_name(VolumeStatus::State state) {
   switch (state) {
-    case VolumeStatus::State::open: return "open";
-    case VolumeStatus::State::closed: return "closed";
-    case VolumeStatus::State::missing: return "missing";
+    case VolumeStatus::State::open:
+      return "open";
+    case VolumeStatus::State::closed:
+      return "closed";
+    case VolumeStatus::State::missing:
+      return "missing";
   }
   return "?";
 }
@@ -57,8 +60,7 @@ LocalStore::~LocalStore() {
 Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, IoThreads& io,
                                                      Clock& clock, Random& random,
                                                      BufferPool& buffers) {
-  std::unique_ptr<LocalStore> store(
-      new LocalStore(std::move(options), io, clock, random, buffers));
+  std::unique_ptr<LocalStore> store(new LocalStore(std::move(options), io, clock, random, buffers));
   TRY(format, store->wants_format());
   if (format) CHECK_OK(store->format());
   std::vector<Found> found;
@@ -141,8 +143,7 @@ Result<> LocalStore::format() {
   }
   ThreadWorker worker("format", 1);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    log_event(LogLevel::info, "volume_format",
-              {{"volume", volumes[i].name}, {"path", paths[i]}});
+    log_event(LogLevel::info, "volume_format", {{"volume", volumes[i].name}, {"path", paths[i]}});
     const VolumeIdentity identity{cluster, volumes[i].id};
     CHECK_OK(format_volume(*disks[i], clock_, worker, identity, json));
   }
@@ -225,17 +226,15 @@ void LocalStore::fill_slots(std::vector<Found> found) {
                  volume.path == options_.directories.front() + "/" + entry.name) {
         slot.path = volume.path;
         const bool missing = volume.error.code == Errc::not_found;
-        slot.refused = refusal(
-            missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
-            volume.error.context);
+        slot.refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
+                               volume.error.context);
       }
     }
     slots_.push_back(std::move(slot));
   }
   for (const auto& volume : found) {
-    const bool known = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-      return slot.path == volume.path;
-    });
+    const bool known = std::any_of(slots_.begin(), slots_.end(),
+                                   [&](const Slot& slot) { return slot.path == volume.path; });
     if (known) continue;
     log_event(LogLevel::error, "volume_unknown",
               {{"path", volume.path},
@@ -334,8 +333,8 @@ std::vector<std::shared_ptr<VolumeClient>> LocalStore::clients() const {
 std::vector<LocalStore::VolumeState> LocalStore::states() const {
   std::vector<VolumeState> states;
   for (const auto& slot : slots_) {
-    states.push_back({slot.entry.name, slot.path,
-                      slot.volume ? slot.volume->status() : slot.refused});
+    states.push_back(
+        {slot.entry.name, slot.path, slot.volume ? slot.volume->status() : slot.refused});
   }
   return states;
 }
@@ -377,8 +376,7 @@ void LocalStore::note_failure(const Slot& failed) {
   if (options_.boot_id.empty()) return;
   for (const auto& peer : slots_) {
     if (!peer.volume || &peer == &failed) continue;
-    const auto noted =
-        wait(peer.volume->put_note(failure_note(failed.entry.id), options_.boot_id));
+    const auto noted = wait(peer.volume->put_note(failure_note(failed.entry.id), options_.boot_id));
     if (!noted) {
       log_event(LogLevel::warn, "note_failed",
                 {{"volume", peer.entry.name}, {"reason", noted.error().context}});

@@ -1,8 +1,11 @@
-// The volumes of one process under one or several directories: formatted once, found again, watched.
+// The volumes of one process under one or several directories: formatted once, found again,
+// watched.
 //
-// `penstock local DIR` keeps six volumes DIR/v0 … DIR/v5; with several DIRs each is one volume. A store is formatted only when no
-// directory holds anything of a cluster. Later a volume directory that is missing or empty is a *missing* volume, never a new one:
-// an unmounted disk must not rejoin empty. The cluster map is the one of the highest epoch that more than half of the volumes hold.
+// `penstock local DIR` keeps six volumes DIR/v0 … DIR/v5; with several DIRs each is one volume. A
+// store is formatted only when no directory holds anything of a cluster. Later a volume directory
+// that is missing or empty is a *missing* volume, never a new one: an unmounted disk must not
+// rejoin empty. The cluster map is the one of the highest epoch that more than half of the volumes
+// hold.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,7 +24,7 @@ struct LocalStoreOptions {
   std::vector<std::string> directories;
   unsigned volumes = 6;  // under a single directory
   VolumeOptions volume;
-  std::string boot_id;  // of this boot of the machine; empty = unknown
+  std::string boot_id;                   // of this boot of the machine; empty = unknown
   std::unique_ptr<LayoutPolicy> policy;  // of a new cluster; null = by the number of volumes
 };
 

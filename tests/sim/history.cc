@@ -27,10 +27,12 @@ std::size_t History::operation_count() const {
   return count;
 }
 
-// A LIST is a read of every key: each may be judged alone as a read between the LIST's call and answer.
+// A LIST is a read of every key: each may be judged alone as a read between the LIST's call and
+// answer.
 void History::check_listing(const Listing& listing) {
   for (const auto& [key, etag] : listing.seen) {
-    if (by_etag(key, etag) == 0) violations_.push_back("LIST shows " + key + " with ETag " + etag + " that nobody wrote");
+    if (by_etag(key, etag) == 0)
+      violations_.push_back("LIST shows " + key + " with ETag " + etag + " that nobody wrote");
   }
   for (auto& [key, operations] : operations_) {
     if (operations.size() >= kHistoryMax) continue;
@@ -52,7 +54,8 @@ std::vector<std::string> History::check() {
       violations_.push_back("history of " + key + " is too long to judge");
       continue;
     }
-    if (auto report = check_linearizable(judged)) violations_.push_back("key " + key + ": " + *report);
+    if (auto report = check_linearizable(judged))
+      violations_.push_back("key " + key + ": " + *report);
   }
   return violations_;
 }

@@ -26,28 +26,34 @@ int run_range(const Arguments& arguments) {
     operations += verdict.operations;
     if (arguments.verbose) {
       std::printf("seed %llu: %zu operations, %llu events, %.1f s simulated, trace %016llx\n",
-                  static_cast<unsigned long long>(seed), verdict.operations, static_cast<unsigned long long>(verdict.events),
-                  static_cast<double>(verdict.simulated) * 1e-6, static_cast<unsigned long long>(verdict.trace));
+                  static_cast<unsigned long long>(seed), verdict.operations,
+                  static_cast<unsigned long long>(verdict.events),
+                  static_cast<double>(verdict.simulated) * 1e-6,
+                  static_cast<unsigned long long>(verdict.trace));
     }
     if (verdict.violations.empty()) continue;
     ++failed;
-    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n", static_cast<unsigned long long>(seed),
-                static_cast<unsigned long long>(seed));
+    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n",
+                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("%llu seeds from %llu, %llu operations, %llu failed, %.1f seeds/s\n", static_cast<unsigned long long>(arguments.seeds),
-              static_cast<unsigned long long>(arguments.from), static_cast<unsigned long long>(operations),
-              static_cast<unsigned long long>(failed), static_cast<double>(arguments.seeds) / seconds);
+  std::printf("%llu seeds from %llu, %llu operations, %llu failed, %.1f seeds/s\n",
+              static_cast<unsigned long long>(arguments.seeds),
+              static_cast<unsigned long long>(arguments.from),
+              static_cast<unsigned long long>(operations), static_cast<unsigned long long>(failed),
+              static_cast<double>(arguments.seeds) / seconds);
   return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Runs the shipped protocol code of gateways and volumes in one thread under a seed, with faults, and checks\n"
-               "linearizability per key and every byte. Exits 1 on a violation.");
+  CLI::App app(
+      "Runs the shipped protocol code of gateways and volumes in one thread under a seed, with "
+      "faults, and checks\n"
+      "linearizability per key and every byte. Exits 1 on a violation.");
   Arguments arguments;
   app.add_option("--seeds", arguments.seeds, "How many seeds")->capture_default_str();
   app.add_option("--from", arguments.from, "The first one")->capture_default_str();

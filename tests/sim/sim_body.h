@@ -1,4 +1,5 @@
-// Bodies whose every byte says which write it is from, so that a mixture of two writes or a wrong offset shows.
+// Bodies whose every byte says which write it is from, so that a mixture of two writes or a wrong
+// offset shows.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +13,8 @@ namespace penstock::sim {
 // The body of write `number`: `length` bytes. Parts of a multipart write are ranges of it.
 std::string body_of(std::uint32_t number, std::uint64_t offset, std::uint64_t length);
 
-// A request body in memory, as the HTTP side would hand it to an operation; slow clients come in small pieces.
+// A request body in memory, as the HTTP side would hand it to an operation; slow clients come in
+// small pieces.
 class SimBody final : public BodyReader {
  public:
   SimBody(std::string bytes, SimClock& clock, SimRandom& random);

@@ -19,8 +19,13 @@ std::string element(const std::string& xml, const std::string& name) {
 }
 }  // namespace
 
-SimClient::SimClient(SimTime& time, SimRandom& random, History& history, PickGateway gateway, ClientPlan plan)
-    : time_(time), random_(random), history_(history), pick_(std::move(gateway)), plan_(std::move(plan)) {}
+SimClient::SimClient(SimTime& time, SimRandom& random, History& history, PickGateway gateway,
+                     ClientPlan plan)
+    : time_(time),
+      random_(random),
+      history_(history),
+      pick_(std::move(gateway)),
+      plan_(std::move(plan)) {}
 
 S3Request SimClient::request(std::string method, std::string key, Pairs query, Pairs headers) {
   S3Request request;
@@ -35,9 +40,13 @@ S3Request SimClient::request(std::string method, std::string key, Pairs query, P
 
 std::uint64_t SimClient::pick_size() {
   switch (random_.between(0, 3)) {
-    case 0: return static_cast<std::uint64_t>(random_.between(0, 600));
-    case 1: return static_cast<std::uint64_t>(random_.between(1, 20'000));
-    default: return static_cast<std::uint64_t>(random_.between(1, static_cast<std::int64_t>(plan_.size_max)));
+    case 0:
+      return static_cast<std::uint64_t>(random_.between(0, 600));
+    case 1:
+      return static_cast<std::uint64_t>(random_.between(1, 20'000));
+    default:
+      return static_cast<std::uint64_t>(
+          random_.between(1, static_cast<std::int64_t>(plan_.size_max)));
   }
 }
 
@@ -46,16 +55,25 @@ Awaitable<void> SimClient::run() {
     auto gateway = pick_();
     const auto pause = Duration(random_.between(1, plan_.think_max));
     co_await gateway->clock().sleep_until(gateway->clock().boot() + pause);
-    std::string key = plan_.keys[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(plan_.keys.size()) - 1))];
+    std::string key = plan_.keys[static_cast<std::size_t>(
+        random_.between(0, static_cast<std::int64_t>(plan_.keys.size()) - 1))];
     const auto dice = random_.between(0, 99);
-    if (dice < 34) co_await put(key);
-    else if (dice < 56) co_await get(key);
-    else if (dice < 64) co_await get_range(key);
-    else if (dice < 69) co_await head(key);
-    else if (dice < 79) co_await remove(key);
-    else if (dice < 84) co_await copy(key);
-    else if (dice < 93) co_await multipart(key);
-    else co_await list();
+    if (dice < 34)
+      co_await put(key);
+    else if (dice < 56)
+      co_await get(key);
+    else if (dice < 64)
+      co_await get_range(key);
+    else if (dice < 69)
+      co_await head(key);
+    else if (dice < 79)
+      co_await remove(key);
+    else if (dice < 84)
+      co_await copy(key);
+    else if (dice < 93)
+      co_await multipart(key);
+    else
+      co_await list();
   }
   finished_ = true;
 }
@@ -67,18 +85,22 @@ Awaitable<void> SimClient::read_all() {
   finished_ = true;
 }
 
-void SimClient::note_write(const std::string& key, Operation operation, const Result<Answer>& answer, int expected) {
+void SimClient::note_write(const std::string& key, Operation operation,
+                           const Result<Answer>& answer, int expected) {
   if (answer && answer->status == expected) {
     operation.outcome = Operation::Outcome::ok;
     operation.answer = time_.now();
-    seen_[key] = Seen{operation.value, operation.value == 0 ? "" : history_.write(operation.value).etag};
-  } else if (answer && (answer->status == 412 || answer->status == 404) && operation.condition != Operation::Condition::none) {
+    seen_[key] =
+        Seen{operation.value, operation.value == 0 ? "" : history_.write(operation.value).etag};
+  } else if (answer && (answer->status == 412 || answer->status == 404) &&
+             operation.condition != Operation::Condition::none) {
     operation.outcome = Operation::Outcome::refused;
     operation.answer = time_.now();
   } else {
     operation.outcome = Operation::Outcome::unknown;
     if (answer && answer->status != 503 && answer->status != 500) {
-      history_.violation("write to " + key + " answered " + std::to_string(answer->status) + " " + answer->body);
+      history_.violation("write to " + key + " answered " + std::to_string(answer->status) + " " +
+                         answer->body);
     }
   }
   if (history_.size(key) < kHistoryMax) history_.add(key, operation);
@@ -119,7 +141,8 @@ Awaitable<void> SimClient::remove(std::string key) {
   note_write(key, operation, answer, 204);
 }
 
-Value SimClient::judge_body(const std::string& key, const Answer& answer, std::uint64_t offset, std::uint64_t length) {
+Value SimClient::judge_body(const std::string& key, const Answer& answer, std::uint64_t offset,
+                            std::uint64_t length) {
   const std::string etag = answer.header("ETag");
   const Value number = history_.by_etag(key, etag);
   if (number == 0) {
@@ -129,8 +152,9 @@ Value SimClient::judge_body(const std::string& key, const Answer& answer, std::u
   const auto& write = history_.write(number);
   const auto end = std::min(write.length, offset + length);
   if (answer.body != body_of(number, offset, end - offset)) {
-    history_.violation("GET " + key + " of write " + std::to_string(number) + " has wrong bytes in [" + std::to_string(offset) +
-                       ", " + std::to_string(end) + "), got " + std::to_string(answer.body.size()));
+    history_.violation("GET " + key + " of write " + std::to_string(number) +
+                       " has wrong bytes in [" + std::to_string(offset) + ", " +
+                       std::to_string(end) + "), got " + std::to_string(answer.body.size()));
   }
   return number;
 }
@@ -146,7 +170,8 @@ Awaitable<void> SimClient::get(std::string key) {
   if (answer->status == 200) {
     operation.value = judge_body(key, *answer, 0, ~std::uint64_t{0} >> 1);
   } else if (answer->status != 404) {
-    history_.violation("GET " + key + " answered " + std::to_string(answer->status) + " " + answer->body);
+    history_.violation("GET " + key + " answered " + std::to_string(answer->status) + " " +
+                       answer->body);
     co_return;
   }
   seen_[key] = Seen{operation.value, answer->header("ETag")};
@@ -160,7 +185,8 @@ Awaitable<void> SimClient::get_range(std::string key) {
   operation.call = time_.now();
   auto gateway = pick_();
   Pairs headers;
-  headers.emplace_back("range", "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + length - 1));
+  headers.emplace_back(
+      "range", "bytes=" + std::to_string(offset) + "-" + std::to_string(offset + length - 1));
   auto asked = request("GET", key, {}, headers);
   auto answer = co_await gateway->call(std::move(asked), "");
   operation.answer = time_.now();
@@ -168,7 +194,8 @@ Awaitable<void> SimClient::get_range(std::string key) {
   if (answer->status == 206) {
     operation.value = judge_body(key, *answer, offset, length);
   } else if (answer->status != 404) {
-    history_.violation("ranged GET " + key + " answered " + std::to_string(answer->status) + " " + answer->body);
+    history_.violation("ranged GET " + key + " answered " + std::to_string(answer->status) + " " +
+                       answer->body);
     co_return;
   }
   if (history_.size(key) < kHistoryMax) history_.add(key, operation);
@@ -183,11 +210,13 @@ Awaitable<void> SimClient::head(std::string key) {
   operation.answer = time_.now();
   if (!answer || (answer->status != 200 && answer->status != 404)) co_return;
   if (answer->status == 200) operation.value = history_.by_etag(key, answer->header("ETag"));
-  if (answer->status == 200 && operation.value == 0) history_.violation("HEAD " + key + " shows an ETag that nobody wrote");
+  if (answer->status == 200 && operation.value == 0)
+    history_.violation("HEAD " + key + " shows an ETag that nobody wrote");
   if (history_.size(key) < kHistoryMax) history_.add(key, operation);
 }
 
-// A copy of some other key reads one write and makes a new one with its bytes; here onto a key of its own, checked by its ETag.
+// A copy of some other key reads one write and makes a new one with its bytes; here onto a key of
+// its own, checked by its ETag.
 Awaitable<void> SimClient::copy(std::string key) {
   auto gateway = pick_();
   Pairs headers;
@@ -200,7 +229,8 @@ Awaitable<void> SimClient::copy(std::string key) {
   if (!copied || copied->status != 200) co_return;
   const std::string etag = copied->header("ETag");
   const bool plain = etag.find('-') == std::string::npos;
-  if (plain && etag != quoted(hex_md5(copied->body))) history_.violation("copy of " + key + " does not match its ETag");
+  if (plain && etag != quoted(hex_md5(copied->body)))
+    history_.violation("copy of " + key + " does not match its ETag");
 }
 
 Awaitable<void> SimClient::multipart(std::string key) {
@@ -230,8 +260,8 @@ Awaitable<void> SimClient::multipart(std::string key) {
     (void)aborted;  // nothing became visible either way
     co_return;
   }
-  const std::string xml = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + hex_md5(body) +
-                          "</ETag></Part></CompleteMultipartUpload>";
+  const std::string xml = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" +
+                          hex_md5(body) + "</ETag></Part></CompleteMultipartUpload>";
   Operation operation;
   operation.kind = Operation::Kind::write;
   operation.value = number;
@@ -247,18 +277,23 @@ Awaitable<void> SimClient::list() {
   std::string token;
   for (int page = 0; page < 50; ++page) {
     auto gateway = pick_();
-    Pairs query{{"list-type", "2"}, {"prefix", "key"}, {"max-keys", std::to_string(random_.between(1, 5))}};
+    Pairs query{
+        {"list-type", "2"}, {"prefix", "key"}, {"max-keys", std::to_string(random_.between(1, 5))}};
     if (!token.empty()) query.emplace_back("continuation-token", token);
     auto asked = request("GET", "", query);
     auto answer = co_await gateway->call(std::move(asked), "");
     if (!answer || answer->status != 200) co_return;  // says nothing
     std::string last;
-    for (auto at = answer->body.find("<Contents>"); at != std::string::npos; at = answer->body.find("<Contents>", at + 1)) {
+    for (auto at = answer->body.find("<Contents>"); at != std::string::npos;
+         at = answer->body.find("<Contents>", at + 1)) {
       const auto entry = answer->body.substr(at, answer->body.find("</Contents>", at) - at);
       const auto name = element(entry, "Key");
       auto etag = element(entry, "ETag");
-      for (auto quote = etag.find("&quot;"); quote != std::string::npos; quote = etag.find("&quot;")) etag.replace(quote, 6, "\"");
-      if (name <= last || !listing.seen.emplace(name, etag).second) history_.violation("LIST is out of order at " + name);
+      for (auto quote = etag.find("&quot;"); quote != std::string::npos;
+           quote = etag.find("&quot;"))
+        etag.replace(quote, 6, "\"");
+      if (name <= last || !listing.seen.emplace(name, etag).second)
+        history_.violation("LIST is out of order at " + name);
       last = name;
     }
     token = element(answer->body, "NextContinuationToken");

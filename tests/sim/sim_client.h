@@ -1,4 +1,5 @@
-// Clients of the simulated world: each sends a seeded mix of S3 requests, one at a time, and notes what it was answered.
+// Clients of the simulated world: each sends a seeded mix of S3 requests, one at a time, and notes
+// what it was answered.
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,7 +22,8 @@ class SimClient {
  public:
   // `gateway` gives some live gateway for each request.
   using PickGateway = std::function<std::shared_ptr<SimGateway>()>;
-  SimClient(SimTime& time, SimRandom& random, History& history, PickGateway gateway, ClientPlan plan);
+  SimClient(SimTime& time, SimRandom& random, History& history, PickGateway gateway,
+            ClientPlan plan);
   // Runs the plan; finished() holds afterwards.
   Awaitable<void> run();
   bool finished() const { return finished_; }
@@ -29,7 +31,8 @@ class SimClient {
   Awaitable<void> read_all();
 
   static constexpr const char* kBucket = "bucket";
-  static S3Request request(std::string method, std::string key, std::vector<std::pair<std::string, std::string>> query = {},
+  static S3Request request(std::string method, std::string key,
+                           std::vector<std::pair<std::string, std::string>> query = {},
                            std::vector<std::pair<std::string, std::string>> headers = {});
 
  private:
@@ -46,9 +49,11 @@ class SimClient {
   Awaitable<void> multipart(std::string key);
   Awaitable<void> list();
   std::uint64_t pick_size();
-  void note_write(const std::string& key, Operation operation, const Result<SimGateway::Answer>& answer, int expected);
+  void note_write(const std::string& key, Operation operation,
+                  const Result<SimGateway::Answer>& answer, int expected);
   // The write whose object the answer shows; reports what does not fit.
-  Value judge_body(const std::string& key, const SimGateway::Answer& answer, std::uint64_t offset, std::uint64_t length);
+  Value judge_body(const std::string& key, const SimGateway::Answer& answer, std::uint64_t offset,
+                   std::uint64_t length);
 
   SimTime& time_;
   SimRandom& random_;

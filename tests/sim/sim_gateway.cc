@@ -7,11 +7,14 @@ namespace {
 SimMicros wall_offset(SimRandom& random) {
   return random.chance(0.5) ? 0 : random.between(-2'000'000, 2'000'000);
 }
-double clock_rate(SimRandom& random) { return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6; }
+double clock_rate(SimRandom& random) {
+  return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
+}
 }  // namespace
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
-                       std::vector<std::shared_ptr<VolumeClient>> links, std::vector<std::shared_ptr<Wire>> wires)
+                       std::vector<std::shared_ptr<VolumeClient>> links,
+                       std::vector<std::shared_ptr<Wire>> wires)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
@@ -33,7 +36,8 @@ void SimGateway::kill() {
 
 std::string SimGateway::Answer::header(std::string_view name) const {
   for (const auto& [key, value] : headers) {
-    if (key.size() == name.size() && strncasecmp(key.data(), name.data(), name.size()) == 0) return value;
+    if (key.size() == name.size() && strncasecmp(key.data(), name.data(), name.size()) == 0)
+      return value;
   }
   return {};
 }

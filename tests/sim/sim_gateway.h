@@ -1,4 +1,5 @@
-// One gateway process of the simulated world: the product's own membership, proposer, index and operations over SimLinks.
+// One gateway process of the simulated world: the product's own membership, proposer, index and
+// operations over SimLinks.
 #pragma once
 #include <memory>
 #include <vector>
@@ -13,7 +14,8 @@ namespace penstock::sim {
 class SimGateway {
  public:
   SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
-             std::vector<std::shared_ptr<VolumeClient>> links, std::vector<std::shared_ptr<Wire>> wires);
+             std::vector<std::shared_ptr<VolumeClient>> links,
+             std::vector<std::shared_ptr<Wire>> wires);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

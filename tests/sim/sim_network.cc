@@ -26,7 +26,8 @@ using StatePtr = std::shared_ptr<SimLink::State>;
 template <class T>
 using Call = std::function<Task<T>(VolumeClient&)>;
 
-// The volume's side of one message: runs the call there and sends the answer back, if both processes still live.
+// The volume's side of one message: runs the call there and sends the answer back, if both
+// processes still live.
 template <class T>
 Awaitable<void> serve(StatePtr state, Call<T> call, Completion<T> done, bool answer_lost) {
   const auto volume = state->host->current();
@@ -45,12 +46,14 @@ void send(const StatePtr& state, const Call<T>& call, const Completion<T>& done)
   if (state->wire->cut_requests || state->loses()) return;
   const bool answer_lost = state->loses();
   state->time.after(state->delay(), [state, call, done, answer_lost] {
-    boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, answer_lost), boost::asio::detached);
+    boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, answer_lost),
+                          boost::asio::detached);
   });
 }
 
 template <class T>
-Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros until_deadline, bool idempotent) {
+Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros until_deadline,
+                      bool idempotent) {
   (void)deadline;
   auto start = [state, call = std::move(call), until_deadline, idempotent](Completion<T> done) {
     send<T>(state, call, done);
@@ -60,15 +63,18 @@ Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros
   return await_completion<T>(std::move(start));
 }
 
-// A fragment being written at the other end. Destroying it closes the connection: the volume forgets the fragment.
+// A fragment being written at the other end. Destroying it closes the connection: the volume
+// forgets the fragment.
 class RemoteWriter final : public FragmentWriter {
  public:
-  RemoteWriter(StatePtr state, std::shared_ptr<FragmentWriter> writer, std::weak_ptr<VolumeClient> volume)
+  RemoteWriter(StatePtr state, std::shared_ptr<FragmentWriter> writer,
+               std::weak_ptr<VolumeClient> volume)
       : state_(std::move(state)), writer_(std::move(writer)), volume_(std::move(volume)) {}
 
   Task<> append(Buffer data, std::vector<std::uint32_t> crcs) override {
     Buffer copy = Buffer::copy_of(data.bytes());
-    Call<void> call = [writer = writer_, home = volume_, copy, crcs = std::move(crcs)](VolumeClient& volume) -> Task<> {
+    Call<void> call = [writer = writer_, home = volume_, copy,
+                       crcs = std::move(crcs)](VolumeClient& volume) -> Task<> {
       return append_there(writer, home.lock().get() == &volume, copy, crcs);
     };
     return run(std::move(call));
@@ -81,7 +87,8 @@ class RemoteWriter final : public FragmentWriter {
   }
 
  private:
-  static Task<> append_there(std::shared_ptr<FragmentWriter> writer, bool same, Buffer data, std::vector<std::uint32_t> crcs) {
+  static Task<> append_there(std::shared_ptr<FragmentWriter> writer, bool same, Buffer data,
+                             std::vector<std::uint32_t> crcs) {
     if (!same) co_return fail(Errc::unavailable, "the volume restarted");
     co_return co_await writer->append(std::move(data), std::move(crcs));
   }
@@ -99,7 +106,8 @@ class RemoteWriter final : public FragmentWriter {
   std::weak_ptr<VolumeClient> volume_;
 };
 
-Task<std::shared_ptr<FragmentWriter>> open_there(std::shared_ptr<VolumeClient> volume, FragmentId id, FragmentShape shape,
+Task<std::shared_ptr<FragmentWriter>> open_there(std::shared_ptr<VolumeClient> volume,
+                                                 FragmentId id, FragmentShape shape,
                                                  Deadline deadline) {
   CO_TRY(writer, co_await volume->write_fragment(id, shape, deadline));
   co_return std::shared_ptr<FragmentWriter>(std::move(writer));
@@ -112,8 +120,8 @@ Task<Piece> read_there(VolumeClient& volume, FragmentReadRequest request, Deadli
 
 }  // namespace
 
-SimLink::SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults, std::shared_ptr<VolumeHost> host,
-                 std::shared_ptr<Wire> wire, bool direct)
+SimLink::SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults,
+                 std::shared_ptr<VolumeHost> host, std::shared_ptr<Wire> wire, bool direct)
     : state_(new State{time, random, faults, std::move(host), std::move(wire), direct}) {}
 SimLink::~SimLink() = default;
 
@@ -123,7 +131,8 @@ VolumeStatus SimLink::status() const {
   const auto volume = state_->host->current();
   if (volume) return volume->status();
   VolumeStatus status;
-  status.state = state_->direct ? VolumeStatus::State::closed : VolumeStatus::State::open;  // a gateway learns it by asking
+  status.state = state_->direct ? VolumeStatus::State::closed
+                                : VolumeStatus::State::open;  // a gateway learns it by asking
   return status;
 }
 
@@ -144,16 +153,23 @@ Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
 }
 }  // namespace
 
-Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline) {
-  Call<PrepareReply> call = [request, deadline](VolumeClient& volume) { return volume.prepare(request, deadline); };
+Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request,
+                                    Deadline deadline) {
+  Call<PrepareReply> call = [request, deadline](VolumeClient& volume) {
+    return volume.prepare(request, deadline);
+  };
   return forward<PrepareReply>(state_, std::move(call), deadline);
 }
 Task<AcceptReply> SimLink::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
-  Call<AcceptReply> call = [request, deadline](VolumeClient& volume) { return volume.accept(request, deadline); };
+  Call<AcceptReply> call = [request, deadline](VolumeClient& volume) {
+    return volume.accept(request, deadline);
+  };
   return forward<AcceptReply>(state_, std::move(call), deadline);
 }
 Task<Accepted> SimLink::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
-  Call<Accepted> call = [request, deadline](VolumeClient& volume) { return volume.read(request, deadline); };
+  Call<Accepted> call = [request, deadline](VolumeClient& volume) {
+    return volume.read(request, deadline);
+  };
   return forward<Accepted>(state_, std::move(call), deadline);
 }
 std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
@@ -162,15 +178,20 @@ std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
   return volume->read_now(request);
 }
 Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
-  Call<ScanReply> call = [request, deadline](VolumeClient& volume) { return volume.scan(request, deadline); };
+  Call<ScanReply> call = [request, deadline](VolumeClient& volume) {
+    return volume.scan(request, deadline);
+  };
   return forward<ScanReply>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
-  Call<void> call = [request, deadline](VolumeClient& volume) { return volume.drop(request, deadline); };
+  Call<void> call = [request, deadline](VolumeClient& volume) {
+    return volume.drop(request, deadline);
+  };
   return forward<void>(state_, std::move(call), deadline);
 }
 
-Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, FragmentShape shape, Deadline deadline) {
+Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, FragmentShape shape,
+                                                              Deadline deadline) {
   const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
   const StatePtr state = state_;
   Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape, deadline](VolumeClient&) {
@@ -178,12 +199,15 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
     *home = volume;
     return open_there(volume, id, shape, deadline);
   };
-  CO_TRY(writer, co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
+  CO_TRY(writer,
+         co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
   co_return std::unique_ptr<FragmentWriter>(new RemoteWriter(state, std::move(writer), *home));
 }
 
 Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
-  Call<Piece> call = [request, deadline](VolumeClient& volume) { return read_there(volume, request, deadline); };
+  Call<Piece> call = [request, deadline](VolumeClient& volume) {
+    return read_there(volume, request, deadline);
+  };
   return forward<Piece>(state_, std::move(call), deadline);
 }
 std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadRequest& request) {
@@ -194,11 +218,15 @@ std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadReques
   return volume->read_fragment_now(asked);
 }
 Task<std::vector<FragmentId>> SimLink::pin(std::vector<FragmentId> ids, Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) { return volume.pin(ids, deadline); };
+  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
+    return volume.pin(ids, deadline);
+  };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
-  Call<void> call = [id, deadline](VolumeClient& volume) { return volume.remove_fragment(id, deadline); };
+  Call<void> call = [id, deadline](VolumeClient& volume) {
+    return volume.remove_fragment(id, deadline);
+  };
   return forward<void>(state_, std::move(call), deadline);
 }
 

@@ -1,5 +1,6 @@
-// A network between gateways and volumes that loses, delays, doubles and reorders messages and can be cut one way.
-// SimLink is the VolumeClient that a gateway holds for one volume; the volume behind it may crash and come back.
+// A network between gateways and volumes that loses, delays, doubles and reorders messages and can
+// be cut one way. SimLink is the VolumeClient that a gateway holds for one volume; the volume
+// behind it may crash and come back.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,7 +26,8 @@ struct NetworkFaults {
   SimMicros slow_max = 300'000;
 };
 
-// One direction pair between one gateway and one volume. Shared by the link and the faults that cut it.
+// One direction pair between one gateway and one volume. Shared by the link and the faults that cut
+// it.
 struct Wire {
   bool cut_requests = false;
   bool cut_answers = false;
@@ -34,19 +36,22 @@ struct Wire {
 class SimLink final : public VolumeClient {
  public:
   // `direct`: gateway and volume are in one process: calls go straight through.
-  SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults, std::shared_ptr<VolumeHost> host,
-          std::shared_ptr<Wire> wire, bool direct);
+  SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults,
+          std::shared_ptr<VolumeHost> host, std::shared_ptr<Wire> wire, bool direct);
   ~SimLink() override;
 
   VolumeId id() const override;
   VolumeStatus status() const override;
-  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request, Deadline deadline) override;
-  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) override;
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
+                             Deadline deadline) override;
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,
+                           Deadline deadline) override;
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
-  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape, Deadline deadline) override;
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
+                                                       Deadline deadline) override;
   Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;

@@ -28,7 +28,8 @@ bool SimTime::run_until(const std::function<bool()>& done, SimMicros end) {
 void SimRandom::fill(std::span<std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size();) {
     const std::uint64_t word = bits();
-    for (int b = 0; b < 8 && i < bytes.size(); ++b, ++i) bytes[i] = static_cast<std::byte>(word >> (8 * b));
+    for (int b = 0; b < 8 && i < bytes.size(); ++b, ++i)
+      bytes[i] = static_cast<std::byte>(word >> (8 * b));
   }
 }
 
@@ -51,11 +52,13 @@ WallTime SimClock::wall() const {
 }
 
 BootTime SimClock::boot() const {
-  return BootTime(Duration(kBootStart + static_cast<SimMicros>(static_cast<double>(time_.now()) * rate_)));
+  return BootTime(
+      Duration(kBootStart + static_cast<SimMicros>(static_cast<double>(time_.now()) * rate_)));
 }
 
 Awaitable<void> SimClock::sleep_until(BootTime when) {
-  const auto left = static_cast<SimMicros>(static_cast<double>((when - boot()).count()) / rate_) + 1;
+  const auto left =
+      static_cast<SimMicros>(static_cast<double>((when - boot()).count()) / rate_) + 1;
   auto start = [this, left](Completion<int> done) {
     time_.after(std::max<SimMicros>(left, 0), [done] { done(0); });
   };
@@ -85,7 +88,8 @@ struct SimWorker::State {
   }
 };
 
-SimWorker::SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max) : state_(std::make_shared<State>()) {
+SimWorker::SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max)
+    : state_(std::make_shared<State>()) {
   state_->time = &time;
   state_->random = &random;
   state_->delay_max = delay_max;

@@ -1,5 +1,5 @@
-// Virtual time of one simulated world: an ordered queue of events and the io_context that all coroutines run on. Nothing here
-// knows real time; the same seed gives the same order of events.
+// Virtual time of one simulated world: an ordered queue of events and the io_context that all
+// coroutines run on. Nothing here knows real time; the same seed gives the same order of events.
 #pragma once
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -21,10 +21,13 @@ class SimTime {
   // Runs `event` at `when` (not before now). Events of one time run in the order they were added.
   void at(SimMicros when, std::function<void()> event);
   void after(SimMicros delay, std::function<void()> event) { at(now_ + delay, std::move(event)); }
-  // Runs everything until `done` holds, or time passes `end`, or nothing is left to happen. True if `done` held.
+  // Runs everything until `done` holds, or time passes `end`, or nothing is left to happen. True if
+  // `done` held.
   bool run_until(const std::function<bool()>& done, SimMicros end);
   // Mixes what happened into the trace; two runs of one seed have one trace.
-  void trace(std::uint64_t what) { trace_ = mix_hash(trace_ ^ (what + 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(now_))); }
+  void trace(std::uint64_t what) {
+    trace_ = mix_hash(trace_ ^ (what + 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(now_)));
+  }
   std::uint64_t trace_hash() const { return trace_; }
   std::uint64_t events_run() const { return events_run_; }
 
@@ -49,10 +52,12 @@ class SimRandom final : public Random {
   std::uint64_t state_;
 };
 
-// The clock of one process: its wall time is off by an offset that faults may change, and drifts; its boot time only drifts.
+// The clock of one process: its wall time is off by an offset that faults may change, and drifts;
+// its boot time only drifts.
 class SimClock final : public Clock {
  public:
-  SimClock(SimTime& time, SimMicros wall_offset, double rate) : time_(time), wall_offset_(wall_offset), rate_(rate) {}
+  SimClock(SimTime& time, SimMicros wall_offset, double rate)
+      : time_(time), wall_offset_(wall_offset), rate_(rate) {}
   WallTime wall() const override;
   BootTime boot() const override;
   Awaitable<void> sleep_until(BootTime when) override;
@@ -66,7 +71,8 @@ class SimClock final : public Clock {
   double rate_;
 };
 
-// Runs jobs one after another, each after a short seeded delay, as a disk thread would. kill() forgets what waits: a crash.
+// Runs jobs one after another, each after a short seeded delay, as a disk thread would. kill()
+// forgets what waits: a crash.
 class SimWorker final : public Worker {
  public:
   SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max);

@@ -10,12 +10,14 @@ namespace {
 constexpr SimMicros kDiskDelayMax = 2'000;
 }
 
-SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry, std::shared_ptr<const ClusterMap> map)
+SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
+                     std::shared_ptr<const ClusterMap> map)
     : time_(time),
       entry_(std::move(entry)),
       map_(std::move(map)),
       random_(seed),
-      clock_(time, random_.between(-1'000'000, 1'000'000), 1.0 + static_cast<double>(random_.between(-500, 500)) * 1e-6),
+      clock_(time, random_.between(-1'000'000, 1'000'000),
+             1.0 + static_cast<double>(random_.between(-500, 500)) * 1e-6),
       disk_(entry_.name),
       buffers_(limits::kMiB) {}
 

@@ -1,5 +1,5 @@
-// One volume of the simulated world: the product's own Volume on a simulated disk, with a clock of its own; it crashes, loses what
-// was not synced, comes back, or is lost for good.
+// One volume of the simulated world: the product's own Volume on a simulated disk, with a clock of
+// its own; it crashes, loses what was not synced, comes back, or is lost for good.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,14 +13,16 @@ namespace penstock::sim {
 
 class SimVolume final : public VolumeHost {
  public:
-  SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry, std::shared_ptr<const ClusterMap> map);
+  SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
+            std::shared_ptr<const ClusterMap> map);
   ~SimVolume() override;
 
   // Makes it a volume of the cluster. Once.
   Result<> format();
   // Opens it as a process start does; what is damaged stays down.
   Result<> start();
-  // The process dies and the machine loses power: unsynced data and names are kept, dropped or torn by the seed.
+  // The process dies and the machine loses power: unsynced data and names are kept, dropped or torn
+  // by the seed.
   void crash();
   // The process dies alone: what the kernel has is kept.
   void kill();
@@ -47,7 +49,8 @@ class SimVolume final : public VolumeHost {
   FakeDisk disk_;
   BufferPool buffers_;
   std::shared_ptr<Volume> volume_;
-  std::vector<std::shared_ptr<Volume>> dead_;  // closed ones: calls under way may still hold parts of them
+  std::vector<std::shared_ptr<Volume>>
+      dead_;  // closed ones: calls under way may still hold parts of them
   bool lost_ = false;
 };
 

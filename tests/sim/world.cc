@@ -10,7 +10,8 @@ namespace {
 
 constexpr SimMicros kSecond = 1'000'000;
 constexpr SimMicros kFaultsUntil = 20 * kSecond;
-constexpr SimMicros kLoadLimit = 600 * kSecond;   // every operation has a deadline of 30 s: nothing may hang longer
+constexpr SimMicros kLoadLimit =
+    600 * kSecond;  // every operation has a deadline of 30 s: nothing may hang longer
 constexpr SimMicros kQuietLimit = 300 * kSecond;
 
 // Small units, so that small bodies are inline, replicated and striped alike.
@@ -64,9 +65,11 @@ std::shared_ptr<SimGateway> World::add_gateway() {
   std::vector<std::shared_ptr<Wire>> wires;
   for (const auto& volume : volumes_) {
     wires.push_back(std::make_shared<Wire>());
-    links.push_back(std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), direct_));
+    links.push_back(
+        std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), direct_));
   }
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), map_, std::move(links), std::move(wires)));
+  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), map_, std::move(links),
+                                                   std::move(wires)));
   return gateways_.back();
 }
 
@@ -75,7 +78,8 @@ std::shared_ptr<SimGateway> World::pick_gateway() {
   for (const auto& gateway : gateways_) {
     if (gateway->alive()) alive.push_back(gateway);
   }
-  return alive[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(alive.size()) - 1))];
+  return alive[static_cast<std::size_t>(
+      random_.between(0, static_cast<std::int64_t>(alive.size()) - 1))];
 }
 
 // ---- faults: one at a time is planned, each plans the next
@@ -90,7 +94,8 @@ void World::schedule_faults() {
 
 void World::plan_fault() {
   const auto dice = random_.between(0, 99);
-  const auto victim = static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
+  const auto victim =
+      static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
   if (dice < 40) {
     crash_volume(victim);
   } else if (dice < 50) {
@@ -106,7 +111,8 @@ void World::plan_fault() {
   }
 }
 
-// How many volumes are beyond use for now; faults keep a majority and k + 1 volumes possible most of the time.
+// How many volumes are beyond use for now; faults keep a majority and k + 1 volumes possible most
+// of the time.
 void World::crash_volume(std::size_t index) {
   auto& volume = *volumes_[index];
   if (!volume.running()) return;
@@ -123,7 +129,9 @@ void World::restart_volume(std::size_t index, SimMicros delay) {
     auto& volume = *volumes_[index];
     if (volume.running() || volume.lost()) return;
     const auto started = volume.start();
-    if (!started) history_.violation("volume " + std::to_string(index) + " does not start: " + started.error().context);
+    if (!started)
+      history_.violation("volume " + std::to_string(index) +
+                         " does not start: " + started.error().context);
   });
 }
 
@@ -136,7 +144,8 @@ void World::kill_gateway() {
 void World::cut_wire() {
   if (direct_) return;
   auto gateway = pick_gateway();
-  const auto& wire = gateway->wires()[static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1))];
+  const auto& wire = gateway->wires()[static_cast<std::size_t>(
+      random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1))];
   const bool requests = random_.chance(0.5);
   (requests ? wire->cut_requests : wire->cut_answers) = true;
   time_.after(random_.between(10'000, 4 * kSecond), [gateway, wire, requests] {
@@ -147,7 +156,8 @@ void World::cut_wire() {
 // Up to p volumes are damaged for good: lost, or failing every call from the n-th on.
 void World::damage() {
   if (losses_left_ == 0) return;
-  const auto victim = static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
+  const auto victim =
+      static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
   auto& volume = *volumes_[victim];
   if (volume.lost()) return;
   --losses_left_;
@@ -180,9 +190,11 @@ Awaitable<void> World::make_bucket(bool& done) {
   done = true;
 }
 
-bool World::run_until_finished(const std::vector<std::shared_ptr<SimClient>>& clients, SimMicros limit) {
+bool World::run_until_finished(const std::vector<std::shared_ptr<SimClient>>& clients,
+                               SimMicros limit) {
   auto all_done = [&] {
-    return std::all_of(clients.begin(), clients.end(), [](const auto& client) { return client->finished(); });
+    return std::all_of(clients.begin(), clients.end(),
+                       [](const auto& client) { return client->finished(); });
   };
   return time_.run_until(all_done, time_.now() + limit);
 }
@@ -191,23 +203,28 @@ Verdict World::run() {
   Verdict verdict;
   bool bucket_made = false;
   boost::asio::co_spawn(time_.io(), make_bucket(bucket_made), boost::asio::detached);
-  if (!time_.run_until([&] { return bucket_made; }, kLoadLimit)) history_.violation("CreateBucket hangs");
+  if (!time_.run_until([&] { return bucket_made; }, kLoadLimit))
+    history_.violation("CreateBucket hangs");
   ClientPlan plan;
   for (int i = 0; i < random_.between(1, 3); ++i) plan.keys.push_back("key" + std::to_string(i));
   plan.operations = static_cast<int>(random_.between(6, 14));
   std::vector<std::shared_ptr<SimClient>> clients;
   auto pick = [this] { return pick_gateway(); };
   const auto count = random_.between(2, 4);
-  for (int i = 0; i < count; ++i) clients.push_back(std::make_shared<SimClient>(time_, random_, history_, pick, plan));
-  for (const auto& client : clients) boost::asio::co_spawn(time_.io(), client->run(), boost::asio::detached);
+  for (int i = 0; i < count; ++i)
+    clients.push_back(std::make_shared<SimClient>(time_, random_, history_, pick, plan));
+  for (const auto& client : clients)
+    boost::asio::co_spawn(time_.io(), client->run(), boost::asio::detached);
   schedule_faults();
-  if (!run_until_finished(clients, kLoadLimit)) history_.violation("an operation hangs past its deadline");
+  if (!run_until_finished(clients, kLoadLimit))
+    history_.violation("an operation hangs past its deadline");
   heal();
   // Quiet: every operation under way ends, then every key is read.
   time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
   clients.resize(1);
   boost::asio::co_spawn(time_.io(), clients[0]->read_all(), boost::asio::detached);
-  if (!run_until_finished(clients, kQuietLimit)) history_.violation("a read hangs after all faults are over");
+  if (!run_until_finished(clients, kQuietLimit))
+    history_.violation("a read hangs after all faults are over");
   final_checks(verdict);
   return verdict;
 }
@@ -215,7 +232,8 @@ Verdict World::run() {
 void World::final_checks(Verdict& verdict) {
   for (const auto& gateway : gateways_) {
     if (gateway->alive() && gateway->budget().used_bytes() != 0) {
-      history_.violation("a gateway at rest holds " + std::to_string(gateway->budget().used_bytes()) + " bytes of its budget");
+      history_.violation("a gateway at rest holds " +
+                         std::to_string(gateway->budget().used_bytes()) + " bytes of its budget");
     }
   }
   verdict.violations = history_.check();

@@ -1,4 +1,5 @@
-// A whole simulated cluster under one seed: gateways, volumes, network, faults, clients; and the verdict.
+// A whole simulated cluster under one seed: gateways, volumes, network, faults, clients; and the
+// verdict.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@ namespace penstock::sim {
 
 struct Verdict {
   std::vector<std::string> violations;
-  std::uint64_t trace = 0;        // two runs of one seed have one trace
+  std::uint64_t trace = 0;  // two runs of one seed have one trace
   std::uint64_t events = 0;
   std::size_t operations = 0;
   SimMicros simulated = 0;
@@ -44,12 +45,13 @@ class World {
   SimTime time_;
   SimRandom random_;
   NetworkFaults faults_;
-  bool direct_ = false;        // gateway and volumes in one process
+  bool direct_ = false;  // gateway and volumes in one process
   bool faults_on_ = true;
   std::size_t losses_left_ = 0;  // volumes that may still be lost for good
   std::shared_ptr<const ClusterMap> map_;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
-  std::vector<std::shared_ptr<SimGateway>> gateways_;  // dead ones stay: their last coroutines still end
+  std::vector<std::shared_ptr<SimGateway>>
+      gateways_;  // dead ones stay: their last coroutines still end
   History history_;
 };
 

@@ -80,7 +80,8 @@ TEST_CASE("a value cut anywhere, or under another name, is corrupt") {
 }
 
 TEST_CASE("partitions, groups and block checksums are frozen") {
-  CHECK(partition_of(BucketId{42}, "train/000001.tar", 16) == partition_of(BucketId{42}, "train/000001.tar", 16));
+  CHECK(partition_of(BucketId{42}, "train/000001.tar", 16) ==
+        partition_of(BucketId{42}, "train/000001.tar", 16));
   CHECK(partition_of(BucketId{42}, "train/000001.tar", 1) == 0);
   CHECK(group_of(BucketId{0}, 0, 256) == GroupId{0});
   const std::string block = "0123456789";

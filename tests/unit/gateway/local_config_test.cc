@@ -14,8 +14,8 @@ TEST_CASE("an empty configuration is all defaults") {
 }
 
 TEST_CASE("values are taken over") {
-  const auto config =
-      parse_local_config(R"({"region":"eu-1","domains":["a.test"],"io_threads":3,"layout":{"unit_bytes":65536}})");
+  const auto config = parse_local_config(
+      R"({"region":"eu-1","domains":["a.test"],"io_threads":3,"layout":{"unit_bytes":65536}})");
   REQUIRE(config);
   CHECK(config->gateway.region == "eu-1");
   CHECK(config->gateway.domains == std::vector<std::string>{"a.test"});
