@@ -30,7 +30,7 @@ AWAIT_CAPTURE = re.compile(r"co_await\b[^;]*\[[&=\w][^\]]*\]\s*(\(|mutable|\{)")
 AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
 # Awaitables of void: nothing to drop.
-AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish)$")
+AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|remove_all)$")
 
 
 def tracked(root):

@@ -93,7 +93,8 @@ std::string read_piece(const Piece& piece) {
 
 Task<> put(RealVolume& volume, FragmentId id, std::uint64_t size) {
   const std::string bytes = pattern(id, size);
-  CO_TRY(writer, co_await volume.store->create(id, FragmentShape{size}));
+  const FragmentShape shape{size};
+  CO_TRY(writer, co_await volume.store->create(id, shape));
   for (std::uint64_t at = 0; at < size; at += limits::kPieceBytes) {
     const std::size_t length = std::min<std::uint64_t>(limits::kPieceBytes, size - at);
     Buffer piece = volume.buffers.get(length);
