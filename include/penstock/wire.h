@@ -1,0 +1,105 @@
+// Frames between processes: the calls of VolumeClient as bytes. Frozen per version, golden-tested.
+//
+// A frame is a fixed header, then the fields of one message, then payload (bytes of fragments,
+// whose blocks have checksums of their own). All numbers are little endian. A peer with another map
+// of the same epoch, or another version, is refused. Every request is idempotent: after a lost
+// connection the caller asks again. Thread-safety: pure functions.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "penstock/result.h"
+#include "penstock/volume_client.h"
+
+namespace penstock::wire {
+
+inline constexpr std::uint32_t kMagic = 0x4b545350;  // "PSTK"
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 72;
+inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // a scan reply of 64k rows
+inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes;
+
+// On the wire, never renumber.
+enum class Operation : std::uint8_t {
+  hello = 1,
+  prepare = 2,
+  accept = 3,
+  read = 4,
+  scan = 5,
+  drop = 6,
+  write_fragment = 7,
+  append = 8,
+  commit = 9,
+  read_fragment = 10,
+  pin = 11,
+  remove_fragment = 12,
+  status = 13,
+};
+
+struct Header {
+  Operation operation = Operation::hello;
+  bool reply = false;
+  bool failed = false;  // reply: the fields are a Failure
+  std::uint64_t request_id = 0;
+  VolumeId volume;
+  Epoch map_epoch;
+  std::array<unsigned char, 16> map_digest{};  // the first half of the map's SHA-256
+  std::uint32_t fields_bytes = 0;
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t fields_crc = 0;  // CRC32C of the fields
+  bool operator==(const Header&) const = default;
+};
+
+// kHeaderBytes bytes that end with their own CRC32C.
+std::string encode(const Header& header);
+// Errors: corrupt - short, wrong magic, version, checksum, operation or a length over its bound.
+Result<Header> decode_header(std::string_view bytes);
+
+// ---- fields. Errors of every decode: corrupt - lengths that do not fit, an unknown kind, bytes
+// left.
+struct Failure {  // the fields of a failed reply
+  Error error;
+};
+std::string encode(const Failure& failure);
+std::string encode(const PrepareRequest& request);
+std::string encode(const PrepareReply& reply);
+std::string encode(const AcceptRequest& request);
+std::string encode(const AcceptReply& reply);
+std::string encode(const ReadRequest& request);
+std::string encode(const Accepted& accepted);
+std::string encode(const ScanRequest& request);
+std::string encode(const ScanReply& reply);
+std::string encode(const DropRequest& request);
+Result<Failure> decode_failure(std::string_view bytes);
+Result<PrepareRequest> decode_prepare_request(std::string_view bytes);
+Result<PrepareReply> decode_prepare_reply(std::string_view bytes);
+Result<AcceptRequest> decode_accept_request(std::string_view bytes);
+Result<AcceptReply> decode_accept_reply(std::string_view bytes);
+Result<ReadRequest> decode_read_request(std::string_view bytes);
+Result<Accepted> decode_accepted(std::string_view bytes);
+Result<ScanRequest> decode_scan_request(std::string_view bytes);
+Result<ScanReply> decode_scan_reply(std::string_view bytes);
+Result<DropRequest> decode_drop_request(std::string_view bytes);
+
+// Fragments: which, how long; the bytes themselves are payload.
+struct WriteFragment {
+  FragmentId id;
+  FragmentShape shape;
+};
+struct Append {
+  std::vector<std::uint32_t> crcs;  // of the payload's blocks
+};
+std::string encode(const WriteFragment& message);
+std::string encode(const Append& message);
+std::string encode(const FragmentReadRequest& request);
+std::string encode(const std::vector<FragmentId>& ids);  // pin, its reply, remove_fragment
+std::string encode(const VolumeStatus& status);
+Result<WriteFragment> decode_write_fragment(std::string_view bytes);
+Result<Append> decode_append(std::string_view bytes);
+Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes);
+Result<std::vector<FragmentId>> decode_fragment_ids(std::string_view bytes);
+Result<VolumeStatus> decode_status(std::string_view bytes);
+
+}  // namespace penstock::wire

@@ -1,0 +1,69 @@
+// Arbitrary bytes as every message of the wire: what decodes must encode to the same bytes again.
+#include <cstdlib>
+#include <string_view>
+
+#include "penstock/wire.h"
+
+namespace {
+using namespace penstock;
+using namespace penstock::wire;
+
+template <class Decode>
+void check(Decode decode, std::string_view bytes) {
+  const auto message = decode(bytes);
+  if (message && encode(*message) != bytes) std::abort();
+}
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 15) {
+    case 0:
+      check(decode_header, bytes);
+      break;
+    case 1:
+      check(decode_failure, bytes);
+      break;
+    case 2:
+      check(decode_prepare_request, bytes);
+      break;
+    case 3:
+      check(decode_prepare_reply, bytes);
+      break;
+    case 4:
+      check(decode_accept_request, bytes);
+      break;
+    case 5:
+      check(decode_accept_reply, bytes);
+      break;
+    case 6:
+      check(decode_read_request, bytes);
+      break;
+    case 7:
+      check(decode_accepted, bytes);
+      break;
+    case 8:
+      check(decode_scan_request, bytes);
+      break;
+    case 9:
+      check(decode_scan_reply, bytes);
+      break;
+    case 10:
+      check(decode_drop_request, bytes);
+      break;
+    case 11:
+      check(decode_write_fragment, bytes);
+      break;
+    case 12:
+      check(decode_append, bytes);
+      break;
+    case 13:
+      check(decode_fragment_ids, bytes);
+      break;
+    default:
+      check(decode_status, bytes);
+      break;
+  }
+  return 0;
+}
