@@ -32,7 +32,7 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   std::uint64_t body_bytes_read() const override { return body_.bytes_read(); }
   std::string_view request_id() const override { return request_id_; }
   std::string_view host_id() const override { return loop_->host_id(); }
-  bool file_pieces() const override { return true; }
+  bool file_pieces() const override { return loop_->shared().options.sendfile; }
   Task<> send(S3Response response, bool close) override;
   bool answered() const override { return answered_; }
   std::uint64_t body_bytes_sent() const override { return body_bytes_sent_; }

@@ -20,6 +20,9 @@ struct HttpOptions {
   Duration send_stall = limits::kSendStall;
   std::uint64_t send_bytes_per_second_min = limits::kSendBytesPerSecondMin;
   Duration linger = limits::kLinger;
+  // Verified pages of files may leave by sendfile(2). Cheaper, but what writes to the file between
+  // the check and the send would be sent unchecked; without it a verified copy in memory leaves.
+  bool sendfile = false;
   Duration deadline_tick = std::chrono::milliseconds(250);
 };
 

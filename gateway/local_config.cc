@@ -110,6 +110,7 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   fields.number("connections_max", config.connections_max, 1, 1'000'000);
   fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
   fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
+  fields.flag("sendfile", config.sendfile);
   fields.text("log_level", config.log_level);
   const Json* layout = fields.object("layout");
   CHECK_OK(fields.finish());

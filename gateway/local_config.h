@@ -21,6 +21,7 @@ struct LocalConfig {
       limits::kGiB;  // a volume with less (or 2 %) takes no new data
   std::uint64_t ballast_bytes =
       64 * limits::kMiB;    // kept on each volume so that its log can always end well
+  bool sendfile = false;    // send verified file pages without a copy: see HttpOptions
   bool has_policy = false;  // "layout" was given; it counts when the store is formatted
   LayoutPolicy policy;
   std::string log_level = "info";

@@ -200,6 +200,7 @@ class LocalProcess {
     service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_, md5_.get());
     HttpOptions http_options;
     http_options.connections_max = config_.connections_max;
+    http_options.sendfile = config_.sendfile;
     std::vector<boost::asio::io_context*> contexts;
     for (std::size_t i = 0; i < io_.size(); ++i) contexts.push_back(&io_.at(i));
     http_ = std::make_unique<HttpServer>(contexts, *service_, clock_, random_, http_options);
@@ -349,6 +350,15 @@ void raise_file_limit() {
 int run_local(const LocalArguments& arguments) {
   auto config = read_config(arguments.config_file);
   if (!config) return complain(config.error());
+  const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
+                                               {"info", LogLevel::info},
+                                               {"warn", LogLevel::warn},
+                                               {"error", LogLevel::error}};
+  const auto level = levels.find(config->log_level);
+  if (level == levels.end()) {
+    return complain(fail(Errc::invalid, "log_level wants debug, info, warn or error"));
+  }
+  set_log_level(level->second);
   auto s3 = parse_endpoint(arguments.listen, "--listen");
   if (!s3) return complain(s3.error());
   Endpoint admin{s3->address, static_cast<std::uint16_t>(s3->port == 0 ? 0 : s3->port + 1)};
