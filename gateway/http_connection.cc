@@ -101,6 +101,12 @@ Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_byt
   }
   head_valid_ = true;
   body_.start(check.framing);
+  // An empty body needs no permission, but botocore asks for it all the same, and takes a final
+  // answer without it for the answer to the next request of the connection, too.
+  if (body_.finished()) {
+    const auto sent = co_await body_.send_continue();
+    if (!sent) co_return Next::close;
+  }
   co_return Next::serve;
 }
 

@@ -63,7 +63,7 @@ void ConnectionBody::start(const HeadFraming& framing) {
   length_left_ = framing.content_length.value_or(0);
   bytes_read_ = 0;
   failed_ = false;
-  owes_continue_ = framing.expects_continue && !finished();
+  owes_continue_ = framing.expects_continue;
   stream_.restart_pace();
 }
 
@@ -156,10 +156,10 @@ Task<> ConnectionBody::send_continue() {
 }
 
 bool ConnectionBody::can_finish() {
-  if (finished()) return true;
   // A client that waits for "100 Continue" may send the body or not: what follows the answer cannot
   // be told apart.
   if (failed_ || owes_continue_) return false;
+  if (finished()) return true;
   if (!framing_.chunked) return length_left_ <= limits::kDrainBytesMax;
   // Usually only the last size line is missing.
   if (!feed_framing()) return false;

@@ -125,6 +125,18 @@ TEST_CASE("100 Continue is sent when the body is first read") {
   CHECK(client.answer().status == 200);
 }
 
+TEST_CASE("an expectation without a body is met, too") {
+  LoopbackServer server;
+  RawClient client(server);
+  for (int round = 0; round < 2; ++round) {
+    client.send(request("PUT", "/ignore", "Content-Length: 0\r\nExpect: 100-continue\r\n"));
+    CHECK(client.answer().head == "HTTP/1.1 100 Continue\r\n\r\n");
+    const Answer answer = client.answer();
+    CHECK(answer.status == 200);
+    CHECK_FALSE(answer.has("Connection: close"));
+  }
+}
+
 TEST_CASE("an answer without reading the expected body sends no 100 and closes") {
   LoopbackServer server;
   RawClient client(server);
