@@ -24,7 +24,7 @@ class Load:
         self.count_lock = threading.Lock()
 
     def run(self, number):
-        s3 = make_client(self.store)
+        s3 = make_client(self.store, response_checksum_validation="when_required")  # check() tells more
         dice, mine = random.Random(number), {}
         i = 0
         while not self.stopping.is_set():
@@ -34,8 +34,7 @@ class Load:
                 s3.put_object(Bucket=self.bucket, Key=key, Body=body)
                 mine[key] = body
                 read = dice.choice(list(mine))
-                got = s3.get_object(Bucket=self.bucket, Key=read)["Body"].read()
-                assert got == mine[read], f"wrong bytes of {read}"
+                self.check(s3, read, mine[read])
                 with self.count_lock:
                     self.writes, self.reads = self.writes + 1, self.reads + 1
             except Exception as error:  # every failure is told at the end
@@ -44,6 +43,17 @@ class Load:
                     break
             i += 1
         self.kept.update(mine)
+
+    def check(self, s3, key, body):
+        """Reads `key` and says where it differs, and if it does so again."""
+        answer = s3.get_object(Bucket=self.bucket, Key=key)
+        got = answer["Body"].read()
+        if got == body:
+            return
+        differ = [i for i, (a, b) in enumerate(zip(got, body)) if a != b]
+        again = s3.get_object(Bucket=self.bucket, Key=key)["Body"].read() == body
+        raise AssertionError(f"wrong bytes of {key}: {len(got)} for {len(body)}, {len(differ)} differ in {differ[:1]}..{differ[-1:]}, "
+                             f"right the second time: {again}, ETag {answer['ETag']}, request {answer['ResponseMetadata']['RequestId']}")
 
     def progress(self, count):
         """Waits until `count` more writes have succeeded."""
