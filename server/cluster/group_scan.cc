@@ -6,6 +6,9 @@
 
 namespace penstock {
 namespace {
+// How long a majority may take before the others are asked, too. A page costs a volume 1 or 2 ms.
+constexpr std::chrono::milliseconds kPatience{50};
+
 using Answers = FanOut<ScanReply>::Answers;
 
 struct Asked {
@@ -49,55 +52,119 @@ Task<ScanReply> scan_volume(Membership& membership, std::shared_ptr<VolumeClient
   co_return reply;
 }
 
+Task<ScanReply> nobody() { co_return fail(Errc::unavailable, "the volume is not known"); }
+
+ReplicaMask bit(std::size_t replica) { return ReplicaMask{1} << replica; }
+
+// The questions of one scan of one group, in the order they are put.
+class Questions {
+ public:
+  Questions(Membership& membership, Asked asked, const ScanRequest& request, std::size_t summaries,
+            Executor executor, Deadline deadline)
+      : membership_(membership),
+        asked_(std::move(asked)),
+        summaries_(summaries),
+        executor_(std::move(executor)),
+        deadline_(deadline),
+        full_(std::make_shared<ScanRequest>(request)),
+        bare_(std::make_shared<ScanRequest>(request)) {
+    full_->summaries = true;
+    bare_->summaries = false;
+    bare_->payloads = false;
+  }
+
+  // A majority, the one that gives summaries first.
+  void ask_majority() {
+    put(summaries_);
+    for (std::size_t step = 1; step < asked_.clients.size(); ++step) {
+      const std::size_t i = (summaries_ + step) % asked_.clients.size();
+      if (asked_.set.quorum.reached(put_)) return;
+      if (has(asked_.awaited, i)) put(i);
+    }
+  }
+  void ask_all() {
+    for (std::size_t i = 0; i < asked_.clients.size(); ++i) put(i);
+  }
+
+  // Until all that were asked have answered, or one has failed, or `until`. True: a majority has
+  // answered, with summaries.
+  Task<bool> wait_for_majority(Clock& clock, BootTime until) {
+    FanOut<ScanReply>::Enough enough = [](const Answers& answers) {
+      return std::any_of(answers.begin(), answers.end(),
+                         [](const auto& answer) { return answer && !*answer; });
+    };
+    CO_CHECK(co_await calls_.wait(std::move(enough), clock, until));
+    co_return usable(calls_.answers()) && failed(calls_.answers()) == 0;
+  }
+  // A majority with the summaries among them, then those that are awaited, but not for long.
+  Task<> wait_for_all(Clock& clock) {
+    FanOut<ScanReply>::Enough enough = [this](const Answers& answers) { return usable(answers); };
+    CO_CHECK(co_await calls_.wait(std::move(enough)));
+    FanOut<ScanReply>::Enough complete = [this](const Answers& answers) {
+      return (asked_.awaited & ~(answered(answers) | failed(answers))) == 0;
+    };
+    co_return co_await calls_.wait(std::move(complete), clock,
+                                   clock.boot() + limits::kReadPatience);
+  }
+  // By replica.
+  Answers take() {
+    Answers by_replica(asked_.clients.size());
+    Answers by_call = calls_.take();
+    for (std::size_t call = 0; call < by_call.size(); ++call) {
+      by_replica[replicas_[call]] = std::move(by_call[call]);
+    }
+    return by_replica;
+  }
+
+ private:
+  void put(std::size_t replica) {
+    if (has(put_, replica)) return;
+    put_ |= bit(replica);
+    replicas_.push_back(replica);
+    const auto& client = asked_.clients[replica];
+    const auto& request = replica == summaries_ ? full_ : bare_;
+    calls_.start(executor_, client ? scan_volume(membership_, client, request, deadline_)
+                                   : nobody());
+  }
+  ReplicaMask answered(const Answers& answers) const {
+    ReplicaMask mask = 0;
+    for (std::size_t call = 0; call < answers.size(); ++call) {
+      if (answers[call] && *answers[call]) mask |= bit(replicas_[call]);
+    }
+    return mask;
+  }
+  // Replicas that are known to stay without a reply.
+  ReplicaMask failed(const Answers& answers) const {
+    ReplicaMask mask = 0;
+    for (std::size_t call = 0; call < answers.size(); ++call) {
+      if (answers[call] && !*answers[call]) mask |= bit(replicas_[call]);
+    }
+    return mask;
+  }
+  bool usable(const Answers& answers) const {
+    const ReplicaMask told = answered(answers);
+    return asked_.set.quorum.reached(told) &&
+           has(told | failed(answers), summaries_);
+  }
+
+  Membership& membership_;
+  const Asked asked_;
+  const std::size_t summaries_;
+  const Executor executor_;
+  const Deadline deadline_;
+  const std::shared_ptr<ScanRequest> full_;
+  const std::shared_ptr<ScanRequest> bare_;
+  FanOut<ScanReply> calls_;
+  std::vector<std::size_t> replicas_;  // by call
+  ReplicaMask put_ = 0;
+};
+
 ReplicaMask answered(const Answers& answers) {
   ReplicaMask mask = 0;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && *answers[i]) mask |= ReplicaMask{1} << i;
+    if (answers[i] && *answers[i]) mask |= bit(i);
   }
   return mask;
-}
-
-// Replicas that are known to stay without a reply.
-ReplicaMask failed(const Answers& answers) {
-  ReplicaMask mask = 0;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && !*answers[i]) mask |= ReplicaMask{1} << i;
-  }
-  return mask;
-}
-
-Task<ScanReply> nobody() { co_return fail(Errc::unavailable, "the volume is not known"); }
-
-FanOut<ScanReply> ask(Membership& membership, const Asked& asked, const ScanRequest& request,
-                      std::size_t summaries, Executor executor, Deadline deadline) {
-  auto full = std::make_shared<ScanRequest>(request);
-  auto bare = std::make_shared<ScanRequest>(request);
-  full->summaries = true;
-  bare->summaries = false;
-  bare->payloads = false;
-  FanOut<ScanReply> calls;
-  for (std::size_t i = 0; i < asked.clients.size(); ++i) {
-    const auto& client = asked.clients[i];
-    calls.start(executor, client ? scan_volume(membership, client, i == summaries ? full : bare,
-                                               deadline)
-                                 : nobody());
-  }
-  return calls;
-}
-
-// A majority with the summaries among them, then those that are awaited, but not for long.
-Task<> wait_for_replies(FanOut<ScanReply>& calls, const Asked& asked, std::size_t summaries,
-                        Clock& clock) {
-  const Quorum quorum = asked.set.quorum;
-  const ReplicaMask awaited = asked.awaited;
-  FanOut<ScanReply>::Enough usable = [quorum, summaries](const Answers& answers) {
-    return quorum.reached(answered(answers)) && answers[summaries].has_value();
-  };
-  CO_CHECK(co_await calls.wait(std::move(usable)));
-  FanOut<ScanReply>::Enough complete = [awaited](const Answers& answers) {
-    return (awaited & ~(answered(answers) | failed(answers))) == 0;
-  };
-  co_return co_await calls.wait(std::move(complete), clock, clock.boot() + limits::kReadPatience);
 }
 
 // Errors: stale_bucket if any replica says so; unavailable below a majority.
@@ -133,9 +200,20 @@ Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan
     scan.request.partition_mask = scan.share.partition_mask;
     const std::size_t summaries = summary_replica(asked, scan.summary_turn + attempt);
     const Deadline until = std::min(deadline, Deadline(clock.boot() + limits::kScanCall));
-    auto calls = ask(membership, asked, scan.request, summaries, executor, until);
-    CO_CHECK(co_await wait_for_replies(calls, asked, summaries, clock));
-    CO_TRY(input, collect(calls.take(), asked.set.quorum));
+    const Quorum quorum = asked.set.quorum;
+    const std::size_t replicas = asked.clients.size();
+    Questions questions(membership, asked, scan.request, summaries, executor, until);
+    bool enough = false;
+    if (!scan.wide && scan.request.fence.value == 0) {
+      questions.ask_majority();
+      CO_TRY(majority, co_await questions.wait_for_majority(clock, clock.boot() + kPatience));
+      enough = majority;
+    }
+    if (!enough) {
+      questions.ask_all();
+      CO_CHECK(co_await questions.wait_for_all(clock));
+    }
+    CO_TRY(input, collect(questions.take(), quorum));
     if (input.replies[summaries]) {
       input.summary_replica = summaries;
       input.start = scan.request.start;
@@ -143,7 +221,7 @@ Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan
       input.prefix_bytes = scan.request.prefix.size();
       co_return input;
     }
-    if (attempt >= asked.clients.size() || clock.boot() >= deadline) {
+    if (attempt >= replicas || clock.boot() >= deadline) {
       co_return fail(Errc::unavailable, "no replica of a register group gave summaries");
     }
   }

@@ -1,5 +1,7 @@
-// One range scan of one register group: asked of every live replica, answered by at least a
-// majority, one of which gives summaries (or payloads), the others only key, ballot and kind.
+// One range scan of one register group: asked of a majority of live replicas, one of which gives
+// summaries (or payloads), the others only key, ballot and kind. All live ones are asked if one of
+// the majority fails or is late, for a fenced scan, and where replicas were found to differ: three
+// scans instead of five are two fifths of a page's cost.
 #pragma once
 #include "penstock/runtime.h"
 #include "server/cluster/list_merge.h"
@@ -15,6 +17,7 @@ struct GroupScan {
   ScanRequest request;
   // Which of the live replicas gives summaries: counted on when one lags behind the others.
   std::size_t summary_turn = 0;
+  bool wide = false;  // ask all at once: replicas differ here, and each more decides more keys
 };
 
 // Errors: unavailable - below a majority, or none of them gave summaries; stale_bucket.

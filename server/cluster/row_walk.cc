@@ -13,10 +13,14 @@ constexpr std::size_t kPartBytes = 2;
 constexpr std::size_t kMissesMax = 16;
 constexpr std::uint32_t kRowsSpare = 32;
 
-// A quarter more than a fair share: keys spread unevenly over partitions, and some rows are dead.
+// More than so many keys on which a mere majority does not agree: all replicas are asked.
+constexpr std::size_t kUndecidedMax = 16;
+
+// Some rows are dead; of several groups, a quarter more than a fair share, since keys spread
+// unevenly over partitions.
 std::uint32_t first_batch(std::size_t rows_wanted, std::size_t groups) {
   const std::size_t share = rows_wanted / groups;
-  const std::size_t rows = share + share / 4 + kRowsSpare;
+  const std::size_t rows = share + (groups > 1 ? share / 4 : 0) + kRowsSpare;
   return static_cast<std::uint32_t>(std::min(rows, limits::kScanBatchMax));
 }
 }  // namespace
@@ -112,6 +116,7 @@ GroupScan RowWalk::scan_of(const Group& group) const {
   GroupScan scan;
   scan.share = group.share;
   scan.summary_turn = group.summary_turn;
+  scan.wide = group.wide;
   ScanRequest& request = scan.request;
   request.bucket = request_.bucket;
   request.kind = request_.kind;
@@ -155,11 +160,19 @@ Task<> RowWalk::absorb(Group& group, MergeInput input, Deadline deadline) {
   group.rows.clear();
   group.taken = 0;
   ListMerge merge(std::move(input));
-  std::size_t misses = 0;
+  Trouble trouble;
   for (;;) {
     ListMerge::Step step = merge.next();
     if (step.what == ListMerge::Step::What::end) break;
-    CO_CHECK(co_await take_step(group, merge, std::move(step), misses, deadline));
+    if (step.what == ListMerge::Step::What::ask && !group.wide &&
+        ++trouble.undecided > kUndecidedMax) {
+      // The rest of the range is better asked of all: from this key on nothing was decided.
+      group.wide = true;
+      rows_looked_at_ += group.rows.size();
+      group.position = std::move(step.row.key);
+      co_return Result<>{};
+    }
+    CO_CHECK(co_await take_step(group, merge, std::move(step), trouble, deadline));
   }
   if (!merge.last_key().empty()) group.last_key = merge.last_key();
   rows_looked_at_ += merge.rows_looked_at();
@@ -168,14 +181,14 @@ Task<> RowWalk::absorb(Group& group, MergeInput input, Deadline deadline) {
     co_return fail(Errc::unavailable, "the replicas of a register group cover no common range");
   }
   group.position = merge.resume();
-  if (misses > kMissesMax) ++group.summary_turn;
+  if (trouble.misses > kMissesMax) ++group.summary_turn;
   const std::size_t doubled = std::size_t{group.batch} * 2;
   group.batch = static_cast<std::uint32_t>(std::min(doubled, limits::kScanBatchMax));
   co_return Result<>{};
 }
 
 Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step,
-                          std::size_t& misses, Deadline deadline) {
+                          Trouble& trouble, Deadline deadline) {
   const bool ask = step.what == ListMerge::Step::What::ask;
   const bool witness =
       !common_prefix(step.row.key, request_.prefix.size(), request_.delimiter).empty();
@@ -183,7 +196,7 @@ Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step,
     group.rows.push_back({std::move(step.row.key), step.row.kind, std::move(step.row.summary)});
     co_return Result<>{};
   }
-  if (!ask) ++misses;
+  if (!ask) ++trouble.misses;
   CO_TRY(now, co_await read_row(step.row.key, deadline));
   if (ask) merge.answer(now.live());
   if (!now.live()) co_return Result<>{};

@@ -71,12 +71,18 @@ class RowWalk {
     bool exhausted = false;
     std::size_t summary_turn = 0;
     std::uint32_t batch = 0;
+    bool wide = false;  // too many keys were undecided between the replicas of a mere majority
     bool empty() const { return taken >= rows.size(); }
   };
   void set_up();
   GroupScan scan_of(const Group& group) const;
+  // What taking the steps of one scan has met.
+  struct Trouble {
+    std::size_t misses = 0;     // summaries that the replica asked for them lacks
+    std::size_t undecided = 0;  // keys whose register had to be read
+  };
   Task<> absorb(Group& group, MergeInput input, Deadline deadline);
-  Task<> take_step(Group& group, ListMerge& merge, ListMerge::Step step, std::size_t& misses,
+  Task<> take_step(Group& group, ListMerge& merge, ListMerge::Step step, Trouble& trouble,
                    Deadline deadline);
   Task<Snapshot> read_row(std::string row_key, Deadline deadline);
 

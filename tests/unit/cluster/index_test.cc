@@ -260,6 +260,47 @@ TEST_CASE("Below a majority there is no list, never a shorter one") {
   }
 }
 
+TEST_CASE("A page is asked of a majority, of all where that fails or does not agree") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b", 1);
+  const auto group = group_of(bucket->record.id, 0, 4);
+  const auto& replicas = cluster.map->groups[group.value].replicas;
+  std::vector<FakeNode*> nodes;
+  for (const VolumeId id : replicas) {
+    for (auto& node : cluster.nodes) {
+      if (node->id() == id) nodes.push_back(node.get());
+    }
+  }
+  REQUIRE(nodes.size() == 5);
+  const auto scans = [&] {
+    std::vector<int> counts;
+    for (FakeNode* node : nodes) counts.push_back(std::exchange(node->counters.scans, 0));
+    return counts;
+  };
+  Names all;
+  for (int i = 10; i < 60; ++i) all.push_back("k" + std::to_string(i));
+  for (const std::string& key : all) put(cluster, bucket, key);
+  scans();
+  CHECK(names(list(cluster, bucket).value()) == all);
+  CHECK(scans() == std::vector<int>{1, 1, 1, 0, 0});
+
+  nodes[1]->fail_scans = true;
+  CHECK(names(list(cluster, bucket).value()) == all);
+  CHECK(scans() == std::vector<int>{1, 1, 1, 1, 1});
+  nodes[1]->fail_scans = false;
+
+  // One of the three misses all that is written now: a few keys are read, then all are asked.
+  nodes[2]->acceptor.state = VolumeStatus::State::closed;
+  for (const std::string& key : all) put(cluster, bucket, key, "new");
+  nodes[2]->acceptor.state = VolumeStatus::State::open;
+  FakeGateway& other = cluster.another_gateway();  // to which no volume is suspect
+  scans();
+  const auto page = cluster.run(other.index.list(bucket, ListRequest{}, cluster.soon()));
+  CHECK(names(page.value()) == all);
+  for (const ListEntry& entry : page->entries) CHECK(entry.summary.etag == "new");
+  CHECK(scans() == std::vector<int>{2, 2, 2, 1, 1});
+}
+
 TEST_CASE("Random puts and deletes through lagging and broken replicas are listed exactly") {
   std::mt19937_64 random(5);
   for (int round = 0; round < 12; ++round) {
