@@ -23,6 +23,10 @@
 #include "server/node/io_threads.h"
 #include "server/node/local_store.h"
 
+// What jemalloc reads at its start: memory that was free for a second goes back to the system.
+extern "C" const char* const malloc_conf;
+extern "C" const char* const malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0";
+
 namespace penstock {
 namespace {
 

@@ -45,6 +45,12 @@ Buffer Buffer::slice(std::size_t offset, std::size_t length) const {
   return Buffer(std::shared_ptr<std::byte[]>(data_, data_.get() + offset), length);
 }
 
+Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
+  using Both = std::pair<std::shared_ptr<std::byte[]>, std::shared_ptr<const void>>;
+  const auto both = std::make_shared<Both>(data_, std::move(companion));
+  return Buffer(std::shared_ptr<std::byte[]>(both, data_.get()), size_);
+}
+
 struct BufferPool::State {
   explicit State(std::size_t keep) : keep_bytes(keep) {}
   ~State() {

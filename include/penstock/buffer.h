@@ -64,6 +64,8 @@ class Buffer {
   explicit operator bool() const { return data_ != nullptr; }
   // The same memory, seen as [offset, offset + length).
   Buffer slice(std::size_t offset, std::size_t length) const;
+  // The same memory; `companion` lives as long as this reference and its copies.
+  Buffer keeping(std::shared_ptr<const void> companion) const;
 
  private:
   friend class BufferPool;

@@ -1,6 +1,7 @@
 #include "server/cluster/blob_fragments.h"
 
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <cassert>
 
 #include "penstock/limits.h"
@@ -102,12 +103,11 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     Step step = std::move(slot.steps.front());
     slot.steps.pop_front();
     slot.step_began = self->context_.clock.boot();
-    slot.credit = std::move(step.piece.credit);
     const StepKind kind = step.kind;
+    if (kind == StepKind::append) self->lend(slot, step.piece);
     const auto id = self->fragment(index);
     auto done = co_await run_step(&slot, std::move(step), id,
                                   self->layout_.fragment_bytes(index), self->open_deadline_);
-    slot.credit.reset();
     if (slot.error) break;  // given up while it was under way
     if (!done) {
       self->drop(index, done.error().code, done.error().context);
@@ -123,6 +123,22 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     slot.writer.reset();
   }
   self->wakeup_.notify();
+}
+
+// The piece counts as under way until its memory is free: a volume may answer before it has written.
+void BlobFragments::lend(Slot& slot, FragmentPiece& piece) {
+  std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
+  const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit)});
+  slot.credits.push_back(credit);
+  piece.data = piece.data.keeping(credit);
+}
+
+std::function<void()> BlobFragments::notifier() {
+  return [executor = executor_, weak = weak_from_this()] {
+    boost::asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->wakeup_.notify();
+    });
+  };
 }
 
 Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, std::uint64_t data_bytes,
@@ -154,7 +170,10 @@ void BlobFragments::drop(std::uint32_t index, Errc code, const std::string& reas
   Slot& slot = slots_[index];
   slot.error = code;
   slot.steps.clear();
-  slot.credit.reset();  // the others need not wait for a stalled one
+  for (const auto& lent : slot.credits) {  // the others need not wait for a stalled one
+    if (const auto credit = lent.lock()) credit->held.reset();
+  }
+  slot.credits.clear();
   if (code == Errc::timeout) {
     context_.membership.report_stalled(slot.volume);
   } else if (blames_volume(code)) {
@@ -166,8 +185,14 @@ void BlobFragments::drop(std::uint32_t index, Errc code, const std::string& reas
              {"reason", reason}});
 }
 
+// A step is under way, or its volume has still to write what it was given.
+bool BlobFragments::is_busy(const Slot& slot) {
+  return slot.running || std::any_of(slot.credits.begin(), slot.credits.end(),
+                                     [](const auto& lent) { return !lent.expired(); });
+}
+
 bool BlobFragments::late(const Slot& slot, BootTime now) const {
-  return slot.running && !slot.error && now - slot.step_began >= limits::kNoProgress;
+  return !slot.error && now - slot.step_began >= limits::kNoProgress && is_busy(slot);
 }
 
 // If all are late, they have one cause (a busy machine), and dropping some would help nobody.
@@ -182,7 +207,7 @@ void BlobFragments::drop_late(BootTime now) {
 BootTime BlobFragments::next_look(BootTime now, Deadline deadline) const {
   BootTime next = deadline;
   for (const Slot& slot : slots_) {
-    if (!slot.running || slot.error || late(slot, now)) continue;
+    if (slot.error || !is_busy(slot) || late(slot, now)) continue;
     next = std::min<BootTime>(next, slot.step_began + limits::kNoProgress);
   }
   return next;

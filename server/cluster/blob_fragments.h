@@ -26,6 +26,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   Task<> open(Deadline deadline);
   void append(FragmentPiece piece);
   Task<> commit(Deadline deadline);
+  // From any thread: something that wait_for() may be waiting for has changed.
+  std::function<void()> notifier();
   // Waits until `enough` holds. Errors: as check(); timeout.
   Task<> wait_for(std::function<bool()> enough, Deadline deadline);
   // Errors: unavailable, full - fewer than k + min(1, m) volumes are left.
@@ -49,13 +51,17 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     StepKind kind = StepKind::open;
     FragmentPiece piece;
   };
+  // Lives with the memory of one piece; emptied earlier when its volume is dropped.
+  struct Credit {
+    std::shared_ptr<const void> held;
+  };
   struct Slot {
     VolumeId volume;
     Generation generation;
     std::shared_ptr<VolumeClient> client;
     std::unique_ptr<FragmentWriter> writer;
     std::deque<Step> steps;
-    std::shared_ptr<const void> credit;  // of the piece under way
+    std::vector<std::weak_ptr<Credit>> credits;  // of pieces that its volume has not written yet
     std::optional<Errc> error;  // set = dropped
     bool running = false;       // a step is under way
     bool commit_sent = false;
@@ -75,9 +81,11 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   static Task<> run_step(Slot* slot, Step step, FragmentId id, std::uint64_t data_bytes,
                          Deadline deadline);
   void add_step(std::uint32_t index, Step step);
+  void lend(Slot& slot, FragmentPiece& piece);
   void drop(std::uint32_t index, Errc code, const std::string& reason);
   void drop_late(BootTime now);
   BootTime next_look(BootTime now, Deadline deadline) const;
+  static bool is_busy(const Slot& slot);
   bool late(const Slot& slot, BootTime now) const;
   FragmentId fragment(std::uint32_t index) const;
 

@@ -136,10 +136,12 @@ std::vector<std::uint32_t> StripeBuilder::crcs_of(std::uint32_t slot,
   return crcs;
 }
 
-std::shared_ptr<const void> StripeBuilder::credit(std::size_t PiecesUnderWay::*counter) const {
+std::shared_ptr<const void> StripeBuilder::credit(
+    std::atomic<std::size_t> PiecesUnderWay::*counter) const {
   ++((*under_way_).*counter);
   const auto give_back = [under_way = under_way_, counter](const void*) {
     --((*under_way).*counter);
+    if (under_way->given_back) under_way->given_back();
   };
   return std::shared_ptr<const void>(this, give_back);  // never read through
 }

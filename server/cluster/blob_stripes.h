@@ -2,6 +2,8 @@
 // checksummed while they are hot. Memory only; the caller bounds how many pieces are under way.
 // Pieces of one slot come out in the order of its fragment. Thread-safety: one executor.
 #pragma once
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,10 +14,12 @@
 
 namespace penstock {
 
-// How many pieces have left the builder and are not with their volumes yet.
+// How many pieces have left the builder and are still in memory. Thread-safety: the counters from
+// any thread; `given_back` is set before the first piece leaves and called on any thread.
 struct PiecesUnderWay {
-  std::size_t data = 0;
-  std::size_t parity = 0;
+  std::atomic<std::size_t> data = 0;
+  std::atomic<std::size_t> parity = 0;
+  std::function<void()> given_back;  // after a counter went down
 };
 
 // The next bytes of one slot's fragment: at most 1 MiB, whole blocks unless they are its last.
@@ -35,6 +39,7 @@ class StripeBuilder {
   std::uint64_t bytes_left() const { return layout_.shape().size_bytes - offset_; }
   bool at_piece_start() const { return !piece_; }
   bool at_stripe_start() const { return !piece_ && run_.length == 0; }
+  PiecesUnderWay& under_way() { return *under_way_; }
   const PiecesUnderWay& under_way() const { return *under_way_; }
   std::size_t parity_pieces_per_stripe() const;
 
@@ -51,7 +56,7 @@ class StripeBuilder {
   void end_stripe(std::vector<FragmentPiece>& done);
   std::vector<std::uint32_t> crcs_of(std::uint32_t slot, std::uint64_t fragment_offset,
                                      ConstBytes bytes) const;
-  std::shared_ptr<const void> credit(std::size_t PiecesUnderWay::*counter) const;
+  std::shared_ptr<const void> credit(std::atomic<std::size_t> PiecesUnderWay::*counter) const;
 
   Layout layout_;
   WriteId write_id_;

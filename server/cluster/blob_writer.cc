@@ -113,6 +113,7 @@ struct BlobWriter::State {
                                                        placed.volumes);
       auto state = std::make_shared<State>(
           *context, fragments, StripeBuilder(placed.layout, write_id, codec, context->buffers));
+      state->builder.under_way().given_back = fragments->notifier();
       CO_CHECK(state->take_memory(placed.layout));
       auto opened = co_await fragments->open(deadline);
       const Skipped dropped = fragments->dropped();

@@ -24,6 +24,7 @@ class FakeFragmentWriter final : public FragmentWriter {
     if (faults.full) co_return fail(Errc::full, "fake volume is full");
     if (faults.fail_append > 0 && --faults.fail_append == 0) co_return fail(Errc::io, "fake EIO");
     take(data.bytes(), crcs);
+    if (faults.keep_pieces) volume_.kept.push_back(std::move(data));
     co_return Result<>{};
   }
 

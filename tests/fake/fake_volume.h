@@ -20,6 +20,7 @@ struct FakeFaults {
   bool fail_open = false;       // write_fragment() answers `io`
   bool fail_commit = false;
   bool fail_pin = false;
+  bool keep_pieces = false;     // append() answers, but the piece stays in FakeVolume::kept
   bool stall_commit = false;
   bool stall_open = false;
   bool stall_reads = false;     // reads never answer
@@ -44,6 +45,8 @@ class FakeVolume final : public VolumeClient {
     std::uint64_t bytes_read = 0;
   };
   Counters counters;
+
+  std::vector<Buffer> kept;  // as a disk that has not written them yet
 
   // Committed fragments.
   std::size_t fragment_count() const { return fragments_.size(); }

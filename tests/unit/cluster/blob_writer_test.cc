@@ -221,6 +221,22 @@ TEST_CASE("a volume without progress for two seconds is dropped and the upload g
   CHECK(world.get(*blob).value() == body);
 }
 
+TEST_CASE("pieces count until their memory is free, and a volume that keeps them is dropped") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(80 << 20);
+  FakeVolume& slow = *world.volumes[2];
+  slow.faults.keep_pieces = true;
+  const auto blob = world.put(body);
+  REQUIRE(blob.has_value());
+  CHECK(zero_locations(*blob) == 1);
+  CHECK(slow.kept.size() >= 2);
+  CHECK(slow.kept.size() <= 8);  // four of data, two stripes of parity, then the writer waits
+  slow.kept.clear();
+  CHECK((world.get(*blob).value() == body));
+}
+
 TEST_CASE("two hanging volumes of 4+2 are one too many") {
   BlobWorld world;
   world.volumes[1]->faults.stall_commit = true;
