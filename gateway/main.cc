@@ -141,7 +141,6 @@ class LocalProcess {
     options.volume.space.reserve_bytes = config_.free_space_min_bytes;
     if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
     options.volume.space.ballast_bytes = config_.ballast_bytes;
-    options.volume.fragments.growth_reserve_bytes = config_.free_space_min_bytes;
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);

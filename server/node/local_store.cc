@@ -171,7 +171,8 @@ LocalStore::Found LocalStore::open_volume(const std::string& path) {
   auto make_worker = [](std::string name, unsigned threads) -> std::unique_ptr<Worker> {
     return std::make_unique<ThreadWorker>(std::move(name), threads);
   };
-  VolumeParts parts{std::move(*disk), clock_, random_, buffers_, std::move(make_worker)};
+  VolumeParts parts{std::move(*disk), clock_,   random_, buffers_, std::move(make_worker),
+                    devices_};
   auto volume = Volume::open(std::move(parts), options_.volume);
   if (!volume) {
     found.error = volume.error();
@@ -362,6 +363,10 @@ void LocalStore::watch() {
     if (!slot.volume) continue;
     const auto checked = slot.volume->check_identity();
     const auto status = slot.volume->status();
+    if (status.full != std::exchange(slot.was_full, status.full)) {
+      log_event(status.full ? LogLevel::warn : LogLevel::info,
+                status.full ? "volume_full" : "volume_not_full", {{"volume", slot.entry.name}});
+    }
     if (status.state == slot.last_state) continue;
     slot.last_state = status.state;
     log_event(LogLevel::error, "volume_lost",

@@ -63,6 +63,7 @@ class LocalStore {
     std::shared_ptr<Volume> volume;  // null: missing or refused; set once, by open()
     VolumeStatus refused;            // why it is null
     VolumeStatus::State last_state = VolumeStatus::State::open;
+    bool was_full = false;
   };
   struct Found {
     std::string path;
@@ -90,6 +91,7 @@ class LocalStore {
   Clock& clock_;
   Random& random_;
   BufferPool& buffers_;
+  const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
   std::shared_ptr<const ClusterMap> map_;
   std::vector<Slot> slots_;
   bool formatted_ = false;

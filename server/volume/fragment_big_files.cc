@@ -57,21 +57,18 @@ Result<> BigFiles::make_directory_of(const FragmentId& id) {
 }
 
 Result<BigFiles::Temporary> BigFiles::create(const FragmentId& id, std::uint64_t bytes) {
-  TRY(space, disk_.space());
-  if (space.free_bytes < bytes + reserve_bytes_) {
-    return fail(Errc::full, "no room for a large fragment on " + disk_.path(""));
-  }
-  if (auto made = make_directory_of(id); !made) return final_error(made.error());
   Temporary temporary;
   {
     std::lock_guard lock(mutex_);
     temporary.name = fmt::format("{}.{}{}", name_of(id), ++temporaries_, kTemporarySuffix);
   }
-  {
+  CHECK_OK(room_.grow(bytes, [&]() -> Result<> {
+    if (auto made = make_directory_of(id); !made) return final_error(made.error());
     auto made = disk_.open(temporary.name, OpenMode::write_new);
     if (!made) return final_error(made.error());
     if (auto done = (*made)->allocate(0, bytes); !done) return final_error(done.error());
-  }
+    return {};
+  }));
   auto opened = disk_.open(temporary.name, OpenMode::direct);
   if (!opened) return final_error(opened.error());
   temporary.file = std::make_shared<FragmentFile>(std::move(*opened));

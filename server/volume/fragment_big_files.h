@@ -14,12 +14,14 @@
 #include "penstock/types.h"
 #include "server/volume/disk.h"
 #include "server/volume/fragment_file.h"
+#include "server/volume/fragment_room.h"
 
 namespace penstock {
 
 class BigFiles {
  public:
-  BigFiles(Disk& disk, std::uint64_t reserve_bytes) : disk_(disk), reserve_bytes_(reserve_bytes) {}
+  // `room` is asked before a file is made.
+  BigFiles(Disk& disk, FragmentRoom& room) : disk_(disk), room_(room) {}
 
   // Removes temporary files and those that no row names: they were never acknowledged, or their
   // removal was cut short.
@@ -44,7 +46,7 @@ class BigFiles {
   Result<> make_directory_of(const FragmentId& id);
 
   Disk& disk_;
-  const std::uint64_t reserve_bytes_;
+  FragmentRoom& room_;
   std::mutex mutex_;
   std::set<std::string> directories_;  // known to be durable; at most 256
   std::uint64_t temporaries_ = 0;      // made so far

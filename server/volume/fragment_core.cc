@@ -13,9 +13,8 @@ std::optional<ExtentSpan> span_of(const ExtentRow& row) {
 
 FragmentCore::FragmentCore(FragmentStoreParts p, const FragmentStoreOptions& options)
     : parts(std::move(p)),
-      segments(std::make_shared<SegmentSet>(parts.disk, options.segment_bytes,
-                                            options.growth_reserve_bytes)),
-      files(parts.disk, options.growth_reserve_bytes),
+      segments(std::make_shared<SegmentSet>(parts.disk, parts.room, options.segment_bytes)),
+      files(parts.disk, parts.room),
       leases(parts.clock, parts.random.next()),
       holds(std::make_shared<FragmentHolds>(
           [set = segments](const ExtentSpan& span) { set->release(span); })),
@@ -138,6 +137,7 @@ FragmentStatistics FragmentCore::statistics() const {
   now.fragment_bytes = fragment_bytes_;
   now.segment_free_bytes = segments->free_bytes();
   now.segment_count = segments->count();
+  now.segment_bytes = segments->segment_bytes();
   now.corrupt_count = corrupt_count_;
   return now;
 }

@@ -25,6 +25,7 @@
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
 #include "server/volume/disk.h"
+#include "server/volume/fragment_room.h"
 #include "server/volume/fragment_rows.h"
 
 namespace penstock {
@@ -39,16 +40,13 @@ struct FragmentStoreParts {
   Worker& write_worker;  // pieces, syncs, new files; one thread or several
   Worker& read_worker;   // reads that would block
   BufferPool& buffers;
-  std::function<bool()> accepts_data;            // the volume's rule for full disks; any thread
+  FragmentRoom& room;
   std::function<void(const Error&)> on_failure;  // at most once; from a worker
 };
 
 struct FragmentStoreOptions {
   // Size of new segments. A fragment that does not fit into one becomes a file.
   std::uint64_t segment_bytes = limits::kSegmentBytes;
-  // A segment or file is only begun if so much stays free on the disk: a failed allocation would
-  // close the volume.
-  std::uint64_t growth_reserve_bytes = limits::kGiB;
   // Tables and places of recently read fragments kept in memory.
   std::size_t cache_bytes = 4 * limits::kMiB;
 };
@@ -58,6 +56,7 @@ struct FragmentStatistics {
   std::uint64_t fragment_bytes = 0;      // data only
   std::uint64_t segment_free_bytes = 0;  // reusable inside segments
   std::uint64_t segment_count = 0;
+  std::uint64_t segment_bytes = 0;  // size of a new one
   std::uint64_t corrupt_count = 0;  // reads that found a wrong checksum since the start
 };
 

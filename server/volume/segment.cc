@@ -79,22 +79,22 @@ Result<ExtentSpan> SegmentSet::allocate_growing(std::uint64_t length) {
 }
 
 Result<> SegmentSet::grow() {
-  TRY(space, disk_.space());
-  if (space.free_bytes < segment_bytes_ + reserve_bytes_) {
-    return fail(Errc::full, "no room for another segment on " + disk_.path(""));
-  }
   std::uint32_t number = 0;
   {
     std::lock_guard lock(mutex_);
     number = next_number_++;
   }
   const std::string name = name_of(number);
-  {
+  std::unique_ptr<File> file;
+  CHECK_OK(room_.grow(segment_bytes_, [&]() -> Result<> {
     auto made = disk_.open(name, OpenMode::write_new);
     if (!made) return final_error(made.error());
-    if (auto done = (*made)->allocate(0, segment_bytes_); !done) return final_error(done.error());
-    if (auto done = (*made)->sync(); !done) return final_error(done.error());
-  }
+    file = std::move(*made);
+    if (auto done = file->allocate(0, segment_bytes_); !done) return final_error(done.error());
+    return {};
+  }));
+  if (auto done = file->sync(); !done) return final_error(done.error());
+  file.reset();
   if (auto done = disk_.sync_directory(kDirectory); !done) return final_error(done.error());
   std::lock_guard lock(mutex_);
   free_.add_segment(number, segment_bytes_);

@@ -11,14 +11,16 @@
 
 #include "server/volume/disk.h"
 #include "server/volume/fragment_file.h"
+#include "server/volume/fragment_room.h"
 #include "server/volume/free_space.h"
 
 namespace penstock {
 
 class SegmentSet {
  public:
-  SegmentSet(Disk& disk, std::uint64_t segment_bytes, std::uint64_t reserve_bytes)
-      : disk_(disk), segment_bytes_(segment_bytes), reserve_bytes_(reserve_bytes) {}
+  // `room` is asked before a segment is made.
+  SegmentSet(Disk& disk, FragmentRoom& room, std::uint64_t segment_bytes)
+      : disk_(disk), room_(room), segment_bytes_(segment_bytes) {}
 
   // Finds the segments that are there. Blocks; once, before everything else.
   Result<> open();
@@ -46,8 +48,8 @@ class SegmentSet {
   static std::string name_of(std::uint32_t number);
 
   Disk& disk_;
+  FragmentRoom& room_;
   const std::uint64_t segment_bytes_;
-  const std::uint64_t reserve_bytes_;
   mutable std::mutex mutex_;  // guards what follows; never held during I/O
   FreeSpace free_;
   std::map<std::uint32_t, std::shared_ptr<FragmentFile>> open_;

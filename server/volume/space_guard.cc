@@ -1,7 +1,5 @@
 #include "server/volume/space_guard.h"
 
-#include "penstock/log.h"
-
 namespace penstock {
 namespace {
 
@@ -10,8 +8,23 @@ constexpr std::chrono::milliseconds kLookEvery{200};
 
 }  // namespace
 
-SpaceGuard::SpaceGuard(Disk& disk, Clock& clock, SpaceOptions options)
-    : disk_(disk), clock_(clock), options_(options) {}
+std::shared_ptr<SharedDevices::Device> SharedDevices::find(std::uint64_t device) {
+  std::lock_guard lock(mutex_);
+  auto& known = devices_[device];
+  if (!known) known = std::make_shared<Device>();
+  return known;
+}
+
+SpaceGuard::SpaceGuard(Disk& disk, Clock& clock, SpaceOptions options,
+                       std::shared_ptr<SharedDevices> devices)
+    : disk_(disk),
+      clock_(clock),
+      options_(options),
+      devices_(devices ? std::move(devices) : std::make_shared<SharedDevices>()) {}
+
+SpaceGuard::~SpaceGuard() {
+  if (device_) --device_->volumes;
+}
 
 std::uint64_t SpaceGuard::reserve(const Disk::Space& space) const {
   const auto share = static_cast<std::uint64_t>(static_cast<double>(space.total_bytes) *
@@ -19,7 +32,15 @@ std::uint64_t SpaceGuard::reserve(const Disk::Space& space) const {
   return std::max(share, options_.reserve_bytes);
 }
 
+std::uint64_t SpaceGuard::growth(const Disk::Space& space) const {
+  const std::uint64_t kept = reserve(space) + reserve(space) / 2;
+  return space.free_bytes - std::min(space.free_bytes, kept);
+}
+
 Result<> SpaceGuard::open() {
+  TRY(space, disk_.space());
+  device_ = devices_->find(space.device);
+  ++device_->volumes;
   if (options_.ballast_bytes > 0) {
     TRY(file, disk_.open(kBallast, OpenMode::append));
     TRY(size, file->size());
@@ -31,9 +52,30 @@ Result<> SpaceGuard::open() {
   return {};
 }
 
-Disk::Space SpaceGuard::space() const {
-  std::lock_guard lock(mutex_);
-  return space_;
+SpaceGuard::Room SpaceGuard::room(std::uint64_t segment_bytes,
+                                  std::uint64_t segment_free_bytes) const {
+  Disk::Space space;
+  {
+    std::lock_guard lock(mutex_);
+    space = space_;
+  }
+  const std::uint64_t growable = growth(space);
+  const std::uint64_t volumes = std::max(1u, device_->volumes.load());
+  const std::uint64_t least = std::min(limits::kExtentBytesMax, segment_bytes);
+  Room room;
+  room.free_bytes = segment_free_bytes + growable / volumes;
+  room.total_bytes = space.total_bytes / volumes;
+  room.full = full() || (growable < segment_bytes && segment_free_bytes < least);
+  return room;
+}
+
+Result<> SpaceGuard::grow(std::uint64_t bytes, const std::function<Result<>()>& allocate) {
+  std::lock_guard lock(device_->growth);
+  TRY(space, disk_.space());
+  if (growth(space) < bytes) {
+    return fail(Errc::full, "no room for another segment or large file on " + disk_.path(""));
+  }
+  return allocate();
 }
 
 bool SpaceGuard::refresh_due() {
@@ -47,16 +89,11 @@ bool SpaceGuard::refresh_due() {
 void SpaceGuard::refresh() {
   const auto space = disk_.space();
   const bool full = !space || space->free_bytes < reserve(*space);
-  {
-    std::lock_guard lock(mutex_);
-    if (space) space_ = *space;
-    looked_ = clock_.boot();
-    if (space && !full) lay_ballast(*space);
-  }
-  if (full_.exchange(full) != full) {
-    log_event(full ? LogLevel::warn : LogLevel::info, full ? "volume_full" : "volume_not_full",
-              {{"volume", disk_.path("")}});
-  }
+  full_.store(full);
+  std::lock_guard lock(mutex_);
+  if (space) space_ = *space;
+  looked_ = clock_.boot();
+  if (space && !full) lay_ballast(*space);
 }
 
 // Pre: mutex held. Without a ballast the volume works all the same: it is a second line.

@@ -1,14 +1,36 @@
-// The rule for full disks: below a reserve of free space a volume takes no fragments and no inline
-// bytes, while tombstones, identity rounds and purges go on. A preallocated file, the ballast, is
-// given back when a write finds nothing left at all, so that LevelDB never sees a full disk.
+// The rule for full disks. R, the reserve, is 2 % of the disk and at least 1 GiB. By the free space
+// of the disk that the volume lies on:
+//
+//   at least 1.5 R after it   a new segment or a large file may be made
+//   at least R                data is taken: inline bytes, and extents in the segments there are
+//   less                      tombstones, identity rounds, drops, ceilings, notes; all reads
+//
+// Why two limits: a segment is never given back, so what deletes free is room inside of segments,
+// not on the disk. Could segments take the disk down to R, then the next row would make the volume
+// full and no delete would open it again. They stop at 1.5 R; the half between the two limits is
+// the database's. It holds rows and inline bytes only, which deletes and compaction give back.
+//
+// So a volume is full for fragments when it takes no data at all, or when no segment can be made
+// and the room in those there are is less than the largest extent. A fragment that finds no run of
+// its length in such room is refused by the store with `full`, and its blob goes elsewhere.
+//
+// Volumes on one device share its free space: they look and allocate one at a time, so that they
+// do not all take the same room, and each tells an equal share of what may still be taken.
+//
+// A preallocated file, the ballast, is given back when a write finds nothing left at all, so that
+// LevelDB never sees a full disk.
+//
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <atomic>
+#include <map>
+#include <memory>
 #include <mutex>
 
 #include "penstock/limits.h"
 #include "penstock/runtime.h"
 #include "server/volume/disk.h"
+#include "server/volume/fragment_room.h"
 
 namespace penstock {
 
@@ -18,16 +40,48 @@ struct SpaceOptions {
   std::uint64_t ballast_bytes = 64 * limits::kMiB;  // 0: none
 };
 
-class SpaceGuard {
+// The devices under the volumes of one process.
+class SharedDevices {
  public:
-  // `disk` must outlive it, apart from release_ballast().
-  SpaceGuard(Disk& disk, Clock& clock, SpaceOptions options);
+  struct Device {
+    std::mutex growth;  // held while somebody looks at the free space and takes of it
+    std::atomic<unsigned> volumes{0};
+  };
+  std::shared_ptr<Device> find(std::uint64_t device);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Device>> devices_;
+};
+
+class SpaceGuard final : public FragmentRoom {
+ public:
+  // `disk` must outlive it, apart from release_ballast(). `devices`: null for a volume alone.
+  SpaceGuard(Disk& disk, Clock& clock, SpaceOptions options,
+             std::shared_ptr<SharedDevices> devices = nullptr);
+  ~SpaceGuard() override;
+  SpaceGuard(const SpaceGuard&) = delete;
+  SpaceGuard& operator=(const SpaceGuard&) = delete;
 
   // Looks at the disk and lays the ballast if it is missing and fits. Blocks. Errors: io.
   Result<> open();
-  // As of the last look.
+
+  // ---- as of the last look
+  // No data may be taken.
   bool full() const { return full_.load(std::memory_order_relaxed); }
-  Disk::Space space() const;
+  struct Room {
+    std::uint64_t free_bytes = 0;   // for fragments: inside of segments, and what may still be
+                                    // taken from the disk, this volume's share of it
+    std::uint64_t total_bytes = 0;  // of the disk, this volume's share of it
+    bool full = false;              // for fragments
+  };
+  // Of a volume whose segments are so large and have so much room.
+  Room room(std::uint64_t segment_bytes, std::uint64_t segment_free_bytes) const;
+
+  // ---- FragmentRoom
+  bool accepts_data() const override { return !full(); }
+  Result<> grow(std::uint64_t bytes, const std::function<Result<>()>& allocate) override;
+
   // True at most once per interval: the caller should have refresh() run on a worker.
   bool refresh_due();
   // Looks again. Blocks shortly. A disk that cannot be asked counts as full.
@@ -38,10 +92,14 @@ class SpaceGuard {
  private:
   void lay_ballast(const Disk::Space& space);
   std::uint64_t reserve(const Disk::Space& space) const;
+  // What segments and files may take of it together.
+  std::uint64_t growth(const Disk::Space& space) const;
 
   Disk& disk_;
   Clock& clock_;
   const SpaceOptions options_;
+  const std::shared_ptr<SharedDevices> devices_;
+  std::shared_ptr<SharedDevices::Device> device_;  // set by open()
   std::atomic<bool> full_{false};
   mutable std::mutex mutex_;  // guards all below
   Disk::Space space_;

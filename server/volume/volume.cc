@@ -13,8 +13,8 @@ Volume::Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions 
 
 // The layers, from above: latch (the first failure is final), ballast (a full disk is not yet a
 // failure), the disk itself.
-void Volume::attach_disk(std::unique_ptr<Disk> disk) {
-  space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space);
+void Volume::attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices) {
+  space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
   auto on_failure = [health = health_, path = with_ballast->path("")](const Error& error) {
@@ -28,7 +28,7 @@ void Volume::attach_disk(std::unique_ptr<Disk> disk) {
 Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions options) {
   std::unique_ptr<Volume> volume(
       new Volume(parts.clock, parts.random, parts.buffers, std::move(options)));
-  volume->attach_disk(std::move(parts.disk));
+  volume->attach_disk(std::move(parts.disk), std::move(parts.devices));
   Disk& disk = *volume->disk_;
   CHECK_OK(disk.check_directory());
   TRY(identity, read_identity(disk));
@@ -104,7 +104,7 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
                            *fragment_write_worker_,
                            *fragment_read_worker_,
                            buffers_,
-                           [space = space_] { return !space->full(); },
+                           *space_,
                            [health = health_, where = path()](const Error& error) {
                              if (health->close_with(VolumeStatus::State::closed, error)) {
                                log_event(LogLevel::error, "volume_closed",

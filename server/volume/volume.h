@@ -35,6 +35,7 @@ struct VolumeParts {
   Random& random;
   BufferPool& buffers;
   WorkerFactory make_worker;
+  std::shared_ptr<SharedDevices> devices = nullptr;  // of all volumes of the process; null: alone
 };
 
 struct VolumeOptions {
@@ -105,7 +106,7 @@ class Volume final : public VolumeClient {
 
  private:
   Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions options);
-  void attach_disk(std::unique_ptr<Disk> disk);
+  void attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices);
   Result<VolumeMeta> open_database(const WorkerFactory& make_worker);
   Result<> count_start(const VolumeMeta& meta);
   Result<> open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta);

@@ -9,11 +9,12 @@ VolumeStatus Volume::status() const {
   status.reason = health_->reason();
   if (status.state != VolumeStatus::State::open) return status;
   refresh_space_soon();
-  const Disk::Space space = space_->space();
-  status.free_bytes = space.free_bytes;
-  status.total_bytes = space.total_bytes;
-  status.full = space_->full();
   const FragmentStatistics statistics = fragments_->statistics();
+  const SpaceGuard::Room room =
+      space_->room(statistics.segment_bytes, statistics.segment_free_bytes);
+  status.free_bytes = room.free_bytes;
+  status.total_bytes = room.total_bytes;
+  status.full = room.full;
   status.fragment_count = statistics.fragment_count;
   status.fragment_bytes = statistics.fragment_bytes;
   return status;

@@ -41,7 +41,6 @@ Result<> SimVolume::start() {
   options.database.block_cache_bytes = 64 * limits::kKiB;
   options.registers.cache_bytes = 256 * limits::kKiB;
   options.fragments.segment_bytes = limits::kMiB;
-  options.fragments.growth_reserve_bytes = 0;
   options.fragments.cache_bytes = 64 * limits::kKiB;
   options.space.reserve_bytes = 0;
   options.space.reserve_fraction = 0;

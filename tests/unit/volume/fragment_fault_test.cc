@@ -211,7 +211,7 @@ TEST_CASE("a full volume takes nothing new, says so, and stays open for the rest
   const FragmentId id = make_id(1);
   REQUIRE(volume.put(id, pattern(id, 30'000)));
   SUBCASE("by the volume's rule") {
-    volume.accepts = false;
+    volume.room.accepts = false;
     CHECK(volume.put(make_id(2), pattern(make_id(2), 10)).error().code == Errc::full);
   }
   SUBCASE("because the disk has no room for a segment or a file") {

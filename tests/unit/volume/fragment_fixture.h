@@ -103,6 +103,24 @@ class MemoryRows final : public ExtentRows {
   FakeDisk& disk_;
 };
 
+// Takes what fits on the disk, to the last byte; without a disk, all.
+class OpenRoom final : public FragmentRoom {
+ public:
+  explicit OpenRoom(Disk* disk = nullptr) : disk_(disk) {}
+  bool accepts_data() const override { return accepts; }
+  Result<> grow(std::uint64_t bytes, const std::function<Result<>()>& allocate) override {
+    if (disk_ != nullptr) {
+      TRY(space, disk_->space());
+      if (space.free_bytes < bytes) return fail(Errc::full, "the disk is full");
+    }
+    return allocate();
+  }
+  bool accepts = true;
+
+ private:
+  Disk* disk_;
+};
+
 inline FragmentId make_id(std::uint64_t number) {
   return {WriteId{0x1122334455667788, number}, static_cast<std::uint8_t>(number % 6),
           Generation{number * 7 + 1}};
@@ -133,7 +151,6 @@ class Volume {
  public:
   explicit Volume(std::uint64_t segment_bytes = 32 * limits::kMiB) {
     options.segment_bytes = segment_bytes;
-    options.growth_reserve_bytes = 0;
   }
   ~Volume() { shut(); }
 
@@ -145,7 +162,7 @@ class Volume {
                              worker,
                              worker,
                              buffers,
-                             [this] { return accepts; },
+                             room,
                              [this](const Error& error) { failures.push_back(error); }};
     auto opened = FragmentStore::open(std::move(parts), options);
     if (!opened) return opened.error();
@@ -230,7 +247,7 @@ class Volume {
   PostWorker worker{io};
   BufferPool buffers{8 * limits::kMiB};
   FragmentStoreOptions options;
-  bool accepts = true;
+  OpenRoom room{&disk};
   std::vector<Error> failures;
   std::unique_ptr<FragmentStore> store;
 };

@@ -58,7 +58,6 @@ struct RealVolume {
     disk = make_posix_disk(directory.path).value();
     FragmentStoreOptions options;
     options.segment_bytes = 8 * limits::kMiB;
-    options.growth_reserve_bytes = 0;
     FragmentStoreParts parts{*disk,
                              rows,
                              clock,
@@ -66,7 +65,7 @@ struct RealVolume {
                              writer,
                              reader,
                              buffers,
-                             [] { return true; },
+                             room,
                              [this](const Error&) { ++failures; }};
     store = FragmentStore::open(std::move(parts), options).value();
   }
@@ -77,6 +76,7 @@ struct RealVolume {
   SystemRandom random;
   BufferPool buffers{8 * limits::kMiB};
   std::atomic<int> failures{0};
+  OpenRoom room;
   std::unique_ptr<FragmentStore> store;
   ThreadWorker writer{"test-write", 2};  // last: joined before what their jobs use goes
   ThreadWorker reader{"test-read", 2};

@@ -52,7 +52,6 @@ class VolumeHarness {
     options.space.reserve_bytes = 64 * limits::kMiB;
     options.space.ballast_bytes = limits::kMiB;
     options.fragments.segment_bytes = 16 * limits::kMiB;
-    options.fragments.growth_reserve_bytes = 32 * limits::kMiB;
     return options;
   }
   WorkerFactory workers() {
