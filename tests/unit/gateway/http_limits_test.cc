@@ -25,7 +25,7 @@ TEST_CASE("a head over the limit is refused, one at the limit served") {
     client.send(request("GET", "/ignore", "X: " + std::string(room + more, 'a') + "\r\n"));
     client.end();
     const Answer answer = client.answer();
-    CHECK(answer.status == 431);
+    CHECK(answer.status == 400);  // as S3; HTTP has 431 for it
     CHECK(answer.body.find("<Code>RequestHeaderSectionTooLarge</Code>") != std::string::npos);
     CHECK(client.at_end());
   }
