@@ -69,7 +69,7 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
     if (state == HeadScan::State::complete) break;
     if (state == HeadScan::State::malformed) {
       auto error = s3_error(S3Code::InvalidRequest, "The request is not valid HTTP/1.1.");
-      co_return co_await refuse(std::move(error));
+      co_return co_await refuse(HttpRefusal::malformed_head, std::move(error));
     }
     if (!input_.grow(options.head_bytes_max)) break;
     const Duration patience = std::max(end - loop_->wheel().now(), Duration(1));
@@ -80,11 +80,11 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
     }
     if (received || received.error().code != Errc::timeout) co_return Next::close;
     auto error = s3_error(S3Code::RequestTimeout);
-    co_return co_await refuse(std::move(error));
+    co_return co_await refuse(HttpRefusal::head_timeout, std::move(error));
   }
   if (scan.head_bytes() == 0 || scan.head_bytes() > options.head_bytes_max) {
     auto error = s3_error(S3Code::RequestHeaderSectionTooLarge);
-    co_return co_await refuse(std::move(error));
+    co_return co_await refuse(HttpRefusal::head_too_large, std::move(error));
   }
   co_return co_await accept_head(scan.head_bytes());
 }
@@ -94,8 +94,10 @@ Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_byt
   const HeadCheck check = check_head(bytes);
   if (check.refusal || !parse_head(bytes, check.framing, head_)) {
     const S3Code code = check.refusal.value_or(S3Code::InvalidRequest);
+    const bool too_large = code == S3Code::RequestHeaderSectionTooLarge;
+    const auto reason = too_large ? HttpRefusal::head_too_large : HttpRefusal::malformed_head;
     auto error = s3_error(code, std::string(check.reason));
-    co_return co_await refuse(std::move(error));
+    co_return co_await refuse(reason, std::move(error));
   }
   head_valid_ = true;
   body_.start(check.framing);
@@ -143,7 +145,8 @@ Task<> HttpConnection::send(S3Response response, bool close) {
 
 // What follows on this connection cannot be told apart from a request, so nothing of it is ever
 // looked at.
-Awaitable<HttpConnection::Next> HttpConnection::refuse(S3Error error) {
+Awaitable<HttpConnection::Next> HttpConnection::refuse(HttpRefusal reason, S3Error error) {
+  loop_->shared().refusals.count(reason);
   if (log_enabled(LogLevel::debug)) {
     log_event(LogLevel::debug, "request_refused",
               {{"request_id", request_id_},
