@@ -5,7 +5,6 @@
 namespace penstock {
 namespace {
 constexpr std::size_t kRequestIdDigits = 16;
-constexpr int kHeadTooLarge = 431;
 constexpr std::size_t kResponseHeadBytes = 512;  // of nearly all answers
 
 void write_request_id(std::uint64_t number, std::string& id) {
@@ -70,7 +69,7 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
     if (state == HeadScan::State::complete) break;
     if (state == HeadScan::State::malformed) {
       auto error = s3_error(S3Code::InvalidRequest, "The request is not valid HTTP/1.1.");
-      co_return co_await refuse(http_status(S3Code::InvalidRequest), std::move(error));
+      co_return co_await refuse(HttpRefusal::malformed_head, std::move(error));
     }
     if (!input_.grow(options.head_bytes_max)) break;
     const Duration patience = std::max(end - loop_->wheel().now(), Duration(1));
@@ -81,10 +80,11 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
     }
     if (received || received.error().code != Errc::timeout) co_return Next::close;
     auto error = s3_error(S3Code::RequestTimeout);
-    co_return co_await refuse(http_status(S3Code::RequestTimeout), std::move(error));
+    co_return co_await refuse(HttpRefusal::head_timeout, std::move(error));
   }
   if (scan.head_bytes() == 0 || scan.head_bytes() > options.head_bytes_max) {
-    co_return co_await refuse(kHeadTooLarge, s3_error(S3Code::RequestHeaderSectionTooLarge));
+    auto error = s3_error(S3Code::RequestHeaderSectionTooLarge);
+    co_return co_await refuse(HttpRefusal::head_too_large, std::move(error));
   }
   co_return co_await accept_head(scan.head_bytes());
 }
@@ -92,12 +92,12 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
 Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_bytes) {
   const std::string_view bytes = input_.pin_head(head_bytes);
   const HeadCheck check = check_head(bytes);
-  if (check.refusal_status == kHeadTooLarge) {
-    co_return co_await refuse(kHeadTooLarge, s3_error(S3Code::RequestHeaderSectionTooLarge));
-  }
-  if (check.refusal_status != 0 || !parse_head(bytes, check.framing, head_)) {
-    auto error = s3_error(S3Code::InvalidRequest, std::string(check.reason));
-    co_return co_await refuse(http_status(S3Code::InvalidRequest), std::move(error));
+  if (check.refusal || !parse_head(bytes, check.framing, head_)) {
+    const S3Code code = check.refusal.value_or(S3Code::InvalidRequest);
+    const bool too_large = code == S3Code::RequestHeaderSectionTooLarge;
+    const auto reason = too_large ? HttpRefusal::head_too_large : HttpRefusal::malformed_head;
+    auto error = s3_error(code, std::string(check.reason));
+    co_return co_await refuse(reason, std::move(error));
   }
   head_valid_ = true;
   body_.start(check.framing);
@@ -145,7 +145,8 @@ Task<> HttpConnection::send(S3Response response, bool close) {
 
 // What follows on this connection cannot be told apart from a request, so nothing of it is ever
 // looked at.
-Awaitable<HttpConnection::Next> HttpConnection::refuse(int status, S3Error error) {
+Awaitable<HttpConnection::Next> HttpConnection::refuse(HttpRefusal reason, S3Error error) {
+  loop_->shared().refusals.count(reason);
   if (log_enabled(LogLevel::debug)) {
     log_event(LogLevel::debug, "request_refused",
               {{"request_id", request_id_},
@@ -154,7 +155,7 @@ Awaitable<HttpConnection::Next> HttpConnection::refuse(int status, S3Error error
   }
   S3Response response;
   response.set_xml(error_xml(error, {}, request_id_, host_id()));
-  response.status = status;
+  response.status = http_status(error.code);
   const auto sent = co_await send(std::move(response), true);
   co_return sent ? Next::linger : Next::close;
 }

@@ -45,7 +45,7 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   Awaitable<Next> read_rest_of_head(HeadScan& scan);
   Awaitable<Next> accept_head(std::size_t head_bytes);
   Awaitable<Next> serve();
-  Awaitable<Next> refuse(int status, S3Error error);
+  Awaitable<Next> refuse(HttpRefusal reason, S3Error error);
   void start_exchange();
 
   std::shared_ptr<HttpLoop> loop_;

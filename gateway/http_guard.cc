@@ -7,8 +7,6 @@
 
 namespace penstock {
 namespace {
-constexpr int kBadRequest = 400;
-constexpr int kHeadTooLarge = 431;
 constexpr std::size_t kLengthDigitsMax = 18;  // below 2^63, with no overflow on the way
 constexpr std::string_view kLineEnd = "\r\n";
 
@@ -20,9 +18,9 @@ struct Seen {
   bool transfer_encoding = false;
 };
 
-HeadCheck refuse(std::string_view reason, int status = kBadRequest) {
+HeadCheck refuse(std::string_view reason, S3Code code = S3Code::InvalidRequest) {
   HeadCheck check;
-  check.refusal_status = status;
+  check.refusal = code;
   check.reason = reason;
   return check;
 }
@@ -178,7 +176,9 @@ HeadCheck check_head(std::string_view head) {
     end = head.find(kLineEnd, start);
     if (end == std::string_view::npos) return refuse("The head has no end.");
     if (end == start) break;
-    if (++seen.fields > limits::kHeaderFieldsMax) return refuse("Too many headers.", kHeadTooLarge);
+    if (++seen.fields > limits::kHeaderFieldsMax) {
+      return refuse("Too many headers.", S3Code::RequestHeaderSectionTooLarge);
+    }
     const std::string_view fault =
         check_field(head.substr(start, end - start), seen, check.framing);
     if (!fault.empty()) return refuse(fault);

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string_view>
 
+#include "gateway/s3_error.h"
+
 namespace penstock {
 
 // Finds the end of a head that arrives in pieces.
@@ -39,8 +41,8 @@ struct HeadFraming {
 };
 
 struct HeadCheck {
-  int refusal_status = 0;   // 0: fine; else 400 or 431, and the connection closes
-  std::string_view reason;  // of the refusal, for the error's message
+  std::optional<S3Code> refusal;  // the connection closes
+  std::string_view reason;        // of the refusal, for the error's message
   HeadFraming framing;
 };
 // `head`: a complete head with its empty line.

@@ -1,6 +1,6 @@
 // What the connections of one I/O thread share: deadlines, the date, the service, and who is there.
 //
-// Thread-safety: its thread only, but for the counter of open connections.
+// Thread-safety: its thread only, but for the counters.
 #pragma once
 #include <atomic>
 #include <boost/intrusive/list.hpp>
@@ -11,6 +11,7 @@
 #include "gateway/http_deadlines.h"
 #include "gateway/http_exchange.h"
 #include "gateway/http_options.h"
+#include "gateway/http_refusals.h"
 #include "penstock/runtime.h"
 
 namespace penstock {
@@ -24,6 +25,7 @@ struct HttpShared {
   std::string host_id;
   std::atomic<std::size_t> open_connections{0};
   std::atomic<bool> stopping{false};
+  HttpRefusals refusals;
 
   HttpShared(Service& the_service, Clock& the_clock, Random& the_random, HttpOptions the_options);
 };

@@ -38,8 +38,6 @@ std::string_view reason_phrase(int status) {
       return "Content Too Large";
     case 416:
       return "Range Not Satisfiable";
-    case 431:
-      return "Request Header Fields Too Large";
     case 500:
       return "Internal Server Error";
     case 501:

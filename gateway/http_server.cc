@@ -95,6 +95,7 @@ struct HttpServer::State {
 
 void HttpServer::State::hand_out(HttpStream::Socket socket) {
   if (shared->open_connections >= shared->options.connections_max) {
+    shared->refusals.count(HttpRefusal::too_many_connections);
     turn_away(socket);
     return;
   }
@@ -117,6 +118,7 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
       continue;
     }
     // Out of descriptors, usually: trying again at once would only burn the processor.
+    self->shared->refusals.count(HttpRefusal::accept_failed);
     log_event(LogLevel::warn, "accept_failed", {{"reason", error.message()}});
     const BootTime later = self->shared->clock.boot() + kAcceptPause;
     co_await self->shared->clock.sleep_until(later);
@@ -172,6 +174,7 @@ std::uint16_t HttpServer::port() const {
 }
 
 std::size_t HttpServer::connection_count() const { return state_->shared->open_connections; }
+const HttpRefusals& HttpServer::refusals() const { return state_->shared->refusals; }
 
 Task<> HttpServer::stop(Duration grace) {
   const std::shared_ptr<State> state = state_;

@@ -12,11 +12,12 @@
 
 #include "gateway/http_exchange.h"
 #include "gateway/http_options.h"
+#include "gateway/http_refusals.h"
 #include "penstock/runtime.h"
 
 namespace penstock {
 
-// Thread-safety: connection_count() from any thread; all else from the thread of the first context,
+// Thread-safety: connection_count() and refusals() from any thread; all else from the thread of the first context,
 // or before it runs.
 class HttpServer {
  public:
@@ -33,6 +34,7 @@ class HttpServer {
   Result<> listen(const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
   std::size_t connection_count() const;
+  const HttpRefusals& refusals() const;
 
   // Accepts no more, closes idle connections, lets requests in work end; closes what is left after
   // `grace`. Errors: timeout - some requests did not even end then (they wait for something else

@@ -222,6 +222,18 @@ class LocalProcess {
           return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
         });
     metrics_->add_collector(
+        Metrics::Kind::counter, "penstock_http_refused_total",
+        "Connections and requests that the S3 port ended before they were requests, by reason.",
+        [this] {
+          Samples samples;
+          for (std::size_t i = 0; i < kHttpRefusalNames.size(); ++i) {
+            const auto count = http_->refusals().count_of(static_cast<HttpRefusal>(i));
+            samples.push_back(Sample{{{"reason", std::string(kHttpRefusalNames[i])}},
+                                     static_cast<double>(count)});
+          }
+          return samples;
+        });
+    metrics_->add_collector(
         gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.",
         [this] {
           return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},

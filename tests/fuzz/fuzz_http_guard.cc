@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view head_text = bytes.substr(0, head_bytes);
   const HeadCheck check = check_head(head_text);
   HttpHead head;
-  if (check.refusal_status != 0 || !parse_head(head_text, check.framing, head)) return 0;
+  if (check.refusal || !parse_head(head_text, check.framing, head)) return 0;
   check_passed_head(head_text, head);
   if (head.framing.chunked) decode_chunked(bytes.substr(head_bytes));
   const auto request = make_s3_request(head, {"s3.local", "eu.s3.local"});

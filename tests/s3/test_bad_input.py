@@ -144,9 +144,10 @@ def test_framing_that_two_readers_could_read_differently(store, kept, lines):
 
 
 def test_heads_beyond_the_limits(store, kept):
-    assert store.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n")[9:12] in (b"431", b"400", b"")
+    received = store.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 400 ") and b"<Code>RequestHeaderSectionTooLarge</Code>" in received
     received = store.raw(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X%d: a\r\n" % i for i in range(1000)) + b"\r\n")
-    assert received.startswith(b"HTTP/1.1 431 ")
+    assert received.startswith(b"HTTP/1.1 400 ") and b"<Code>RequestHeaderSectionTooLarge</Code>" in received
     for target in (b"", b"*", b"/%", b"/%zz", b"/a b", b"/\x01"):
         assert store.raw(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 4")
 

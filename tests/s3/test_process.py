@@ -120,6 +120,9 @@ def test_health_metrics_and_request_ids(store, s3, bucket):
     text = store.admin("/metrics")[1]
     for name in ("penstock_requests_total", "penstock_volumes", "penstock_memory_budget_bytes", "connections"):
         assert name in text
+    before = store.metric('penstock_http_refused_total{reason="malformed_head"}')
+    assert store.raw(b"GET / HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert store.metric('penstock_http_refused_total{reason="malformed_head"}') == before + 1
     assert store.admin("/nothing")[0] == 404
     headers = s3.head_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPHeaders"]
     assert headers["x-amz-request-id"] and headers["x-amz-id-2"] and headers["server"] and headers["date"]

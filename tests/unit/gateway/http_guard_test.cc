@@ -11,8 +11,9 @@ using namespace penstock;
 using namespace std::string_literals;
 
 namespace {
-// Whether a request with these raw lines (without the final empty line) passes guard and parser.
-int refusal_of(const std::string& lines) {
+// Whether a request with these raw lines (without the final empty line) passes guard and parser: 0,
+// or the status of the refusal.
+int refusal_of(const std::string& lines, S3Code expected = S3Code::InvalidRequest) {
   const std::string head = lines + "\r\n\r\n";
   HeadScan scan;
   const HeadScan::State state = scan.look_at(head);
@@ -20,15 +21,17 @@ int refusal_of(const std::string& lines) {
   REQUIRE(state == HeadScan::State::complete);
   const std::string_view bytes = std::string_view(head).substr(0, scan.head_bytes());
   const HeadCheck check = check_head(bytes);
-  if (check.refusal_status != 0) {
+  if (check.refusal) {
     CHECK_FALSE(check.reason.empty());
-    return check.refusal_status;
+    CHECK(*check.refusal == expected);
+    return http_status(*check.refusal);
   }
   HttpHead parsed;
   return parse_head(bytes, check.framing, parsed) ? 0 : 400;
 }
-int refusal_of_fields(const std::string& fields) {
-  return refusal_of("PUT /b/k HTTP/1.1\r\nHost: h" + (fields.empty() ? "" : "\r\n" + fields));
+int refusal_of_fields(const std::string& fields, S3Code expected = S3Code::InvalidRequest) {
+  return refusal_of("PUT /b/k HTTP/1.1\r\nHost: h" + (fields.empty() ? "" : "\r\n" + fields),
+                    expected);
 }
 }  // namespace
 
@@ -142,7 +145,7 @@ TEST_CASE("too many headers are refused as too large") {
   std::string fields = "A: b";
   for (std::size_t i = 2; i < limits::kHeaderFieldsMax; ++i) fields += "\r\nA: b";
   CHECK(refusal_of_fields(fields) == 0);  // and Host
-  CHECK(refusal_of_fields(fields + "\r\nA: b") == 431);
+  CHECK(refusal_of_fields(fields + "\r\nA: b", S3Code::RequestHeaderSectionTooLarge) == 400);
 }
 
 TEST_CASE("a head is found wherever its bytes are cut, and what follows it is not looked at") {

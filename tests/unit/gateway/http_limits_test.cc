@@ -25,10 +25,36 @@ TEST_CASE("a head over the limit is refused, one at the limit served") {
     client.send(request("GET", "/ignore", "X: " + std::string(room + more, 'a') + "\r\n"));
     client.end();
     const Answer answer = client.answer();
-    CHECK(answer.status == 431);
+    CHECK(answer.status == 400);  // as S3; HTTP has 431 for it
     CHECK(answer.body.find("<Code>RequestHeaderSectionTooLarge</Code>") != std::string::npos);
     CHECK(client.at_end());
   }
+  CHECK(server.refusals(HttpRefusal::head_too_large) == 3);
+  CHECK(server.refusals(HttpRefusal::malformed_head) == 0);
+}
+
+TEST_CASE("what ends before it is a request is counted by reason, a request is not") {
+  LoopbackServer server;
+  const auto counts = [&server] {
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < kHttpRefusalNames.size(); ++i) {
+      all.push_back(server.refusals(static_cast<HttpRefusal>(i)));
+    }
+    return all;
+  };
+  std::string fields;
+  for (std::size_t i = 0; i < limits::kHeaderFieldsMax; ++i) fields += "A: b\r\n";
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\nHost: h\n\n"), std::string("GET / HTTP/1.1\r\n\r\n"),
+        request("GET", "/ignore", "Content-Length: x\r\n"), request("GET", "/ignore", fields)}) {
+    RawClient client(server);
+    client.send(bytes);
+    CHECK(client.answer().status == 400);
+  }
+  RawClient good(server);
+  good.send(request("GET", "/ignore"));
+  CHECK(good.answer().status == 200);
+  CHECK(counts() == std::vector<std::uint64_t>{0, 0, 3, 1, 0});
 }
 
 TEST_CASE("a head that does not end in time is answered and closed") {
@@ -40,6 +66,7 @@ TEST_CASE("a head that does not end in time is answered and closed") {
   const Answer answer = client.answer();
   CHECK(answer.status == 400);
   CHECK(answer.body.find("<Code>RequestTimeout</Code>") != std::string::npos);
+  CHECK(server.refusals(HttpRefusal::head_timeout) == 1);
   client.end();
   CHECK(client.at_end());
 }
@@ -115,6 +142,7 @@ TEST_CASE("connections beyond the bound are told to slow down") {
   const Answer answer = third.answer();
   CHECK(answer.status == 503);
   CHECK(answer.body.find("<Code>SlowDown</Code>") != std::string::npos);
+  CHECK(server.refusals(HttpRefusal::too_many_connections) == 1);
   CHECK(third.at_end());
   first.send(request("GET", "/ignore"));
   CHECK(first.answer().status == 200);

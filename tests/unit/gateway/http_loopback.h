@@ -132,6 +132,7 @@ class LoopbackServer {
   }
   std::uint16_t port() const { return server_.port(); }
   std::size_t connections() const { return server_.connection_count(); }
+  std::uint64_t refusals(HttpRefusal reason) const { return server_.refusals().count_of(reason); }
   bool stop(Duration grace) {
     std::promise<bool> stopped;
     boost::asio::co_spawn(context_, stop_server(server_, grace, stopped), boost::asio::detached);
