@@ -31,7 +31,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::seconds kDrain{25};  // how long running requests may take after SIGTERM
-constexpr std::chrono::seconds kWatchEvery{1};
+constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
 constexpr std::size_t kIdleBufferBytes = 24 * limits::kMiB;
 
 struct LocalArguments {

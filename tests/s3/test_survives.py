@@ -24,7 +24,9 @@ class Load:
         self.count_lock = threading.Lock()
 
     def run(self, number):
-        s3 = make_client(self.store, response_checksum_validation="when_required")  # check() tells more
+        # An upload that loses two volumes at one moment is refused; clients come again. Reads need no second try.
+        s3 = make_client(self.store, retries={"mode": "standard", "max_attempts": 3})
+        reader = make_client(self.store, response_checksum_validation="when_required")  # check() tells more
         dice, mine = random.Random(number), {}
         i = 0
         while not self.stopping.is_set():
@@ -34,7 +36,7 @@ class Load:
                 s3.put_object(Bucket=self.bucket, Key=key, Body=body)
                 mine[key] = body
                 read = dice.choice(list(mine))
-                self.check(s3, read, mine[read])
+                self.check(reader, read, mine[read])
                 with self.count_lock:
                     self.writes, self.reads = self.writes + 1, self.reads + 1
             except Exception as error:  # every failure is told at the end
