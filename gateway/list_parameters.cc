@@ -7,6 +7,7 @@
 #include "gateway/http_text.h"
 #include "gateway/percent_encoding.h"
 #include "penstock/text_codec.h"
+#include "server/cluster/list_page.h"
 
 namespace penstock {
 namespace {
@@ -35,11 +36,7 @@ S3Result<std::size_t> page_size(const S3Request& request, std::string_view name,
 
 ListStart start_after(std::string_view marker, std::string_view prefix,
                       std::string_view delimiter) {
-  ListStart start{std::string(marker), false};
-  if (delimiter.empty() || !marker.starts_with(prefix)) return start;
-  const auto at = marker.find(delimiter, prefix.size());
-  start.is_prefix = at != std::string_view::npos && at + delimiter.size() == marker.size();
-  return start;
+  return {std::string(marker), is_common_prefix(marker, prefix, delimiter)};
 }
 
 std::string encode_token(const ListStart& start) {

@@ -47,6 +47,12 @@ class PageBuilder {
     page_.entries.push_back(std::move(entry));
     return {};
   }
+  // A page that ended at a deleted key which is just a common prefix would be taken for one that
+  // has shown this prefix.
+  bool may_end_at(std::string_view last_key) const {
+    return !is_common_prefix(last_key, request_.prefix, request_.delimiter) ||
+           under_last_prefix(last_key);
+  }
   // The walk stopped at its bound: a short page. `last_key` is decided, with all before it.
   void cut(std::string last_key) {
     if (!page_.entries.empty() && page_.entries.back().key >= last_key) return truncate_here();
@@ -104,7 +110,7 @@ Task<ListPage> list_page(ListContext context, std::shared_ptr<const Bucket> buck
       continue;
     }
     if (walk.done()) break;
-    if (walk.cut()) {
+    if (walk.cut() && page.may_end_at(walk.last_key())) {
       page.cut(walk.last_key());
       break;
     }

@@ -19,7 +19,8 @@ struct ListRequest {
   std::size_t max_keys = 1000;   // keys + common prefixes
 };
 // What a client's marker or start-after means: one that is exactly a common prefix of this list
-// stands for everything under it (it was the NextMarker of the page before).
+// stands for everything under it (it was the NextMarker of the page before). One that lies inside
+// of a common prefix stands for itself: the prefix is listed if it has a key behind the marker.
 bool is_common_prefix(std::string_view marker, std::string_view prefix, std::string_view delimiter);
 
 struct ListEntry {
@@ -30,7 +31,9 @@ struct ListEntry {
 struct ListPage {
   std::vector<ListEntry> entries;  // in byte order of key
   bool truncated = false;
-  std::string next_after;  // with next_after_is_prefix: where the next page begins
+  // Where the next page begins. The flag is what is_common_prefix() says of next_after, so that
+  // clients may send it back as a marker without the flag.
+  std::string next_after;
   bool next_after_is_prefix = false;
 };
 

@@ -100,6 +100,47 @@ def test_v1_markers(s3, bucket):
     assert rest["Contents"][0]["Owner"]["ID"] == "1" * 64
 
 
+def pages_v1(s3, **options):
+    """What V1 pages show, in order, by NextMarker or, where there is none, by the last key."""
+    shown = []
+    while True:
+        page = s3.list_objects(**options)
+        entries = [e["Key"] for e in page.get("Contents", [])] + [p["Prefix"] for p in page.get("CommonPrefixes", [])]
+        shown += sorted(entries, key=str.encode)
+        assert len(entries) <= options["MaxKeys"]
+        if not page["IsTruncated"]:
+            assert "NextMarker" not in page
+            return shown
+        options["Marker"] = page["NextMarker"] if "Delimiter" in options else page["Contents"][-1]["Key"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_v1_pages_repeat_and_skip_nothing(s3, bucket, size):
+    fill(s3, bucket, KEYS + ["b/c/4", "b/d/1", "x--1", "x--2", "x--3"])
+    ordered = sorted(KEYS + ["b/c/4", "b/d/1", "x--1", "x--2", "x--3"], key=str.encode)
+    assert pages_v1(s3, Bucket=bucket, MaxKeys=size) == ordered
+    for delimiter, prefix in (("/", ""), ("/", "b"), ("/", "b/"), ("/", "b/c/"), ("--", ""), ("c/", ""), ("c/", "b/"), ("/", "none")):
+        expected = []
+        for key in (k for k in ordered if k.startswith(prefix)):
+            at = key.find(delimiter, len(prefix))
+            name = key if at < 0 else key[:at + len(delimiter)]
+            if name not in expected:
+                expected.append(name)
+        assert pages_v1(s3, Bucket=bucket, MaxKeys=size, Delimiter=delimiter, Prefix=prefix) == expected, (delimiter, prefix)
+
+
+@pytest.mark.parametrize("marker,shown", [
+    ("a", ["b/", "b0", "c/", "d"]), ("b", ["b/", "b0", "c/", "d"]), ("b/", ["b0", "c/", "d"]), ("b/1", ["b/", "b0", "c/", "d"]),
+    ("b/2", ["b/", "b0", "c/", "d"]), ("b/c/", ["b/", "b0", "c/", "d"]), ("b/c/3", ["b0", "c/", "d"]), ("b/zz", ["b0", "c/", "d"]),
+    ("c/", ["d"]), ("c/w", ["c/", "d"]), ("c/x", ["d"]), ("d", []), ("zz/", [])])
+def test_a_marker_that_is_a_prefix_or_lies_in_one(s3, bucket, marker, shown):
+    fill(s3, bucket, KEYS[:8])
+    assert pages_v1(s3, Bucket=bucket, MaxKeys=1000, Delimiter="/", Marker=marker) == shown
+    assert pages_v1(s3, Bucket=bucket, MaxKeys=1, Delimiter="/", Marker=marker) == shown
+    page = s3.list_objects_v2(Bucket=bucket, Delimiter="/", StartAfter=marker)
+    assert sorted([e["Key"] for e in page.get("Contents", [])] + [p["Prefix"] for p in page.get("CommonPrefixes", [])]) == shown
+
+
 def test_versions_of_a_bucket_that_has_none(s3, bucket):
     fill(s3, bucket, ["a", "b"])
     listed = s3.list_object_versions(Bucket=bucket)

@@ -359,3 +359,61 @@ TEST_CASE("A marker is a common prefix only if it is exactly one") {
   CHECK_FALSE(is_common_prefix("boo/", "", ""));
   CHECK_FALSE(is_common_prefix("", "", "/"));
 }
+
+TEST_CASE("A marker inside of a common prefix shows it again only for keys behind the marker") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b", 4);
+  for (const char* key : {"a", "b/1", "b/3", "c/", "c/x", "d"}) put(cluster, bucket, key);
+  struct Row {
+    const char* marker;
+    Names names;
+  };
+  for (const Row& row : {Row{"b", {"b/", "c/", "d"}}, Row{"b/", {"c/", "d"}},
+                         Row{"b/1", {"b/", "c/", "d"}}, Row{"b/2", {"b/", "c/", "d"}},
+                         Row{"b/3", {"c/", "d"}}, Row{"b/zz", {"c/", "d"}}, Row{"c/", {"d"}},
+                         Row{"c/x", {"d"}}, Row{"c0", {"d"}}, Row{"d", {}}, Row{"x/", {}}}) {
+    CAPTURE(row.marker);
+    ListRequest request;
+    request.delimiter = "/";
+    request.after = row.marker;
+    request.after_is_prefix = is_common_prefix(row.marker, "", "/");
+    CHECK(names(list(cluster, bucket, request).value()) == row.names);
+  }
+}
+
+TEST_CASE("A page that is cut among deleted keys leads on, though its end looks like a prefix") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b", 1);
+  put(cluster, bucket, "dead");
+  erase(cluster, bucket, "dead");
+  for (auto& node : cluster.nodes) {
+    auto& rows = node->acceptor.rows;
+    RegisterKey key;
+    key.bucket = bucket->record.id;
+    key.key = "dead";
+    const auto found = rows.find(key);
+    if (found == rows.end()) continue;
+    for (std::size_t i = 0; i < limits::kScanRowsMax + 10'000; ++i) {
+      key.key = "k" + std::to_string(1'000'000 + i);
+      rows[key] = found->second;
+    }
+  }
+  const auto first = list(cluster, bucket).value();
+  REQUIRE(first.entries.empty());
+  REQUIRE(first.truncated);
+  const std::string end = first.next_after;  // a deleted key, the last that was looked at
+  put(cluster, bucket, end + "/live");
+
+  ListRequest request;
+  request.delimiter = end;  // so this key is just a common prefix, and the live one is under it
+  Names listed;
+  for (int pages = 0; pages < 10; ++pages) {
+    const auto page = list(cluster, bucket, request).value();
+    for (const ListEntry& entry : page.entries) listed.push_back(entry.key);
+    if (!page.truncated) break;
+    request.after = page.next_after;
+    request.after_is_prefix = is_common_prefix(page.next_after, "", end);
+    CHECK(request.after_is_prefix == page.next_after_is_prefix);
+  }
+  CHECK(listed == Names{end});
+}
