@@ -112,7 +112,8 @@ class Judge {
     std::deque<Way> work;
     for (const auto& [known, unknowns] : ways_) {
       for (const std::uint64_t unknown : unknowns) {
-        work.push_back({known.first, known.second | unknown});
+        const Way way = at_once({known.first, known.second | unknown});
+        if (add(seen, way)) work.push_back(way);
       }
     }
     while (!work.empty()) {
@@ -126,12 +127,24 @@ class Judge {
         const auto other = static_cast<std::size_t>(std::countr_zero(left));
         const auto state = act(*open_[other], way.state);
         if (!state) continue;
-        const Way then{*state, way.acted | std::uint64_t{1} << other};
+        const Way then = at_once({*state, way.acted | std::uint64_t{1} << other});
         if (add(seen, then)) work.push_back(then);
       }
     }
     ways_ = std::move(next);
     used_ &= ~mine;
+  }
+
+  // What can act here without a change of the value acts here: to wait would open no way more.
+  Way at_once(Way way) const {
+    for (std::uint64_t left = used_ & ~unknown_ & ~way.acted; left != 0; left &= left - 1) {
+      const auto place = static_cast<std::size_t>(std::countr_zero(left));
+      const Operation& operation = *open_[place];
+      const bool changes = operation.kind == Operation::Kind::write &&
+                           operation.outcome == Operation::Outcome::ok;
+      if (!changes && act(operation, way.state)) way.acted |= std::uint64_t{1} << place;
+    }
+    return way;
   }
 
   // False if a way is known in which fewer of the unknown writes have acted, and else the same: it
