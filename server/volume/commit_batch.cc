@@ -164,7 +164,7 @@ Result<RowPtr> CommitBatch::decide_accept(const AcceptRequest& request, AcceptRe
     reply.accepted = true;  // the message was doubled, or its answer was lost
     return RowPtr();
   }
-  TRY(next, make_row(request.ballot, request.round.epoch, request.value, request.inline_bytes));
+  TRY(next, make_row(request.ballot, request.round, request.value, request.inline_bytes));
   const bool tombstone = next->kind == ValueKind::tombstone;
   if (!tombstone) CHECK_OK(check_upload(request));
   if (next->inline_size > 0 && !request.inline_bytes) {
@@ -254,7 +254,7 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
     }
     for (const Hint& hint : request.hints) {
       const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
-      batch.Put(hint_key, encode_hint(hint_key, request.key, request.ballot, hint));
+      batch.Put(hint_key, encode_hint(hint_key, request, hint));
     }
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic = "PNSTKFRG";
 constexpr std::uint8_t kFormat = 1;  // on disk, never change
-constexpr std::size_t kRowBytes = 48;
+constexpr std::size_t kUploadIdBytesMax = 32;
 constexpr std::size_t kDigestOffset = kFooterBytes - sizeof(std::uint32_t);
 
 std::uint64_t round_up(std::uint64_t bytes) {
@@ -103,10 +103,12 @@ std::string encode(const ExtentRow& row) {
   out.number(row.offset);
   out.number(row.data_bytes);
   out.number(row.digest);
-  out.number(std::uint32_t{0});
+  out.number(row.owner.partitions);
   out.number(row.start);
   out.number(row.committed_us);
-  assert(bytes.size() == kRowBytes);
+  out.number(row.owner.bucket.value);
+  out.text(row.owner.key);
+  out.text(row.owner.upload_id);
   return bytes;
 }
 
@@ -121,9 +123,12 @@ Result<ExtentRow> decode_extent_row(std::string_view bytes) {
   row.offset = in.number<std::uint64_t>();
   row.data_bytes = in.number<std::uint64_t>();
   row.digest = in.number<std::uint32_t>();
-  in.number<std::uint32_t>();
+  row.owner.partitions = in.number<std::uint32_t>();
   row.start = in.number<std::uint64_t>();
   row.committed_us = in.number<std::uint64_t>();
+  row.owner.bucket.value = in.number<std::uint64_t>();
+  row.owner.key = in.text();
+  row.owner.upload_id = in.text();
   const bool known = format == kFormat && (place == 1 || place == 2);
   if (!in.ok() || !in.at_end() || !known || row.offset % kGranuleBytes != 0) {
     return fail(Errc::corrupt, "extent row is malformed");
@@ -131,6 +136,10 @@ Result<ExtentRow> decode_extent_row(std::string_view bytes) {
   constexpr std::uint64_t kSane = std::uint64_t{1} << 62;  // sums of offsets cannot overflow
   if (row.data_bytes > kSane || row.offset > kSane) {
     return fail(Errc::corrupt, "extent row has an impossible length");
+  }
+  if (row.owner.partitions == 0 || row.owner.key.size() > limits::kKeyBytesMax ||
+      row.owner.upload_id.size() > kUploadIdBytesMax) {
+    return fail(Errc::corrupt, "extent row has an impossible owner");
   }
   return row;
 }

@@ -34,6 +34,7 @@ struct BlobWorldShape {
 
 class BlobWorld {
  public:
+  FragmentOwner owner{BucketId{9}, 1, "key", ""};
   explicit BlobWorld(BlobWorldShape shape = {}, std::uint64_t seed = 1)
       : random(seed), budget(64 << 20), buffers(8 << 20) {
     set_log_sink([](LogLevel, std::string_view) {});
@@ -82,10 +83,10 @@ class BlobWorld {
                       std::function<void(std::size_t)> before = nullptr,
                       bool replicated = false) {
     if (replicated) {
-      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, text.size(), deadline()));
+      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, owner, text.size(), deadline()));
       writer = std::move(opened);
     } else {
-      CO_TRY(opened, co_await BlobWriter::open(*context, text.size(), deadline()));
+      CO_TRY(opened, co_await BlobWriter::open(*context, owner, text.size(), deadline()));
       writer = std::move(opened);
     }
     for (std::size_t at = 0; at < text.size();) {

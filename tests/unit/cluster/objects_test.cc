@@ -45,13 +45,14 @@ struct Fixture {
 
 class CountingLeases final : public LeaseKeeper {
  public:
-  Task<> ensure(Deadline) override {
+  Task<std::vector<FragmentId>> ensure(Deadline) override {
     ++count;
     if (lost) co_return fail(Errc::unavailable, "too few fragments");
-    co_return Result<>{};
+    co_return missing;
   }
   int count = 0;
   bool lost = false;
+  std::vector<FragmentId> missing;
 };
 }  // namespace
 
