@@ -41,7 +41,7 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   CO_TRY(done, co_await put_stored(gateway, request, std::move(bucket), std::move(record), stored,
                                    std::move(condition)));
   S3Response response;
-  response.set("ETag", quoted(done.etag));
+  response.set("ETag", in_quotes(done.etag));
   set_checksum(response, checksum, 0);
   co_return std::move(response);
 }

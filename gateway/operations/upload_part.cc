@@ -83,7 +83,7 @@ S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyR
   const StoredChecksum checksum = part.checksum;
   CO_CHECK(co_await put_part(gateway, request, std::move(upload), stored, std::move(part)));
   S3Response response;
-  response.set("ETag", quoted(md5_hex(body.md5())));
+  response.set("ETag", in_quotes(md5_hex(body.md5())));
   set_checksum(response, checksum, 0);
   co_return std::move(response);
 }

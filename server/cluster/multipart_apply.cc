@@ -9,8 +9,8 @@ namespace {
 using How = AttemptEnd::How;
 using Blobs = std::shared_ptr<const std::vector<BlobRef>>;
 
-constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
-constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
+constexpr Duration kApplyBackoffFirst = std::chrono::milliseconds(10);
+constexpr Duration kApplyBackoffLast = std::chrono::milliseconds(500);
 
 AttemptEnd ended(How how, Error why = {}) {
   AttemptEnd end;
@@ -135,7 +135,7 @@ bool is_passing(const Error& error) {
 Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attempt,
                                std::shared_ptr<const std::vector<BlobRef>> left_over,
                                Deadline deadline) {
-  Duration backoff = kBackoffFirst;
+  Duration backoff = kApplyBackoffFirst;
   for (;;) {
     auto end = co_await apply_once(context, name, attempt, left_over, deadline);
     if (end || !is_passing(end.error())) co_return end;
@@ -143,7 +143,7 @@ Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attem
       co_return fail(Errc::unknown_outcome, "the upload is being completed");
     }
     co_await context.clock.sleep_until(context.clock.boot() + backoff);
-    backoff = std::min(backoff * 2, kBackoffLast);
+    backoff = std::min(backoff * 2, kApplyBackoffLast);
   }
 }
 

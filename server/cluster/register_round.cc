@@ -5,7 +5,7 @@
 namespace penstock {
 namespace {
 
-void collect(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
+void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
   ReplicaMask holders = 0;
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
     auto& row = promises.rows.emplace_back();
@@ -82,7 +82,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   CO_CHECK(co_await calls.wait(std::move(enough), until));
   promises.end = end_of(calls, promises.ballot, 0, &ballots);
   if (promises.end == RoundEnd::majority) {
-    collect(calls, promises);
+    collect_promises(calls, promises);
   } else {
     promises.error = error_of(promises.end, calls);
   }

@@ -41,7 +41,7 @@ Keys keys_of(const CommitWork& work) {
   return {};
 }
 
-void put(leveldb::WriteBatch& batch, const RowOp& op) {
+void put_row(leveldb::WriteBatch& batch, const RowOp& op) {
   if (op.value) {
     batch.Put(op.key, *op.value);
   } else {
@@ -258,9 +258,9 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
     }
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
-  for (const RowOp& row : control_rows_) put(batch, row);
-  if (ceiling_ > 0) put(batch, ceiling_row(ceiling_));
-  if (!drops_.empty()) put(batch, horizon_row(horizon_));
+  for (const RowOp& row : control_rows_) put_row(batch, row);
+  if (ceiling_ > 0) put_row(batch, ceiling_row(ceiling_));
+  if (!drops_.empty()) put_row(batch, horizon_row(horizon_));
   return batch;
 }
 

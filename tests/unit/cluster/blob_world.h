@@ -10,19 +10,9 @@
 #include "server/cluster/blob_writer.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_volume.h"
+#include "tests/fake/seeded_random.h"
 
 namespace penstock {
-
-class SeededRandom final : public Random {
- public:
-  explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
-  void fill(std::span<std::byte> bytes) override {
-    for (auto& byte : bytes) byte = static_cast<std::byte>(engine_());
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 struct BlobWorldShape {
   std::uint32_t volumes = 6;
