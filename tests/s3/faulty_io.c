@@ -1,5 +1,5 @@
-/* LD_PRELOAD shim: while the file $FAULTY_IO_CONTROL names a path prefix (its first line), every read, write, sync, allocation,
- * creation and rename below that prefix fails with EIO. What was opened before counts, too. */
+/* LD_PRELOAD shim: while the file $FAULTY_IO_CONTROL names path prefixes (one a line), every read, write, sync, allocation,
+ * creation and rename below one of them fails with EIO. What was opened before counts, too. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +13,8 @@
 
 static ssize_t (*real_read)(int, void *, size_t);
 
-static int prefix_of(char *prefix, size_t size) {
+/* The prefixes, one a line; 0 if there are none. */
+static int prefixes_of(char *prefixes, size_t size) {
   const char *control = getenv("FAULTY_IO_CONTROL");
   if (!control || access(control, F_OK) != 0) return 0;
   static int (*real_open)(const char *, int, ...);
@@ -21,31 +22,37 @@ static int prefix_of(char *prefix, size_t size) {
   if (!real_read) real_read = dlsym(RTLD_NEXT, "read");
   int fd = real_open(control, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
-  ssize_t got = real_read(fd, prefix, size - 1);
+  ssize_t got = real_read(fd, prefixes, size - 1);
   close(fd);
   if (got <= 0) return 0;
-  prefix[got] = 0;
-  prefix[strcspn(prefix, "\n")] = 0;
-  return prefix[0] != 0;
+  prefixes[got] = 0;
+  return 1;
+}
+static int below_one(const char *path, char *prefixes) {
+  char *rest = NULL;
+  for (char *prefix = strtok_r(prefixes, "\n", &rest); prefix; prefix = strtok_r(NULL, "\n", &rest)) {
+    if (strncmp(path, prefix, strlen(prefix)) == 0) return 1;
+  }
+  return 0;
 }
 static int bad_path(const char *path) {
-  char prefix[4096], resolved[4096];
-  if (!prefix_of(prefix, sizeof prefix)) return 0;
+  char prefixes[8192], resolved[4096];
+  if (!prefixes_of(prefixes, sizeof prefixes)) return 0;
   if (path[0] != '/' && getcwd(resolved, sizeof resolved)) {
     strncat(resolved, "/", sizeof resolved - strlen(resolved) - 1);
     strncat(resolved, path, sizeof resolved - strlen(resolved) - 1);
     path = resolved;
   }
-  return strncmp(path, prefix, strlen(prefix)) == 0;
+  return below_one(path, prefixes);
 }
 static int bad_fd(int fd) {
-  char prefix[4096], link[64], path[4096];
-  if (!prefix_of(prefix, sizeof prefix)) return 0;
+  char prefixes[8192], link[64], path[4096];
+  if (!prefixes_of(prefixes, sizeof prefixes)) return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t got = readlink(link, path, sizeof path - 1);
   if (got <= 0) return 0;
   path[got] = 0;
-  return strncmp(path, prefix, strlen(prefix)) == 0;
+  return below_one(path, prefixes);
 }
 
 #define REAL(type, name, ...) \
