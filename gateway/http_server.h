@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-// Thread-safety: connection_count() and refusals() from any thread; all else from the thread of the first context,
-// or before it runs.
+// Thread-safety: connection_count() and refusals() from any thread; all else from the thread of the
+// first context, or before it runs.
 class HttpServer {
  public:
   // Each context is run by one thread. Ownership: borrows all; they outlive the coroutines on the

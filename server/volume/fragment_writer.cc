@@ -318,7 +318,9 @@ Result<> reserve(const StreamPtr& stream) {
 Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<FragmentCore> core,
                                                            FragmentId id, FragmentShape shape) {
   CO_CHECK(core->check_open());
-  if (!core->parts.room.accepts_data()) co_return fail(Errc::full, "volume takes no more fragments");
+  if (!core->parts.room.accepts_data()) {
+    co_return fail(Errc::full, "volume takes no more fragments");
+  }
   auto stream = std::make_shared<Stream>(core, id, std::move(shape));
   const FragmentGeometry& geometry = stream->geometry;
   if (fits_segment(*core, geometry))
