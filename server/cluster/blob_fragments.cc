@@ -22,8 +22,7 @@ bool blames_volume(Errc code) { return code != Errc::full && code != Errc::overl
 }  // namespace
 
 BlobFragments::BlobFragments(BlobContext& context, Executor executor, FragmentOwner owner,
-                             Layout layout, WriteId write_id,
-                             const std::vector<VolumeId>& volumes)
+                             Layout layout, WriteId write_id, const std::vector<VolumeId>& volumes)
     : context_(context),
       executor_(std::move(executor)),
       owner_(std::move(owner)),
@@ -109,8 +108,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     FragmentShape shape;
     shape.data_bytes = self->layout_.fragment_bytes(index);
     if (kind == StepKind::open) shape.owner = self->owner_;
-    auto done = co_await run_step(&slot, std::move(step), id, std::move(shape),
-                                  self->open_deadline_);
+    auto done =
+        co_await run_step(&slot, std::move(step), id, std::move(shape), self->open_deadline_);
     if (slot.error) break;  // given up while it was under way
     if (!done) {
       self->drop(index, done.error().code, done.error().context);
@@ -128,7 +127,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
   self->wakeup_.notify();
 }
 
-// The piece counts as under way until its memory is free: a volume may answer before it has written.
+// The piece counts as under way until its memory is free: a volume may answer before it has
+// written.
 void BlobFragments::lend(Slot& slot, FragmentPiece& piece) {
   std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
   const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit)});

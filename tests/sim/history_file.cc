@@ -53,8 +53,8 @@ Result<FileVerdict> check_history_file(const std::string& path) {
       operation.reset();
     }
     if (!operation) {
-      return fail(Errc::invalid, path + ":" + std::to_string(verdict.operations) +
-                                     ": no operation of a history");
+      return fail(Errc::invalid,
+                  path + ":" + std::to_string(verdict.operations) + ": no operation of a history");
     }
     if (operation->outcome == Operation::Outcome::unknown) ++verdict.unknown;
     histories[key].push_back(*operation);

@@ -55,7 +55,8 @@ struct Event {
   auto operator<=>(const Event&) const = default;
 };
 
-// One way in which things may have gone: the value now, and which of the open operations have acted.
+// One way in which things may have gone: the value now, and which of the open operations have
+// acted.
 struct Way {
   Value state = 0;
   std::uint64_t acted = 0;  // bit per place in `open_`
@@ -140,8 +141,8 @@ class Judge {
     for (std::uint64_t left = used_ & ~unknown_ & ~way.acted; left != 0; left &= left - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(left));
       const Operation& operation = *open_[place];
-      const bool changes = operation.kind == Operation::Kind::write &&
-                           operation.outcome == Operation::Outcome::ok;
+      const bool changes =
+          operation.kind == Operation::Kind::write && operation.outcome == Operation::Outcome::ok;
       if (!changes && act(operation, way.state)) way.acted |= std::uint64_t{1} << place;
     }
     return way;

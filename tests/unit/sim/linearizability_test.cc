@@ -66,10 +66,10 @@ TEST_CASE("what a register may show, and what it may not") {
        {unknown(1, 1), read(1, 2, 3), read(0, 4, 5)},
        false},
       {"an unknown write that shows before it began", {read(1, 1, 2), unknown(1, 3)}, false},
-      {"two winners",
-       {if_absent(write(1, 1, 9)), if_absent(write(2, 1, 9))},
-       false},
-      {"one winner", {if_absent(write(1, 1, 9)), if_absent(write(2, 1, 9), Outcome::refused)}, true},
+      {"two winners", {if_absent(write(1, 1, 9)), if_absent(write(2, 1, 9))}, false},
+      {"one winner",
+       {if_absent(write(1, 1, 9)), if_absent(write(2, 1, 9), Outcome::refused)},
+       true},
       {"no winner",
        {if_absent(write(1, 1, 9), Outcome::refused), if_absent(write(2, 1, 9), Outcome::refused)},
        false},
@@ -77,7 +77,9 @@ TEST_CASE("what a register may show, and what it may not") {
        {unknown(3, 1), if_absent(write(1, 2, 9), Outcome::refused), read(3, 10, 11)},
        true},
       {"a swap of another's value", {write(1, 1, 2), if_is(write(2, 3, 4), 7)}, false},
-      {"a chain of swaps", {write(1, 1, 2), if_is(write(2, 3, 4), 1), if_is(write(3, 5, 6), 2)}, true},
+      {"a chain of swaps",
+       {write(1, 1, 2), if_is(write(2, 3, 4), 1), if_is(write(3, 5, 6), 2)},
+       true},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
@@ -110,7 +112,8 @@ TEST_CASE("long histories of many writers are judged, and one planted fault in t
     for (const Act& act : acts) {
       Operation& operation = history[act.operation];
       if (operation.kind == Kind::read) operation.value = state;
-      if (operation.kind == Kind::write && (operation.outcome == Outcome::ok || random() % 2 == 0)) {
+      if (operation.kind == Kind::write &&
+          (operation.outcome == Outcome::ok || random() % 2 == 0)) {
         state = operation.value;
       }
     }
