@@ -70,7 +70,9 @@ int main(int argc, char** argv) {
       "faults, and checks\n"
       "linearizability per key and every byte. Exits 1 on a violation.");
   Arguments arguments;
-  app.add_option("--seeds", arguments.seeds, "How many seeds")->capture_default_str();
+  app.add_option("--seeds", arguments.seeds, "How many seeds")
+      ->envname("PENSTOCK_SIM_SEEDS")
+      ->capture_default_str();
   app.add_option("--from", arguments.from, "The first one")->capture_default_str();
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
   app.add_option("--check", arguments.check,
