@@ -8,10 +8,10 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kPrefix = "x-amz-checksum-";
+constexpr std::string_view kChecksumPrefix = "x-amz-checksum-";
 constexpr std::string_view kDecodedLength = "x-amz-decoded-content-length";
 
-std::optional<std::uint64_t> parse_length(std::string_view text) {
+std::optional<std::uint64_t> parse_decoded_length(std::string_view text) {
   std::uint64_t length = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, length);
@@ -24,7 +24,7 @@ S3Result<std::uint64_t> payload_length(const S3Request& request, PayloadMode mod
   if (is_chunked(mode)) {
     const std::string* text = request.header(kDecodedLength);
     if (text == nullptr) return s3_error(S3Code::MissingContentLength);
-    if (const auto length = parse_length(*text)) return *length;
+    if (const auto length = parse_decoded_length(*text)) return *length;
     S3Error error = s3_error(S3Code::InvalidArgument,
                              "The value of x-amz-decoded-content-length is not a length");
     error.details.emplace_back("ArgumentName", std::string(kDecodedLength));
@@ -56,15 +56,15 @@ S3Error several_checksums() {
 }
 
 // These say how, not what.
-bool is_parameter(std::string_view name) {
+bool is_checksum_parameter(std::string_view name) {
   return name == "algorithm" || name == "type" || name == "mode";
 }
 
 S3Result<> take_checksum_headers(BodyPromises& promises, const S3Request& request) {
   for (const auto& [name, value] : request.headers) {
-    if (!name.starts_with(kPrefix)) continue;
-    const std::string_view algorithm_name = std::string_view(name).substr(kPrefix.size());
-    if (is_parameter(algorithm_name)) continue;
+    if (!name.starts_with(kChecksumPrefix)) continue;
+    const std::string_view algorithm_name = std::string_view(name).substr(kChecksumPrefix.size());
+    if (is_checksum_parameter(algorithm_name)) continue;
     const auto algorithm = parse_checksum_algorithm(algorithm_name);
     if (!algorithm) {
       return s3_error(S3Code::InvalidRequest, "The checksum of header " + name + " is not served");
@@ -86,8 +86,8 @@ S3Result<> take_trailer(BodyPromises& promises, const S3Request& request, Payloa
       const std::string name = http_text::lower(http_text::trim(rest.substr(0, comma), " "));
       rest.remove_prefix(std::min(comma + 1, rest.size()));
       const auto algorithm =
-          name.starts_with(kPrefix)
-              ? parse_checksum_algorithm(std::string_view(name).substr(kPrefix.size()))
+          name.starts_with(kChecksumPrefix)
+              ? parse_checksum_algorithm(std::string_view(name).substr(kChecksumPrefix.size()))
               : std::nullopt;
       if (!algorithm || !has_trailer(mode)) {
         return s3_error(S3Code::InvalidRequest,
@@ -144,7 +144,7 @@ S3Result<BodyPromises> body_promises(const S3Request& request, PayloadMode mode,
 S3Result<std::string> parse_checksum(ChecksumAlgorithm algorithm, std::string_view text) {
   auto raw = base64_decode(text);
   if (raw && raw->size() == checksum_bytes(algorithm)) return std::move(*raw);
-  return s3_error(S3Code::InvalidRequest, "Value for " + std::string(kPrefix) +
+  return s3_error(S3Code::InvalidRequest, "Value for " + std::string(kChecksumPrefix) +
                                               std::string(to_string(algorithm)) +
                                               " header is invalid.");
 }

@@ -15,7 +15,7 @@ constexpr std::size_t kStagingBytes = 8 * 1024;
 // Bodies below this are hashed faster than handed over.
 constexpr std::uint64_t kServiceBytesMin = 64 * 1024;
 
-std::string_view text_of(const auto& digest) {
+std::string_view as_text(const auto& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
@@ -218,9 +218,9 @@ S3Result<> S3BodyReader::verify_sha256() const {
   if (mode_ != PayloadMode::hashed) return {};
   const bool has_own = payload_sha256_.algorithm() != ChecksumAlgorithm::none;
   const std::string computed = has_own ? payload_sha256_.raw() : checksum_.raw();
-  if (computed == text_of(promised_sha256_)) return {};
+  if (computed == as_text(promised_sha256_)) return {};
   S3Error error = s3_error(S3Code::XAmzContentSHA256Mismatch);
-  error.details.emplace_back("ClientComputedContentSHA256", hex_encode(text_of(promised_sha256_)));
+  error.details.emplace_back("ClientComputedContentSHA256", hex_encode(as_text(promised_sha256_)));
   error.details.emplace_back("S3ComputedContentSHA256", hex_encode(computed));
   return error;
 }
@@ -231,8 +231,8 @@ S3Result<> S3BodyReader::verify_md5() const {
   if (computed == *promises_.content_md5) return {};
   S3Error error =
       s3_error(S3Code::BadDigest, "The Content-MD5 you specified did not match what we received.");
-  error.details.emplace_back("ExpectedDigest", hex_encode(text_of(*promises_.content_md5)));
-  error.details.emplace_back("CalculatedDigest", base64_encode(text_of(computed)));
+  error.details.emplace_back("ExpectedDigest", hex_encode(as_text(*promises_.content_md5)));
+  error.details.emplace_back("CalculatedDigest", base64_encode(as_text(computed)));
   return error;
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view kUnit = "bytes=";
 constexpr std::string_view kBlanks = " \t";
 
 // Digits only; what does not fit 64 bits is their largest number.
-std::optional<std::uint64_t> parse_number(std::string_view text) {
+std::optional<std::uint64_t> parse_position(std::string_view text) {
   if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) {
     return std::nullopt;
   }
@@ -35,14 +35,14 @@ RangeAnswer parse_range(std::string_view header, std::uint64_t size) {
   if (dash == std::string_view::npos) return whole;
   const std::string_view left = http_text::trim(spec.substr(0, dash), kBlanks);
   const std::string_view right = http_text::trim(spec.substr(dash + 1), kBlanks);
-  const auto last = parse_number(right);
+  const auto last = parse_position(right);
   if (left.empty()) {  // the last n bytes
     if (!last) return whole;
     const std::uint64_t length = std::min(*last, size);
     if (length == 0) return {RangeKind::unsatisfied, {}};
     return {RangeKind::part, {size - length, length}};
   }
-  const auto first = parse_number(left);
+  const auto first = parse_position(left);
   if (!first || (!right.empty() && (!last || *last < *first))) return whole;
   if (*first >= size) return {RangeKind::unsatisfied, {}};
   const std::uint64_t end = right.empty() ? size : std::min(size - 1, *last) + 1;
@@ -60,8 +60,8 @@ S3Result<ByteRange> parse_copy_range(std::string_view header, std::uint64_t size
   const std::string_view spec = header.substr(kUnit.size());
   const auto dash = spec.find('-');
   if (dash == std::string_view::npos) return bad();
-  const auto first = parse_number(spec.substr(0, dash));
-  const auto last = parse_number(spec.substr(dash + 1));
+  const auto first = parse_position(spec.substr(0, dash));
+  const auto last = parse_position(spec.substr(dash + 1));
   if (!first || !last || *last < *first) return bad();
   if (*last >= size) {
     S3Error error = range_not_satisfiable(header, size);

@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kPrefix = "x-amz-checksum-";
+constexpr std::string_view kHeader = "x-amz-checksum-";
 
 S3Error type_not_allowed(std::string_view algorithm, std::string_view type) {
   std::string message = "The ";
@@ -51,7 +51,7 @@ std::string checksum_text(const StoredChecksum& checksum, std::uint32_t part_cou
 
 void set_checksum(S3Response& response, const StoredChecksum& checksum, std::uint32_t part_count) {
   if (checksum.algorithm == ChecksumAlgorithm::none) return;
-  response.set(std::string(kPrefix).append(to_string(checksum.algorithm)),
+  response.set(std::string(kHeader).append(to_string(checksum.algorithm)),
                checksum_text(checksum, part_count));
   response.set("x-amz-checksum-type", std::string(to_string(checksum.type)));
 }
@@ -66,9 +66,9 @@ ChecksumAlgorithm named_checksum(const S3Request& request) {
   for (const auto& [name, value] : request.headers) {
     const bool trailer = name == "x-amz-trailer";
     const std::string lower_name = trailer ? http_text::lower(value) : name;
-    if (!lower_name.starts_with(kPrefix)) continue;
+    if (!lower_name.starts_with(kHeader)) continue;
     const auto algorithm =
-        parse_checksum_algorithm(std::string_view(lower_name).substr(kPrefix.size()));
+        parse_checksum_algorithm(std::string_view(lower_name).substr(kHeader.size()));
     if (algorithm) return *algorithm;
   }
   return ChecksumAlgorithm::none;
@@ -89,8 +89,8 @@ bool wants_checksum(const S3Request& request) {
 S3Result<WholeChecksum> whole_checksum(const S3Request& request) {
   WholeChecksum whole;
   for (const auto& [name, value] : request.headers) {
-    if (!name.starts_with(kPrefix)) continue;
-    const auto algorithm = parse_checksum_algorithm(std::string_view(name).substr(kPrefix.size()));
+    if (!name.starts_with(kHeader)) continue;
+    const auto algorithm = parse_checksum_algorithm(std::string_view(name).substr(kHeader.size()));
     if (!algorithm) continue;  // -type, -mode, -algorithm
     if (whole.checksum.algorithm != ChecksumAlgorithm::none) {
       return s3_error(S3Code::InvalidRequest,

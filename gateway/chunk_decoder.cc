@@ -23,7 +23,7 @@ S3Error broken(S3Code code, std::string message) {
   return error;
 }
 
-S3Error malformed(std::string what) {
+S3Error bad_chunk(std::string what) {
   return broken(S3Code::InvalidRequest, "The aws-chunked body is malformed: " + std::move(what));
 }
 
@@ -64,7 +64,7 @@ S3Result<std::size_t> ChunkDecoder::take_framing(ConstBytes input) {
     const std::size_t line_feed = text.find('\n', taken);
     const std::size_t end = line_feed == std::string_view::npos ? text.size() : line_feed + 1;
     if (line_.size() + (end - taken) > limits::kChunkLineBytesMax) {
-      return malformed("a line is longer than 4096 bytes");
+      return bad_chunk("a line is longer than 4096 bytes");
     }
     line_.append(text, taken, end - taken);
     taken = end;
@@ -81,12 +81,12 @@ S3Result<> ChunkDecoder::take_line(std::string_view line) {
     case State::size_line:
       return take_size_line(line);
     case State::data_end:
-      if (!line.empty()) return malformed("a chunk is longer than its size");
+      if (!line.empty()) return bad_chunk("a chunk is longer than its size");
       return end_chunk();
     case State::trailer_line:
       return line.empty() ? end_trailer() : take_trailer_line(line);
     case State::last_line:
-      if (!line.empty()) return malformed("bytes follow the last chunk");
+      if (!line.empty()) return bad_chunk("bytes follow the last chunk");
       state_ = State::finished;
       return {};
     case State::data:
@@ -99,20 +99,20 @@ S3Result<> ChunkDecoder::take_line(std::string_view line) {
 
 S3Result<> ChunkDecoder::take_size_line(std::string_view line) {
   const std::size_t digits = std::min(line.find(';'), line.size());
-  if (digits == 0 || digits > kSizeDigitsMax) return malformed("a chunk has no valid size");
+  if (digits == 0 || digits > kSizeDigitsMax) return bad_chunk("a chunk has no valid size");
   std::uint64_t size = 0;
   for (const char c : line.substr(0, digits)) {
-    if (hex_digit(c) < 0) return malformed("a chunk has no valid size");
+    if (hex_digit(c) < 0) return bad_chunk("a chunk has no valid size");
     size = size << 4 | static_cast<std::uint64_t>(hex_digit(c));
   }
   const std::string_view extension = line.substr(digits);
   if (has_signed_chunks(auth_.mode)) {
-    if (!extension.starts_with(kSignature)) return malformed("a chunk has no signature");
-    if (size > limits::kSignedChunkBytesMax) return malformed("a chunk is larger than 16 MiB");
+    if (!extension.starts_with(kSignature)) return bad_chunk("a chunk has no signature");
+    if (size > limits::kSignedChunkBytesMax) return bad_chunk("a chunk is larger than 16 MiB");
     chunk_signature_ = extension.substr(kSignature.size());
     chunk_sha256_ = Checksummer(ChecksumAlgorithm::sha256);
   } else if (!extension.empty()) {
-    return malformed("a chunk has an extension");
+    return bad_chunk("a chunk has an extension");
   }
   if (size > payload_left_) return wrong_length();
   if (size == 0) return end_chunk();

@@ -12,7 +12,7 @@ constexpr std::string_view kIfNoneMatch = "if-none-match";
 constexpr std::string_view kIfModifiedSince = "if-modified-since";
 constexpr std::string_view kIfUnmodifiedSince = "if-unmodified-since";
 
-std::string_view display_name(std::string_view header) {
+std::string_view condition_name(std::string_view header) {
   if (header == kIfMatch) return "If-Match";
   if (header == kIfNoneMatch) return "If-None-Match";
   if (header == kIfModifiedSince) return "If-Modified-Since";
@@ -26,7 +26,7 @@ std::optional<WallTime> header_date(const std::string* value) {
 
 S3Error unsupported(std::string_view header) {
   S3Error error = s3_error(S3Code::NotImplemented);
-  error.details.emplace_back("Header", std::string(display_name(header)));
+  error.details.emplace_back("Header", std::string(condition_name(header)));
   return error;
 }
 
@@ -62,7 +62,7 @@ S3Result<Condition> write_condition(const S3Request& request) {
 S3Error write_failure(const Error& error, const Condition& condition) {
   if (error.code != Errc::precondition) return to_s3(error, S3Code::NoSuchKey);
   return precondition_failed(
-      display_name(condition.if_none_match.empty() ? kIfMatch : kIfNoneMatch));
+      condition_name(condition.if_none_match.empty() ? kIfMatch : kIfNoneMatch));
 }
 
 ReadDecision check_read(const S3Request& request, std::string_view prefix, std::string_view etag,
@@ -73,14 +73,14 @@ ReadDecision check_read(const S3Request& request, std::string_view prefix, std::
   };
   const WallTime shown = whole_seconds(modified);
   if (const std::string* list = header(kIfMatch)) {
-    if (!etag_listed(*list, etag)) return {ReadVerdict::failed, display_name(kIfMatch)};
+    if (!etag_listed(*list, etag)) return {ReadVerdict::failed, condition_name(kIfMatch)};
   } else if (const auto date = header_date(header(kIfUnmodifiedSince)); date && shown > *date) {
-    return {ReadVerdict::failed, display_name(kIfUnmodifiedSince)};
+    return {ReadVerdict::failed, condition_name(kIfUnmodifiedSince)};
   }
   if (const std::string* list = header(kIfNoneMatch)) {
-    if (etag_listed(*list, etag)) return {ReadVerdict::not_modified, display_name(kIfNoneMatch)};
+    if (etag_listed(*list, etag)) return {ReadVerdict::not_modified, condition_name(kIfNoneMatch)};
   } else if (const auto date = header_date(header(kIfModifiedSince)); date && shown <= *date) {
-    return {ReadVerdict::not_modified, display_name(kIfModifiedSince)};
+    return {ReadVerdict::not_modified, condition_name(kIfModifiedSince)};
   }
   return {};
 }

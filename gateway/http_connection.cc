@@ -4,17 +4,7 @@
 
 namespace penstock {
 namespace {
-constexpr std::size_t kRequestIdDigits = 16;
 constexpr std::size_t kResponseHeadBytes = 512;  // of nearly all answers
-
-void write_request_id(std::uint64_t number, std::string& id) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  id.resize(kRequestIdDigits);
-  for (char& digit : id) {
-    digit = kDigits[number & 15];
-    number >>= 4;
-  }
-}
 }  // namespace
 
 HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket)

@@ -18,7 +18,7 @@ struct Seen {
   bool transfer_encoding = false;
 };
 
-HeadCheck refuse(std::string_view reason, S3Code code = S3Code::InvalidRequest) {
+HeadCheck reject(std::string_view reason, S3Code code = S3Code::InvalidRequest) {
   HeadCheck check;
   check.refusal = code;
   check.reason = reason;
@@ -165,27 +165,27 @@ HeadScan::State HeadScan::look_at(std::string_view bytes) {
 
 HeadCheck check_head(std::string_view head) {
   std::size_t end = head.find(kLineEnd);
-  if (end == std::string_view::npos) return refuse("The request line is malformed.");
+  if (end == std::string_view::npos) return reject("The request line is malformed.");
   const RequestLine request = check_request_line(head.substr(0, end));
-  if (!request.fault.empty()) return refuse(request.fault);
+  if (!request.fault.empty()) return reject(request.fault);
 
   Seen seen;
   HeadCheck check;
   while (true) {
     const std::size_t start = end + kLineEnd.size();
     end = head.find(kLineEnd, start);
-    if (end == std::string_view::npos) return refuse("The head has no end.");
+    if (end == std::string_view::npos) return reject("The head has no end.");
     if (end == start) break;
     if (++seen.fields > limits::kHeaderFieldsMax) {
-      return refuse("Too many headers.", S3Code::RequestHeaderSectionTooLarge);
+      return reject("Too many headers.", S3Code::RequestHeaderSectionTooLarge);
     }
     const std::string_view fault =
         check_field(head.substr(start, end - start), seen, check.framing);
-    if (!fault.empty()) return refuse(fault);
+    if (!fault.empty()) return reject(fault);
   }
-  if (end + kLineEnd.size() != head.size()) return refuse("The head ends too early.");
+  if (end + kLineEnd.size() != head.size()) return reject("The head ends too early.");
   if (const std::string_view fault = check_whole(request, seen); !fault.empty()) {
-    return refuse(fault);
+    return reject(fault);
   }
   if (request.http_1_0) check.framing.expects_continue = false;  // RFC 9110 10.1.1: ignored there
   return check;

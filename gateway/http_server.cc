@@ -11,6 +11,7 @@
 
 #include "gateway/http_connection.h"
 #include "gateway/http_loop.h"
+#include "gateway/http_response.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -56,17 +57,26 @@ Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socke
   co_await connection.run();
 }
 
-constexpr std::string_view kTurnedAway =
-    "HTTP/1.1 503 Service Unavailable\r\nServer: Penstock\r\nConnection: close\r\n"
-    "Content-Type: application/xml\r\nContent-Length: 115\r\n\r\n"
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-    "<Error><Code>SlowDown</Code><Message>Too many connections.</Message></Error>";
-static_assert(kTurnedAway.size() - kTurnedAway.find("<?xml") == 115);
-
-// Told in one try, on the accepting thread, without reading the request.
-void turn_away(HttpStream::Socket& socket) {
-  [[maybe_unused]] const ssize_t sent = ::send(socket.native_handle(), kTurnedAway.data(),
-                                               kTurnedAway.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+// Told in one try, on the accepting thread, without reading the request. `loop`: that thread's.
+void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
+  const S3Error error = s3_error(S3Code::SlowDown, "Too many connections.");
+  std::string request_id;
+  write_request_id(loop.shared().random.next(), request_id);
+  std::string body = error_xml(error, {}, request_id, loop.host_id());
+  S3Response response;
+  response.status = http_status(error.code);
+  response.set("Content-Type", "application/xml");
+  response.content_length = body.size();
+  ResponseTerms terms;
+  terms.date = loop.date();
+  terms.request_id = request_id;
+  terms.host_id = loop.host_id();
+  terms.persistence = ResponseTerms::Persistence::close;
+  std::string bytes;
+  append_response_head(bytes, terms, response);
+  bytes += body;
+  [[maybe_unused]] const ssize_t sent =
+      ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   error_code ignored;
   socket.shutdown(HttpStream::Socket::shutdown_send, ignored);
 }
@@ -96,7 +106,7 @@ struct HttpServer::State {
 void HttpServer::State::hand_out(HttpStream::Socket socket) {
   if (shared->open_connections >= shared->options.connections_max) {
     shared->refusals.count(HttpRefusal::too_many_connections);
-    turn_away(socket);
+    turn_away(socket, *loops.front());
     return;
   }
   std::shared_ptr<HttpLoop> loop = loops[next_loop];

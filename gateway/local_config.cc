@@ -7,9 +7,9 @@ namespace {
 using Json = nlohmann::json;
 
 // Reads one object key by key; what was not asked for is unknown.
-class Fields {
+class ConfigFields {
  public:
-  Fields(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
+  ConfigFields(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
 
   void number(const char* key, std::uint64_t& value, std::uint64_t low, std::uint64_t high) {
     const Json* found = find(key);
@@ -78,7 +78,7 @@ class Fields {
 };
 
 Result<> read_layout(const Json& object, LocalConfig& config) {
-  Fields fields(object, "layout.");
+  ConfigFields fields(object, "layout.");
   std::uint64_t k = config.policy.k, m = config.policy.m, replicas = config.policy.replicas;
   fields.number("k", k, 1, limits::kFragmentsPerStripeMax);
   fields.number("m", m, 0, limits::kFragmentsPerStripeMax);
@@ -100,7 +100,7 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   const Json document = Json::parse(json, nullptr, false);
   if (!document.is_object()) return fail(Errc::invalid, "not a JSON object");
   LocalConfig config;
-  Fields fields(document, "");
+  ConfigFields fields(document, "");
   std::uint64_t io_threads = 0;
   fields.text("region", config.gateway.region);
   fields.texts("domains", config.gateway.domains);

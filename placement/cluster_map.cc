@@ -17,7 +17,6 @@ constexpr std::size_t kVolumesMax = 65'536;  // at a few hundred bytes each the 
 constexpr std::size_t kGroupsMax = 65'536;
 constexpr std::size_t kLabelBytesMax = 255;  // a DNS name
 constexpr std::uint64_t kUnitBytesMax = 64 * limits::kMiB;
-constexpr std::uint32_t kHostsAsDomains = 3;
 constexpr std::uint32_t kPartitionsManyVolumes = 16;
 constexpr std::size_t kFewVolumes = 11;
 constexpr std::uint64_t kGroupSalt = 0x70656e73746f636bull;  // keeps groups apart from blobs

@@ -13,6 +13,9 @@
 
 namespace penstock {
 
+// From so many hosts on, a failure domain is a host, else a volume.
+inline constexpr std::uint32_t kHostsAsDomains = 3;
+
 struct MapVolume {
   VolumeId id;
   std::string name;     // for people, e.g. "v0"; unique in the map

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr std::uint32_t kFormat = 1;
 constexpr std::size_t kTextBytesMax = 64 << 20;
 
-Error refuse(std::string why) { return fail(Errc::invalid, "cluster map: " + std::move(why)); }
+Error reject(std::string why) { return fail(Errc::invalid, "cluster map: " + std::move(why)); }
 
 std::string hex(std::uint64_t number) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -30,7 +30,7 @@ Result<std::uint64_t> from_hex(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (!whole || text != hex(number)) return refuse("an id is not 16 lower-case hex digits");
+  if (!whole || text != hex(number)) return reject("an id is not 16 lower-case hex digits");
   return number;
 }
 
@@ -46,41 +46,41 @@ std::array<unsigned char, 32> sha256(std::string_view text) {
 class Fields {
  public:
   static Result<Fields> of(const Json& value, std::string where) {
-    if (!value.is_object()) return refuse(where + " is not an object");
+    if (!value.is_object()) return reject(where + " is not an object");
     return Fields(value, std::move(where));
   }
   Result<std::string> text(const char* key) {
     TRY(value, take(key));
-    if (!value->is_string()) return refuse(where_ + "." + key + " is not a string");
+    if (!value->is_string()) return reject(where_ + "." + key + " is not a string");
     return value->get<std::string>();
   }
   Result<std::uint64_t> number(const char* key, std::uint64_t max = ~std::uint64_t{0}) {
     TRY(value, take(key));
     if (!value->is_number_unsigned() || value->get<std::uint64_t>() > max) {
-      return refuse(where_ + "." + key + " is not a number in its range");
+      return reject(where_ + "." + key + " is not a number in its range");
     }
     return value->get<std::uint64_t>();
   }
   Result<double> real(const char* key) {
     TRY(value, take(key));
-    if (!value->is_number()) return refuse(where_ + "." + key + " is not a number");
+    if (!value->is_number()) return reject(where_ + "." + key + " is not a number");
     return value->get<double>();
   }
   Result<const Json*> list(const char* key) {
     TRY(value, take(key));
-    if (!value->is_array()) return refuse(where_ + "." + key + " is not a list");
+    if (!value->is_array()) return reject(where_ + "." + key + " is not a list");
     return value;
   }
   Result<const Json*> take(const char* key) {
     const auto found = value_->find(key);
-    if (found == value_->end()) return refuse(where_ + " lacks \"" + key + "\"");
+    if (found == value_->end()) return reject(where_ + " lacks \"" + key + "\"");
     taken_.insert(key);
     return &*found;
   }
   Result<> no_more() const {
     for (const auto& item : value_->items()) {
       if (!taken_.contains(item.key())) {
-        return refuse(where_ + " has an unknown key \"" + item.key() + "\"");
+        return reject(where_ + " has an unknown key \"" + item.key() + "\"");
       }
     }
     return {};
@@ -96,7 +96,7 @@ class Fields {
 Result<std::vector<VolumeId>> parse_ids(const Json& list) {
   std::vector<VolumeId> ids;
   for (const Json& item : list) {
-    if (!item.is_string()) return refuse("a list of volumes holds something else than ids");
+    if (!item.is_string()) return reject("a list of volumes holds something else than ids");
     TRY(id, from_hex(item.get_ref<const std::string&>()));
     ids.push_back(VolumeId{id});
   }
@@ -155,7 +155,7 @@ Result<LayoutPolicy> parse_policy(const Json& json) {
 
 // nlohmann keeps the last of two equal keys in silence; a map that says two things is refused.
 Result<std::unique_ptr<Json>> parse_unique(std::string_view text) {
-  if (text.size() > kTextBytesMax) return refuse("the text is too long");
+  if (text.size() > kTextBytesMax) return reject("the text is too long");
   std::vector<std::set<std::string, std::less<>>> open;
   bool repeated = false;
   const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& value) {
@@ -167,8 +167,8 @@ Result<std::unique_ptr<Json>> parse_unique(std::string_view text) {
     return true;
   };
   auto json = std::make_unique<Json>(Json::parse(text, watch, false));
-  if (json->is_discarded()) return refuse("not JSON");
-  if (repeated) return refuse("a key is there twice");
+  if (json->is_discarded()) return reject("not JSON");
+  if (repeated) return reject("a key is there twice");
   return json;
 }
 
@@ -213,14 +213,14 @@ Result<ClusterMap> ClusterMap::parse(std::string_view text) {
   TRY(json, parse_unique(text));
   TRY(fields, Fields::of(*json, "map"));
   TRY(format, fields.number("format"));
-  if (format != kFormat) return refuse("format " + std::to_string(format) + " is not known here");
+  if (format != kFormat) return reject("format " + std::to_string(format) + " is not known here");
   TRY(cluster_text, fields.text("cluster"));
   TRY(epoch, fields.number("epoch"));
   TRY(policy_json, fields.take("policy"));
   TRY(volume_list, fields.list("volumes"));
   TRY(group_list, fields.list("groups"));
   CHECK_OK(fields.no_more());
-  if (cluster_text.size() != 32) return refuse("the cluster id is not 32 hex digits");
+  if (cluster_text.size() != 32) return reject("the cluster id is not 32 hex digits");
   ClusterMap map;
   TRY(high, from_hex(std::string_view(cluster_text).substr(0, 16)));
   TRY(low, from_hex(std::string_view(cluster_text).substr(16)));

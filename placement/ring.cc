@@ -16,7 +16,6 @@ constexpr std::uint32_t kPointsPerVolume = 8192;
 constexpr std::uint32_t kPointsPerVolumeMin = 64;
 constexpr std::size_t kPointsAimed = std::size_t{kPointsPerVolume} * 128;
 constexpr double kWeightRatioMax = 64;  // a volume has at most so many times the usual points
-constexpr std::size_t kHostsAsDomains = 3;
 
 std::uint64_t hash_pair(std::uint64_t first, std::uint64_t second) {
   std::array<unsigned char, 16> bytes{};

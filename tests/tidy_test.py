@@ -3,7 +3,8 @@
 
 Rules: files <= 500 lines, lines <= 100 columns, functions <= 70 lines; rooms include only what lies below them; the top level
 holds nothing new; no leftovers (to-do marks, debugging output); no coroutine patterns that GCC 12 miscompiles; no dropped
-results of a co_await; no sleeps in C++ tests. `tidy_test.py --self-test` proves that each rule can fail."""
+results of a co_await; no sleeps in C++ tests; no name in the anonymous namespaces of two files of a room, since a batch
+compiles them as one (CMakeLists.txt). `tidy_test.py --self-test` proves that each rule can fail."""
 import os
 import re
 import subprocess
@@ -28,6 +29,8 @@ OUTPUT_ALLOWED = {"gateway/main.cc", "include/penstock/result.cc"}
 SLEEP = re.compile(r"\b(sleep_for|usleep|nanosleep)\b")
 AWAIT_CAPTURE = re.compile(r"co_await\b[^;]*\[[&=\w][^\]]*\]\s*(\(|mutable|\{)")
 AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
+# GCC 12.2 destroys the temporaries of such an operand twice.
+AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
 # Awaitables of void: nothing to drop.
 AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|remove_all)$")
@@ -43,7 +46,8 @@ def room_of(path):
 
 
 def strip(line):
-    """The line without its string literals and // comment, so that rules look at code only."""
+    """The line without its literals and // comment, so that rules look at code only."""
+    line = re.sub(r"'(\\.|[^'\\])'", "' '", line)
     line = re.sub(r'"(\\.|[^"\\])*"', '""', line)
     return re.sub(r"//.*", "", line)
 
@@ -61,9 +65,44 @@ def functions(lines):
             start = None
 
 
+def text_line(match):
+    return match.string.count("\n", 0, match.end()) + 1
+
+
+def anonymous_names(lines):
+    """(line, name) of what a file defines in its anonymous namespace."""
+    scopes = []
+    for number, line in enumerate(lines, 1):
+        opened = re.match(r"(?:inline )?namespace\b\s*([\w:]*)\s*\{(?!.*\})", line)
+        if opened:
+            scopes.append(opened.group(1))
+        elif re.match(r"\}\s*// namespace", line) and scopes:
+            scopes.pop()
+        elif scopes and scopes[-1] == "" and re.match(r"(?!using\b|namespace\b|template\b|TEST_CASE)[A-Za-z]", line):
+            name = (re.match(r"(?:struct|class|enum class|enum)\s+(\w+)", line)
+                    or re.match(r"[\w:<>,&*\s\[\]]+?[\s&*>](\w+)\s*(?:[({=;\[]|$)", line))
+            if name:
+                yield number, name.group(1)
+
+
+def check_names(files, report):
+    """`files`: (path, lines). Files of a folder, gateway/operations and gateway being one, share no anonymous name."""
+    seen = {}
+    for path, lines in files:
+        folder = os.path.dirname(path).removesuffix("/operations")
+        if not path.endswith(".cc") or path.endswith("/main.cc") or folder == "tests/fuzz":  # each its own program
+            continue
+        for number, name in anonymous_names(lines):
+            other = seen.setdefault((folder, name), path)
+            if other != path:
+                report(path, number, f"{name} is also in the anonymous namespace of {other}")
+
+
 def check_cpp(path, text, report):
     lines = text.split("\n")
     room = room_of(path)
+    for match in AWAIT_CHOSEN.finditer("\n".join(strip(line) for line in lines)):
+        report(path, text_line(match), "co_await inside an operand of ?:")
     for number, line in enumerate(lines, 1):
         if len(line) > LINE_COLUMNS_MAX:
             report(path, number, f"line of {len(line)} columns")
@@ -90,7 +129,7 @@ def check_cpp(path, text, report):
 
 
 def check(root, files):
-    found = []
+    found, sources = [], []
     report = lambda path, number, rule: found.append(f"{path}:{number}: {rule}")
     for path in files:
         top = path.split("/")[0]
@@ -105,13 +144,16 @@ def check(root, files):
             report(path, count, f"file of {count} lines")
         if re.search(r"\.(h|cc)$", path):
             check_cpp(path, text, report)
+            sources.append((path, text.split("\n")))
+    check_names(sources, report)
     return found
 
 
 def self_test():
     cases = {
         "placement/a.cc": ['#include "gateway/x.h"', "x" * 101, "// TODO: later", 'std::cout << "x";'],
-        "server/cluster/b.cc": ["  co_await f([x](int) { return x; });", "  co_await g.call(Name{1});", "  co_await g.call(x);"],
+        "server/cluster/b.cc": ["  co_await f([x](int) { return x; });", "  co_await g.call(Name{1});", "  co_await g.call(x);",
+                                "  x = c ? co_await a() : b;", "  auto x = c ? f(1)\n    : co_await b();"],
         "tests/unit/c.cc": ["  std::this_thread::sleep_for(1ms);"],
         "gateway/d.cc": ["void f() {\n" + "  x();\n" * 80 + "}"],
     }
@@ -121,6 +163,14 @@ def self_test():
             check_cpp(path, snippet, lambda p, n, r: found.append(r))
             if not found:
                 sys.exit(f"self-test: no rule caught {snippet[:60]!r} in {path}")
+    for sound in ["  const bool c = co_await a();", "  if (c != '?') CO_TRY(x, co_await a());", "  f(c ? 1 : 2);\n  co_await a();"]:
+        check_cpp("tests/sim/e.cc", sound, lambda p, n, r: sys.exit(f"self-test: {r!r} in {sound!r}"))
+    found = []
+    twice = ["namespace {", "constexpr int kSame = 1;", "}  // namespace"]
+    check_names([("gateway/a.cc", twice), ("gateway/operations/b.cc", twice), ("placement/c.cc", twice)],
+                lambda p, n, r: found.append((p, n)))
+    if found != [("gateway/operations/b.cc", 2)]:
+        sys.exit(f"self-test: names of two files gave {found}")
 
 
 def main():

@@ -112,7 +112,7 @@ S3Result<std::uint16_t> part_number_of(const S3Request& request) {
   return error;
 }
 
-std::string quoted(std::string_view etag) {
+std::string in_quotes(std::string_view etag) {
   std::string out;
   out.reserve(etag.size() + 2);
   return out.append("\"").append(etag).append("\"");

@@ -34,7 +34,7 @@ S3Result<std::string> upload_id_of(const S3Request& request);
 // partNumber of the query. Errors: InvalidArgument - not 1 … limits::kPartsMax.
 S3Result<std::uint16_t> part_number_of(const S3Request& request);
 
-std::string quoted(std::string_view etag);
+std::string in_quotes(std::string_view etag);
 // <name><ID>…</ID><DisplayName>…</DisplayName></name>
 void write_owner(XmlWriter& xml, std::string_view name, std::string_view id,
                  std::string_view display_name);

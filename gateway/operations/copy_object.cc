@@ -147,7 +147,8 @@ S3Task<S3Response> copy_bytes(Gateway& gateway, const S3Request& request, Bucket
   const bool new_etag = source.part_count > 0;
   Hashes hashes(new_etag, known != nullptr ? ChecksumAlgorithm::none : algorithm);
   const ByteRange whole{0, source.size_bytes};
-  CO_TRY(stored, co_await store_copy(gateway, request, origin.object, whole,
+  FragmentOwner owner = Index::owner(*bucket, request.key);
+  CO_TRY(stored, co_await store_copy(gateway, request, origin.object, whole, std::move(owner),
                                      inline_bytes_max(gateway), hashes));
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;

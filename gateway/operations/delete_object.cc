@@ -49,7 +49,7 @@ struct Batch {
   std::size_t workers = 0;
 };
 
-std::optional<S3Error> refuse(const DeleteInput::Object& object) {
+std::optional<S3Error> refuse_deletion(const DeleteInput::Object& object) {
   if (object.key.size() > limits::kKeyBytesMax) return s3_error(S3Code::KeyTooLongError);
   if (object.other_condition) return s3_error(S3Code::NotImplemented);
   if (object.version_id && *object.version_id != "null") return s3_error(S3Code::NoSuchVersion);
@@ -60,7 +60,7 @@ Awaitable<void> delete_some(std::shared_ptr<Batch> batch) {
   while (batch->next < batch->input.objects.size()) {
     const std::size_t index = batch->next++;
     const DeleteInput::Object& object = batch->input.objects[index];
-    batch->errors[index] = refuse(object);
+    batch->errors[index] = refuse_deletion(object);
     if (batch->errors[index]) continue;
     Condition condition;
     condition.if_match = object.etag;
@@ -82,7 +82,7 @@ void start_workers(const std::shared_ptr<Batch>& batch, const Executor& executor
   }
 }
 
-std::string result_xml(const Batch& batch) {
+std::string delete_result_xml(const Batch& batch) {
   XmlWriter xml(256 + 128 * batch.errors.size());
   xml.open_root("DeleteResult");
   for (std::size_t i = 0; i < batch.errors.size(); ++i) {
@@ -132,7 +132,7 @@ S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, Bo
     if (error && error->stale_bucket) gateway.objects.index().forget_bucket(request.bucket);
   }
   S3Response response;
-  response.set_xml(result_xml(*batch));
+  response.set_xml(delete_result_xml(*batch));
   co_return std::move(response);
 }
 

@@ -15,7 +15,7 @@ namespace penstock {
 namespace {
 
 // How often a read follows an object that is replaced under it before it gives up.
-constexpr int kReplacedMax = 3;
+constexpr int kAttemptsMax = 3;
 
 // What of the object goes out.
 struct Selection {
@@ -92,7 +92,7 @@ S3Result<> check_conditions(const S3Request& request, const ObjectRecord& record
   if (decision.verdict == ReadVerdict::serve) return {};
   if (decision.verdict == ReadVerdict::failed) return precondition_failed(decision.header);
   S3Error error = s3_error(S3Code::NotModified);
-  error.headers.emplace_back("ETag", quoted(record.etag));
+  error.headers.emplace_back("ETag", in_quotes(record.etag));
   error.headers.emplace_back("Last-Modified", http_date(record.modified));
   return error;
 }
@@ -123,7 +123,7 @@ S3Result<S3Response> make_response(const S3Request& request, ObjectRecord& recor
   response.content_length = selection.range.length;
   response.headers.reserve(8 + record.headers.size());
   set_stored_headers(response, record.headers);
-  response.set("ETag", quoted(record.etag));
+  response.set("ETag", in_quotes(record.etag));
   response.set("Last-Modified", http_date(record.modified));
   response.set("Accept-Ranges", "bytes");
   if (selection.status == 206) {
@@ -203,7 +203,7 @@ S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request) {
 
   const bool with_inline = request.method != "HEAD";
   OpId seen;
-  for (int attempt = 0; attempt < kReplacedMax; ++attempt) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     ObjectRead read;
     auto now = attempt == 0 ? gateway.objects.get_now(*bucket, request.key, with_inline)
                             : std::nullopt;

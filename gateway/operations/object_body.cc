@@ -1,13 +1,19 @@
 #include "gateway/operations/object_body.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
+
 #include "gateway/operations/stored_bytes.h"
+#include "server/cluster/reader_pins.h"
 
 namespace penstock {
 
 ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges)
     : gateway_(gateway),
-      reader_(gateway.objects.blobs(), std::move(ranges), request.file_pieces,
-              damage_log(request)) {}
+      ranges_(std::move(ranges)),
+      pin_due_(gateway.clock.boot() + gateway.objects.blobs().reader_pin_every),
+      reader_(gateway.objects.blobs(), ranges_, request.file_pieces, damage_log(request)) {}
 
 Task<> ObjectBody::start() {
   CO_TRY(piece, co_await reader_.next(fresh_deadline(gateway_)));
@@ -17,7 +23,23 @@ Task<> ObjectBody::start() {
 
 Task<Piece> ObjectBody::next() {
   if (first_.length > 0) return first();
+  if (gateway_.clock.boot() >= pin_due_) return pin_and_next();
   return reader_.next(fresh_deadline(gateway_));
+}
+
+// The pins are not waited for: the bytes are there now.
+Task<Piece> ObjectBody::pin_and_next() {
+  BlobContext& context = gateway_.objects.blobs();
+  const BootTime now = gateway_.clock.boot();
+  pin_due_ = now + context.reader_pin_every;
+  std::vector<BlobRef> blobs;
+  for (const BlobRange& range : ranges_) blobs.push_back(range.blob);
+  const auto executor = co_await boost::asio::this_coro::executor;
+  boost::asio::co_spawn(executor,
+                        pin_for_reader(&context, std::move(blobs),
+                                       now + Duration(limits::kOperationDeadline)),
+                        boost::asio::detached);
+  co_return co_await reader_.next(fresh_deadline(gateway_));
 }
 
 Task<Piece> ObjectBody::first() { co_return std::exchange(first_, Piece{}); }

@@ -1,5 +1,5 @@
 // An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is
-// sent.
+// sent. A read that takes minutes pins its fragments, so that an overwrite does not take them away.
 #pragma once
 #include <memory>
 #include <vector>
@@ -20,8 +20,11 @@ class ObjectBody final : public BodySource {
 
  private:
   Task<Piece> first();
+  Task<Piece> pin_and_next();
 
   Gateway& gateway_;
+  std::vector<BlobRange> ranges_;  // for the pins
+  BootTime pin_due_;
   BlobReader reader_;
   Piece first_;
 };

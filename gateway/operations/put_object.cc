@@ -25,7 +25,9 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   if (body.length() > limits::kPutBytesMax) co_return too_large(body.length());
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_CHECK(co_await check_fast(gateway, request, *bucket, condition));
-  CO_TRY(stored, co_await store_body(gateway, body, inline_bytes_max(gateway)));
+  FragmentOwner owner = Index::owner(*bucket, request.key);
+  CO_TRY(stored,
+         co_await store_body(gateway, body, std::move(owner), inline_bytes_max(gateway)));
 
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;
@@ -39,7 +41,7 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   CO_TRY(done, co_await put_stored(gateway, request, std::move(bucket), std::move(record), stored,
                                    std::move(condition)));
   S3Response response;
-  response.set("ETag", quoted(done.etag));
+  response.set("ETag", in_quotes(done.etag));
   set_checksum(response, checksum, 0);
   co_return std::move(response);
 }

@@ -88,10 +88,10 @@ S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> fill
   co_return filled.error();
 }
 
-S3Task<StoredBytes> open_writer(Gateway& gateway, std::uint64_t size_bytes) {
+S3Task<StoredBytes> open_writer(Gateway& gateway, FragmentOwner owner, std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  auto writer = co_await BlobWriter::open(gateway.objects.blobs(), size_bytes,
+  auto writer = co_await BlobWriter::open(gateway.objects.blobs(), std::move(owner), size_bytes,
                                           fresh_deadline(gateway));
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
@@ -127,7 +127,8 @@ S3Task<std::string> read_document(BodyReader& body) {
   co_return text;
 }
 
-S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t inline_max) {
+S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, FragmentOwner owner,
+                               std::uint64_t inline_max) {
   const std::uint64_t size = body.length();
   if (size <= inline_max || size == 0) {
     std::string bytes(size, '\0');
@@ -136,13 +137,13 @@ S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t
     CO_CHECK(co_await read_end(body));
     co_return store_inline(std::move(bytes));
   }
-  CO_TRY(stored, co_await open_writer(gateway, size));
+  CO_TRY(stored, co_await open_writer(gateway, std::move(owner), size));
   auto filled = co_await fill_from_body(*stored.writer, body, size);
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
-                               const ObjectRead& source, ByteRange range,
+                               const ObjectRead& source, ByteRange range, FragmentOwner owner,
                                std::uint64_t inline_max, Hashes& hashes) {
   if (range.length == 0) co_return store_inline({});
   const bool to_inline = range.length <= inline_max;
@@ -150,7 +151,7 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
     const auto bytes = std::string_view(*source.inline_bytes).substr(range.first, range.length);
     hashes.update(as_bytes(bytes));
     if (to_inline) co_return store_inline(std::string(bytes));
-    CO_TRY(stored, co_await open_writer(gateway, range.length));
+    CO_TRY(stored, co_await open_writer(gateway, std::move(owner), range.length));
     auto filled = co_await append(*stored.writer, as_bytes(bytes));
     co_return co_await finish(gateway, std::move(stored), std::move(filled));
   }
@@ -163,7 +164,7 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
     hashes.update(as_bytes(bytes));
     co_return store_inline(std::move(bytes));
   }
-  CO_TRY(stored, co_await open_writer(gateway, range.length));
+  CO_TRY(stored, co_await open_writer(gateway, std::move(owner), range.length));
   auto filled = co_await fill_from_object(gateway, *stored.writer, reader, hashes);
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
@@ -215,10 +216,13 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
   auto put = co_await gateway.objects.put(*bucket, request.key, record, stored.inline_bytes,
                                           condition, fresh_deadline(gateway), leases.get());
   if (!put && put.error().code == Errc::stale_bucket) {
-    // Nothing was written. The bytes belong to no bucket yet, so the bucket of that name that there
-    // is now may have them.
+    // Nothing was written. If the bucket is still the same one, it may have the bytes; fragments
+    // belong to a bucket's id, so another one of that name may not.
     gateway.objects.index().forget_bucket(bucket->name);
     CO_TRY(again, co_await open_bucket(gateway, request));
+    if (stored.blob && again->record.id != bucket->record.id) {
+      co_return s3_error(S3Code::SlowDown);
+    }
     bucket = std::move(again);
     put = co_await gateway.objects.put(*bucket, request.key, std::move(record),
                                        stored.inline_bytes, condition, fresh_deadline(gateway),

@@ -33,10 +33,11 @@ struct Hashes {
 // A whole XML document. Errors: MalformedXML - longer than limits::kXmlBytesMax; those of the body.
 S3Task<std::string> read_document(BodyReader& body);
 // Stores a body; one of up to `inline_max` bytes stays in memory. Nothing remains after a failure.
-S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, std::uint64_t inline_max);
+S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, FragmentOwner owner,
+                               std::uint64_t inline_max);
 // Stores a range of an object, hashing what passes. Nothing remains after a failure.
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
-                               const ObjectRead& source, ByteRange range,
+                               const ObjectRead& source, ByteRange range, FragmentOwner owner,
                                std::uint64_t inline_max, Hashes& hashes);
 // Leases of the blob, for the update that names it; null without a blob. `stored` outlives it.
 std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);

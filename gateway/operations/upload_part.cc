@@ -75,14 +75,15 @@ S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyR
   const ChecksumAlgorithm named = named_checksum(request);
   CO_CHECK(check_algorithm(upload.record, named));
   if (named == ChecksumAlgorithm::none) body.compute(upload.record.checksum_algorithm);
-  CO_TRY(stored, co_await store_body(gateway, body, kNeverInline));
+  FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
+  CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), kNeverInline));
   PartInfo part = make_part(stored, upload.part_number, body.md5());
   part.modified = gateway.clock.wall();
   part.checksum = body_checksum(body);
   const StoredChecksum checksum = part.checksum;
   CO_CHECK(co_await put_part(gateway, request, std::move(upload), stored, std::move(part)));
   S3Response response;
-  response.set("ETag", quoted(md5_hex(body.md5())));
+  response.set("ETag", in_quotes(md5_hex(body.md5())));
   set_checksum(response, checksum, 0);
   co_return std::move(response);
 }
@@ -93,8 +94,9 @@ S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request) 
   CO_TRY(origin, co_await open_copy_source(gateway, request));
   CO_TRY(range, copy_range(request, origin.object.record));
   Hashes hashes(true, upload.record.checksum_algorithm);
-  CO_TRY(stored, co_await store_copy(gateway, request, origin.object, range, kNeverInline,
-                                     hashes));
+  FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
+  CO_TRY(stored, co_await store_copy(gateway, request, origin.object, range, std::move(owner),
+                                     kNeverInline, hashes));
   PartInfo part = make_part(stored, upload.part_number, hashes.md5.digest());
   part.modified = gateway.clock.wall();
   if (upload.record.checksum_algorithm != ChecksumAlgorithm::none) {

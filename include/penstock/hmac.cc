@@ -1,6 +1,5 @@
 // The low-level functions of OpenSSL are deprecated in favour of contexts that cost an allocation
 // each and hide their state.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "penstock/hmac.h"
 
 #include <openssl/crypto.h>

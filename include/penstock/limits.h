@@ -107,7 +107,18 @@ inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's
 inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each
 inline constexpr std::size_t kFragmentReadsMax = 4096;  // reads of one volume waiting for a worker
 inline constexpr std::size_t kFragmentListMax = 1000;   // entries of one step of a sweep
+inline constexpr std::chrono::hours kLeaseFresh{12};  // what a writer trusts of a lease (R10)
+inline constexpr std::chrono::minutes kReaderPinEvery{5};  // of a GET that takes so long
+inline constexpr std::chrono::minutes kReaderPin{30};  // what the holder grants for one: a MiB may
+                                                       // take 17 minutes to leave
 inline constexpr int kFragmentWritesInFlight =
     2;  // pieces per writer: one on the disk, one behind it
+
+// ---- background work
+inline constexpr std::chrono::hours kHintGiveUp{24};       // after its due time a hint is dropped
+inline constexpr std::chrono::minutes kHintTakeover{15};   // per volume of the group before this one
+inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
+inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
+inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints that wait for another try, in memory
 
 }  // namespace penstock::limits

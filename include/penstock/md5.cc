@@ -1,6 +1,5 @@
 // OpenSSL's one-block functions are deprecated in favour of its EVP contexts, which cost an
 // allocation each and hide the state that the lanes need.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "penstock/md5.h"
 
 #include <openssl/md5.h>

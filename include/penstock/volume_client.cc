@@ -7,6 +7,27 @@
 
 namespace penstock {
 
+namespace {
+Error no_upkeep() { return fail(Errc::unavailable, "this client has no upkeep"); }
+}  // namespace
+
+Task<std::vector<FragmentId>> VolumeClient::pin_for_reader(std::vector<FragmentId>, Deadline) {
+  co_return no_upkeep();
+}
+Task<> VolumeClient::remove_fragment_if(FragmentId, RemovalRule, Deadline) {
+  co_return no_upkeep();
+}
+Task<std::vector<FragmentEntry>> VolumeClient::list_fragments(std::optional<FragmentId>,
+                                                              std::uint32_t, Deadline) {
+  co_return no_upkeep();
+}
+Task<HintListReply> VolumeClient::list_hints(HintListRequest, Deadline) { co_return no_upkeep(); }
+Task<Ballot> VolumeClient::read_hint(HintName, Deadline) { co_return no_upkeep(); }
+Task<> VolumeClient::drop_hints(std::vector<HintName>, Deadline) { co_return no_upkeep(); }
+Task<RegisterListReply> VolumeClient::list_registers(RegisterListRequest, Deadline) {
+  co_return no_upkeep();
+}
+
 std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
                                  ConstBytes block) {
   // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion

@@ -16,6 +16,7 @@
 #include "penstock/register_value.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
+#include "penstock/volume_upkeep.h"
 
 namespace penstock {
 
@@ -24,6 +25,7 @@ struct Round {
   GroupId group;
   Epoch epoch;  // the group epoch that the round read at its start
   BucketNumber bucket_number;
+  std::uint32_t partitions = 1;  // of the bucket: kept with the row, for background work
   bool pass_fence = false;  // the bucket deleter's own rounds and background rounds
   bool follows = false;   // prepare: its counter came from a majority's demand, so the future bound
                           // does not apply (R2)
@@ -122,6 +124,7 @@ struct DropRequest {  // purge of a tombstone (R9)
 
 struct FragmentShape {
   std::uint64_t data_bytes = 0;  // known before the first byte: S3 bodies announce their length
+  FragmentOwner owner{};
 };
 // Bytes of a fragment on their way out: verified. Either in memory, or a range of a file whose
 // pages were just verified and which may be sent with sendfile. Keep `keepalive` until the bytes
@@ -201,6 +204,23 @@ class VolumeClient {
   virtual Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) = 0;
   // Removing an absent fragment succeeds. Waits for open reads.
   virtual Task<> remove_fragment(FragmentId id, Deadline deadline) = 0;
+
+  // ---- upkeep. A client without this half answers `unavailable`.
+  // A reader is still busy with these fragments: no hint removes them for a while (metadata
+  // "Removal"). Returns those that it does not hold.
+  virtual Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
+                                                       Deadline deadline);
+  // As remove_fragment(), if `rule` allows it at the moment of the removal. Errors: busy.
+  virtual Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline);
+  // Up to `count` (<= 1,000) fragments with ids above `after`, ascending; fewer only at the end.
+  virtual Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
+                                                          std::uint32_t count, Deadline deadline);
+  virtual Task<HintListReply> list_hints(HintListRequest request, Deadline deadline);
+  // The ballot beside which this hint was written; zero: this volume does not hold it.
+  virtual Task<Ballot> read_hint(HintName name, Deadline deadline);
+  // Durable. Dropping absent ones succeeds.
+  virtual Task<> drop_hints(std::vector<HintName> names, Deadline deadline);
+  virtual Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline);
 };
 
 // CRC32C of one 16 KiB block (or the shorter last one), seeded with (write-id, slot, block number):

@@ -6,13 +6,6 @@
 namespace penstock::wire {
 namespace {
 
-std::uint64_t micros(WallTime time) {
-  return static_cast<std::uint64_t>(time.time_since_epoch().count());
-}
-WallTime wall_time(std::uint64_t micros) {
-  return WallTime(Duration(static_cast<std::int64_t>(micros)));
-}
-
 constexpr std::size_t kCrcBytes = 4;
 constexpr std::size_t kHeaderReserved = 4;
 constexpr std::size_t kHeaderUsed = 4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4;
@@ -47,7 +40,7 @@ Result<Header> decode_header(std::string_view bytes) {
   if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
   Header header;
   const auto operation = reader.number<std::uint8_t>();
-  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::status)) {
+  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::list_registers)) {
     return fail(Errc::corrupt, "wire: unknown operation");
   }
   header.operation = static_cast<Operation>(operation);
@@ -121,7 +114,7 @@ std::string encode(const AcceptRequest& request) {
   writer.shared(request.value).shared(request.inline_bytes);
   writer.number(static_cast<std::uint32_t>(request.hints.size()));
   for (const Hint& hint : request.hints) {
-    writer.write_id(hint.write_id).number(micros(hint.due));
+    writer.write_id(hint.write_id).time(hint.due);
     writer.text(hint.locations).text(hint.upload_id);
   }
   return writer.finish();
@@ -138,7 +131,7 @@ Result<AcceptRequest> decode_accept_request(std::string_view bytes) {
   for (std::size_t left = reader.count(kHintBytesMin); left > 0 && reader.ok(); --left) {
     Hint hint;
     hint.write_id = reader.write_id();
-    hint.due = wall_time(reader.number<std::uint64_t>());
+    hint.due = reader.time();
     hint.locations = reader.text();
     hint.upload_id = reader.text();
     request.hints.push_back(std::move(hint));

@@ -36,6 +36,13 @@ enum class Operation : std::uint8_t {
   pin = 11,
   remove_fragment = 12,
   status = 13,
+  pin_for_reader = 14,
+  remove_fragment_if = 15,
+  list_fragments = 16,
+  list_hints = 17,
+  read_hint = 18,
+  drop_hints = 19,
+  list_registers = 20,
 };
 
 struct Header {
@@ -94,12 +101,40 @@ struct Append {
 std::string encode(const WriteFragment& message);
 std::string encode(const Append& message);
 std::string encode(const FragmentReadRequest& request);
-std::string encode(const std::vector<FragmentId>& ids);  // pin, its reply, remove_fragment
+std::string encode(const std::vector<FragmentId>& ids);  // pins, their replies, remove_fragment
 std::string encode(const VolumeStatus& status);
 Result<WriteFragment> decode_write_fragment(std::string_view bytes);
 Result<Append> decode_append(std::string_view bytes);
 Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes);
 Result<std::vector<FragmentId>> decode_fragment_ids(std::string_view bytes);
 Result<VolumeStatus> decode_status(std::string_view bytes);
+
+// Upkeep.
+struct RemoveFragment {
+  FragmentId id;
+  RemovalRule rule = RemovalRule::always;
+};
+struct ListFragments {
+  std::optional<FragmentId> after;
+  std::uint32_t count = 0;
+};
+std::string encode(const RemoveFragment& message);
+std::string encode(const ListFragments& message);
+std::string encode(const std::vector<FragmentEntry>& entries);
+std::string encode(const HintListRequest& request);
+std::string encode(const HintListReply& reply);
+std::string encode(const std::vector<HintName>& names);  // read_hint, drop_hints
+std::string encode(const Ballot& ballot);                // the reply of read_hint
+std::string encode(const RegisterListRequest& request);
+std::string encode(const RegisterListReply& reply);
+Result<RemoveFragment> decode_remove_fragment(std::string_view bytes);
+Result<ListFragments> decode_list_fragments(std::string_view bytes);
+Result<std::vector<FragmentEntry>> decode_fragment_entries(std::string_view bytes);
+Result<HintListRequest> decode_hint_list_request(std::string_view bytes);
+Result<HintListReply> decode_hint_list_reply(std::string_view bytes);
+Result<std::vector<HintName>> decode_hint_names(std::string_view bytes);
+Result<Ballot> decode_ballot(std::string_view bytes);
+Result<RegisterListRequest> decode_register_list_request(std::string_view bytes);
+Result<RegisterListReply> decode_register_list_reply(std::string_view bytes);
 
 }  // namespace penstock::wire

@@ -25,6 +25,7 @@ FieldWriter& FieldWriter::key(const RegisterKey& value) {
 
 FieldWriter& FieldWriter::round(const Round& value) {
   number(value.group.value).number(value.epoch.value).number(value.bucket_number.value);
+  number(value.partitions);
   return flag(value.pass_fence).flag(value.follows).flag(value.identity);
 }
 
@@ -40,6 +41,19 @@ FieldWriter& FieldWriter::write_id(const WriteId& value) {
 
 FieldWriter& FieldWriter::fragment(const FragmentId& value) {
   return write_id(value.write_id).number(value.slot).number(value.generation.value);
+}
+
+FieldWriter& FieldWriter::time(WallTime value) {
+  return number(static_cast<std::uint64_t>(value.time_since_epoch().count()));
+}
+
+FieldWriter& FieldWriter::owner(const FragmentOwner& value) {
+  number(value.bucket.value).number(value.partitions);
+  return text(value.key).text(value.upload_id);
+}
+
+FieldWriter& FieldWriter::hint_name(const HintName& value) {
+  return time(value.due).write_id(value.write_id);
 }
 
 bool FieldReader::flag() { return choice(1) == 1; }
@@ -78,6 +92,7 @@ Round FieldReader::round() {
   round.group.value = number<std::uint32_t>();
   round.epoch.value = number<std::uint64_t>();
   round.bucket_number.value = number<std::uint64_t>();
+  round.partitions = number<std::uint32_t>();
   round.pass_fence = flag();
   round.follows = flag();
   round.identity = flag();
@@ -91,6 +106,26 @@ Accepted FieldReader::accepted() {
   accepted.value = shared();
   accepted.inline_bytes = shared();
   return accepted;
+}
+
+WallTime FieldReader::time() {
+  return WallTime(Duration(static_cast<std::int64_t>(number<std::uint64_t>())));
+}
+
+FragmentOwner FieldReader::owner() {
+  FragmentOwner owner;
+  owner.bucket.value = number<std::uint64_t>();
+  owner.partitions = number<std::uint32_t>();
+  owner.key = text();
+  owner.upload_id = text();
+  return owner;
+}
+
+HintName FieldReader::hint_name() {
+  HintName name;
+  name.due = time();
+  name.write_id = write_id();
+  return name;
 }
 
 FragmentId FieldReader::fragment() {

@@ -26,6 +26,9 @@ class FieldWriter {
   FieldWriter& accepted(const Accepted& value);
   FieldWriter& write_id(const WriteId& value);
   FieldWriter& fragment(const FragmentId& value);
+  FieldWriter& time(WallTime value);
+  FieldWriter& owner(const FragmentOwner& value);
+  FieldWriter& hint_name(const HintName& value);
   std::string finish() { return std::move(bytes_); }
 
  private:
@@ -50,6 +53,9 @@ class FieldReader {
   Accepted accepted();
   WriteId write_id() { return in_.id<WriteId>(); }
   FragmentId fragment();
+  WallTime time();
+  FragmentOwner owner();
+  HintName hint_name();
   // An enumerator of 0 … last.
   std::uint8_t choice(std::uint8_t last);
   // How many items follow, each of at least `bytes_each`: bounds what a lying count can allocate.

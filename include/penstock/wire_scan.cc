@@ -64,14 +64,17 @@ Result<ScanReply> decode_scan_reply(std::string_view bytes) {
 }
 
 std::string encode(const WriteFragment& message) {
-  return FieldWriter().fragment(message.id).number(message.shape.data_bytes).finish();
+  FieldWriter writer;
+  writer.fragment(message.id).number(message.shape.data_bytes);
+  return writer.owner(message.shape.owner).finish();
 }
 Result<WriteFragment> decode_write_fragment(std::string_view bytes) {
   FieldReader reader(bytes);
   WriteFragment message;
   message.id = reader.fragment();
   message.shape.data_bytes = reader.number<std::uint64_t>();
-  return reader.finish(message);
+  message.shape.owner = reader.owner();
+  return reader.finish(std::move(message));
 }
 
 std::string encode(const Append& message) {

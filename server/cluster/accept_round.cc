@@ -17,7 +17,7 @@ AcceptRequests make_requests(const RegisterTask& task, const RegisterGroup& grou
   AcceptRequest& whole = *requests.whole;
   whole.key = task.ref.key;
   whole.ballot = proposal.ballot;
-  whole.round = make_round(group, task.ref.number, task.pass_fence);
+  whole.round = make_round(group, task.ref, task.pass_fence);
   whole.round.identity = proposal.identity;
   whole.value = std::move(proposal.value);
   whole.hints = std::move(proposal.hints);

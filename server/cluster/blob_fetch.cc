@@ -68,7 +68,7 @@ Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_
                                  std::shared_ptr<VolumeClient> client,
                                  FragmentReadRequest request, Deadline deadline) {
   auto piece = co_await client->read_fragment(std::move(request), deadline);
-  fetch->answered = true;
+  fetch->watch.reset();
   if (piece) self->context.membership.report(fetch->volume, true);
   if (!fetch->given_up) fetch->result.emplace(std::move(piece));
   self->wakeup.notify();
@@ -76,14 +76,11 @@ Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_
 
 void BlobFetcher::watch(std::shared_ptr<Fetch> fetch) {
   fetch->given_up = true;
-  boost::asio::co_spawn(*executor, run_watch(shared_from_this(), std::move(fetch)),
-                        boost::asio::detached);
-}
-
-Awaitable<void> BlobFetcher::run_watch(std::shared_ptr<BlobFetcher> self,
-                                       std::shared_ptr<Fetch> fetch) {
-  co_await self->context.clock.sleep_until(fetch->began + limits::kNoProgress);
-  if (!fetch->answered) self->context.membership.report_stalled(fetch->volume);
+  auto stalled = [&membership = context.membership, volume = fetch->volume] {
+    membership.report_stalled(volume);
+  };
+  fetch->watch.emplace(*executor, context.clock, fetch->began + limits::kNoProgress,
+                       std::move(stalled));
 }
 
 void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& error) {

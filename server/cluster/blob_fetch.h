@@ -11,6 +11,7 @@
 
 #include "penstock/limits.h"
 #include "penstock/wakeup.h"
+#include "server/cluster/alarm.h"
 #include "server/cluster/blob_reader.h"
 
 namespace penstock {
@@ -30,8 +31,8 @@ struct Fetch {
   std::uint32_t slot = 0;
   VolumeId volume;
   BootTime began{};
-  bool answered = false;
   bool given_up = false;  // its answer is not waited for any more
+  std::optional<Alarm> watch;  // until the answer: its volume may have stalled
 };
 
 class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
@@ -65,8 +66,6 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   static Awaitable<void> run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
                              std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
                              Deadline deadline);
-  static Awaitable<void> run_watch(std::shared_ptr<BlobFetcher> self,
-                                   std::shared_ptr<Fetch> fetch);
   BlobReader::Damaged damaged_;
 };
 

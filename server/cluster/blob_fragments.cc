@@ -11,8 +11,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::hours kLeaseFresh{12};  // half of what the holder grants (R10)
-
 std::string describe(VolumeId volume, WriteId write_id) {
   return "volume " + std::to_string(volume.value) + ", write " + std::to_string(write_id.high) +
          "-" + std::to_string(write_id.low);
@@ -23,10 +21,12 @@ bool blames_volume(Errc code) { return code != Errc::full && code != Errc::overl
 
 }  // namespace
 
-BlobFragments::BlobFragments(BlobContext& context, Executor executor, Layout layout,
-                             WriteId write_id, const std::vector<VolumeId>& volumes)
+BlobFragments::BlobFragments(BlobContext& context, Executor executor, FragmentOwner owner,
+                             Layout layout, WriteId write_id,
+                             const std::vector<VolumeId>& volumes)
     : context_(context),
       executor_(std::move(executor)),
+      owner_(std::move(owner)),
       layout_(layout),
       write_id_(write_id),
       slots_(layout.shape().slots()) {
@@ -106,8 +106,11 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     const StepKind kind = step.kind;
     if (kind == StepKind::append) self->lend(slot, step.piece);
     const auto id = self->fragment(index);
-    auto done = co_await run_step(&slot, std::move(step), id,
-                                  self->layout_.fragment_bytes(index), self->open_deadline_);
+    FragmentShape shape;
+    shape.data_bytes = self->layout_.fragment_bytes(index);
+    if (kind == StepKind::open) shape.owner = self->owner_;
+    auto done = co_await run_step(&slot, std::move(step), id, std::move(shape),
+                                  self->open_deadline_);
     if (slot.error) break;  // given up while it was under way
     if (!done) {
       self->drop(index, done.error().code, done.error().context);
@@ -141,14 +144,12 @@ std::function<void()> BlobFragments::notifier() {
   };
 }
 
-Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, std::uint64_t data_bytes,
+Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
                                Deadline deadline) {
   switch (step.kind) {
     case StepKind::open: {
       slot->lease_from = slot->step_began;
-      FragmentShape shape;
-      shape.data_bytes = data_bytes;
-      CO_TRY(writer, co_await slot->client->write_fragment(id, shape, deadline));
+      CO_TRY(writer, co_await slot->client->write_fragment(id, std::move(shape), deadline));
       slot->writer = std::move(writer);
       co_return Result<>{};
     }
@@ -310,7 +311,7 @@ Awaitable<void> BlobFragments::run_pin(Self self, std::uint32_t index, FragmentI
   self->wakeup_.notify();
 }
 
-Task<> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
+Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
   const Self self = shared_from_this();
   const BootTime now = context_.clock.boot();
   const std::uint32_t slots = blob.shape.slots();
@@ -320,7 +321,7 @@ Task<> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
     if (blob.locations[i].volume.value == 0) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
-    if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < kLeaseFresh) {
+    if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {
       (*pinned)[i] = true;
       continue;
     }
@@ -336,8 +337,14 @@ Task<> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
     co_await wakeup_.wait(context_.clock, until);
   }
   const auto count = std::count(pinned->begin(), pinned->end(), true);
-  if (static_cast<std::uint32_t>(count) >= fragments_needed(blob.shape)) co_return Result<>{};
-  co_return fail(Errc::unavailable, std::to_string(count) + " fragments could be pinned");
+  if (static_cast<std::uint32_t>(count) < fragments_needed(blob.shape)) {
+    co_return fail(Errc::unavailable, std::to_string(count) + " fragments could be pinned");
+  }
+  std::vector<FragmentId> missing;
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    if (blob.locations[i].volume.value != 0 && !(*pinned)[i]) missing.push_back(blob.fragment(i));
+  }
+  co_return missing;
 }
 
 }  // namespace penstock

@@ -19,8 +19,8 @@ namespace penstock {
 class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
  public:
   // `volumes`: one per slot, all known to the membership.
-  BlobFragments(BlobContext& context, Executor executor, Layout layout, WriteId write_id,
-                const std::vector<VolumeId>& volumes);
+  BlobFragments(BlobContext& context, Executor executor, FragmentOwner owner, Layout layout,
+                WriteId write_id, const std::vector<VolumeId>& volumes);
 
   // Opens all fragments. A failure of some is no error here: see dropped().
   Task<> open(Deadline deadline);
@@ -38,8 +38,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   void abandon();
   // Removes what may have become visible. Best effort, bounded: the sweep is behind it.
   Awaitable<void> remove_all();
-  // Pins those whose lease is older than 12 h. Errors: unavailable.
-  Task<> ensure_leases(BlobRef blob, Deadline deadline);
+  // As BlobWriter::ensure_leases().
+  Task<std::vector<FragmentId>> ensure_leases(BlobRef blob, Deadline deadline);
 
   BlobRef blob() const;
   // Volumes that failed, with the reason.
@@ -78,7 +78,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
                                  std::shared_ptr<VolumeClient> client, Deadline deadline,
                                  std::shared_ptr<std::vector<bool>> pinned,
                                  std::shared_ptr<std::size_t> left);
-  static Task<> run_step(Slot* slot, Step step, FragmentId id, std::uint64_t data_bytes,
+  static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
                          Deadline deadline);
   void add_step(std::uint32_t index, Step step);
   void lend(Slot& slot, FragmentPiece& piece);
@@ -91,6 +91,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
 
   BlobContext& context_;
   Executor executor_;
+  FragmentOwner owner_;
   Layout layout_;
   WriteId write_id_;
   std::vector<Slot> slots_;

@@ -100,8 +100,9 @@ struct BlobWriter::State {
   }
 
   // One attempt per layout: each failed one leaves at least one volume more in `failed`.
-  static Task<std::shared_ptr<State>> start(BlobContext* context, std::uint64_t size_bytes,
-                                            bool replicated, Deadline deadline) {
+  static Task<std::shared_ptr<State>> start(BlobContext* context, FragmentOwner owner,
+                                            std::uint64_t size_bytes, bool replicated,
+                                            Deadline deadline) {
     assert(size_bytes > 0);
     const auto executor = co_await boost::asio::this_coro::executor;
     Skipped failed;
@@ -109,8 +110,8 @@ struct BlobWriter::State {
       const auto write_id = context->random.id128<WriteId>();
       CO_TRY(placed, place(*context, write_id, size_bytes, replicated, failed));
       CO_TRY(codec, context->codecs.get(placed.layout.shape().k, placed.layout.shape().m));
-      auto fragments = std::make_shared<BlobFragments>(*context, executor, placed.layout, write_id,
-                                                       placed.volumes);
+      auto fragments = std::make_shared<BlobFragments>(*context, executor, owner, placed.layout,
+                                                       write_id, placed.volumes);
       auto state = std::make_shared<State>(
           *context, fragments, StripeBuilder(placed.layout, write_id, codec, context->buffers));
       state->builder.under_way().given_back = fragments->notifier();
@@ -131,16 +132,17 @@ BlobWriter::~BlobWriter() {
   if (!state_->committed) state_->fragments->abandon();
 }
 
-Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, std::uint64_t size_bytes,
-                                                   Deadline deadline) {
-  CO_TRY(state, co_await State::start(&context, size_bytes, false, deadline));
+Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, FragmentOwner owner,
+                                                   std::uint64_t size_bytes, Deadline deadline) {
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, false, deadline));
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
 }
 
 Task<std::unique_ptr<BlobWriter>> BlobWriter::open_replicated(BlobContext& context,
+                                                              FragmentOwner owner,
                                                               std::uint64_t size_bytes,
                                                               Deadline deadline) {
-  CO_TRY(state, co_await State::start(&context, size_bytes, true, deadline));
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, true, deadline));
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
 }
 
@@ -175,11 +177,10 @@ Awaitable<void> BlobWriter::discard() {
   co_await state->fragments->remove_all();
 }
 
-Task<> BlobWriter::ensure_leases(const BlobRef& blob, Deadline deadline) {
+Task<std::vector<FragmentId>> BlobWriter::ensure_leases(const BlobRef& blob, Deadline deadline) {
   const auto fragments = state_->fragments;
   BlobRef copy = blob;
-  CO_CHECK(co_await fragments->ensure_leases(std::move(copy), deadline));
-  co_return Result<>{};
+  co_return co_await fragments->ensure_leases(std::move(copy), deadline);
 }
 
 }  // namespace penstock

@@ -40,16 +40,23 @@ struct BlobContext {
   CodecCache& codecs;
   // Shared by all readers of the process; copies of the context share it, too.
   std::shared_ptr<HedgeBudget> hedges = std::make_shared<HedgeBudget>();
+  // R10: a lease younger than this, by the writer's clock, needs no new pin. At most half of what
+  // holders grant.
+  Duration lease_fresh = limits::kLeaseFresh;
+  // A GET that takes longer pins its fragments, and again each time.
+  Duration reader_pin_every = limits::kReaderPinEvery;
 };
 
 class BlobWriter {
  public:
-  // Picks the layout and opens the fragments. Pre: size_bytes > 0, known.
+  // Picks the layout and opens the fragments, which belong to `owner`: only its registers may name
+  // them. Pre: size_bytes > 0, known.
   // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
-  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, std::uint64_t size_bytes,
-                                                Deadline deadline);
+  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, FragmentOwner owner,
+                                                std::uint64_t size_bytes, Deadline deadline);
   // A blob at 1 + m whatever its size (manifest pages).
   static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
+                                                           FragmentOwner owner,
                                                            std::uint64_t size_bytes,
                                                            Deadline deadline);
   // Destroying it before commit() forgets the fragments; after commit() they stay until a record
@@ -68,9 +75,10 @@ class BlobWriter {
   // the blob was sent. Takes 2 s at most; what stays is the sweep's.
   Awaitable<void> discard();
   // The pin of R10: every fragment of `blob` has a lease not older than 12 h of the boot clock,
-  // counted from when the pin was sent (fresh ones need no call).
+  // counted from when the pin was sent (fresh ones need no call). Returns those that could not be
+  // pinned: they count as missing, and no record may name them.
   // Errors: unavailable - fewer than k + min(1, m) fragments could be pinned.
-  Task<> ensure_leases(const BlobRef& blob, Deadline deadline);
+  Task<std::vector<FragmentId>> ensure_leases(const BlobRef& blob, Deadline deadline);
 
  private:
   struct State;

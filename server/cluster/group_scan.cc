@@ -54,7 +54,7 @@ Task<ScanReply> scan_volume(Membership& membership, std::shared_ptr<VolumeClient
 
 Task<ScanReply> nobody() { co_return fail(Errc::unavailable, "the volume is not known"); }
 
-ReplicaMask bit(std::size_t replica) { return ReplicaMask{1} << replica; }
+ReplicaMask bit_of_replica(std::size_t replica) { return ReplicaMask{1} << replica; }
 
 // The questions of one scan of one group, in the order they are put.
 class Questions {
@@ -119,7 +119,7 @@ class Questions {
  private:
   void put(std::size_t replica) {
     if (has(put_, replica)) return;
-    put_ |= bit(replica);
+    put_ |= bit_of_replica(replica);
     replicas_.push_back(replica);
     const auto& client = asked_.clients[replica];
     const auto& request = replica == summaries_ ? full_ : bare_;
@@ -129,7 +129,7 @@ class Questions {
   ReplicaMask answered(const Answers& answers) const {
     ReplicaMask mask = 0;
     for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && *answers[call]) mask |= bit(replicas_[call]);
+      if (answers[call] && *answers[call]) mask |= bit_of_replica(replicas_[call]);
     }
     return mask;
   }
@@ -137,7 +137,7 @@ class Questions {
   ReplicaMask failed(const Answers& answers) const {
     ReplicaMask mask = 0;
     for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && !*answers[call]) mask |= bit(replicas_[call]);
+      if (answers[call] && !*answers[call]) mask |= bit_of_replica(replicas_[call]);
     }
     return mask;
   }
@@ -162,7 +162,7 @@ class Questions {
 ReplicaMask answered(const Answers& answers) {
   ReplicaMask mask = 0;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && *answers[i]) mask |= bit(i);
+    if (answers[i] && *answers[i]) mask |= bit_of_replica(i);
   }
   return mask;
 }

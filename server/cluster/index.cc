@@ -76,6 +76,10 @@ RegisterRef Index::upload(const Bucket& bucket, std::string key, std::string upl
   return ref;
 }
 
+FragmentOwner Index::owner(const Bucket& bucket, std::string key, std::string upload_id) {
+  return {bucket.record.id, bucket.record.partitions, std::move(key), std::move(upload_id)};
+}
+
 RegisterRef Index::part(const Bucket& bucket, std::string key, std::string upload_id,
                         std::uint16_t number) {
   RegisterRef ref = register_of(bucket, RowKind::part, std::move(key));

@@ -36,6 +36,8 @@ class Index {
   static RegisterRef upload(const Bucket& bucket, std::string key, std::string upload_id);
   static RegisterRef part(const Bucket& bucket, std::string key, std::string upload_id,
                           std::uint16_t number);
+  // Whose the fragments of a blob are: those of an object, or with an upload-id of its parts.
+  static FragmentOwner owner(const Bucket& bucket, std::string key, std::string upload_id = {});
 
   // ---- lists. Errors: unavailable - below a majority in some group; never a shorter list.
   Task<ListPage> list(std::shared_ptr<const Bucket> bucket, ListRequest request,

@@ -19,7 +19,7 @@ bool marks_prefix(const UploadListRequest& request) {
 
 // A finished upload is a live row as well, so volumes cannot pick witnesses of common prefixes
 // here: prefixes are formed on this side.
-WalkRequest walk_of(const Bucket& bucket, const UploadListRequest& request) {
+WalkRequest upload_walk_of(const Bucket& bucket, const UploadListRequest& request) {
   WalkRequest walk;
   walk.bucket = bucket.record.id;
   walk.number = bucket.record.number;
@@ -98,7 +98,7 @@ class UploadPageBuilder {
 Task<UploadPage> list_upload_page(ListContext context, std::shared_ptr<const Bucket> bucket,
                                   UploadListRequest request, Deadline deadline) {
   if (request.max_uploads == 0) co_return UploadPage{};
-  WalkRequest walk_request = walk_of(*bucket, request);
+  WalkRequest walk_request = upload_walk_of(*bucket, request);
   if (!walk_request.end.empty() && walk_request.start >= walk_request.end) {
     co_return UploadPage{};
   }

@@ -27,7 +27,7 @@ Task<std::vector<ManifestPage>> ManifestWriter::write(const std::vector<PartInfo
 }
 
 Task<BlobRef> ManifestWriter::write_page(std::string bytes, Deadline deadline) {
-  CO_TRY(writer, co_await BlobWriter::open_replicated(blobs_, bytes.size(), deadline));
+  CO_TRY(writer, co_await BlobWriter::open_replicated(blobs_, owner_, bytes.size(), deadline));
   std::size_t written = 0;
   while (written < bytes.size()) {
     CO_TRY(space, co_await writer->space());
@@ -44,11 +44,13 @@ Task<BlobRef> ManifestWriter::write_page(std::string bytes, Deadline deadline) {
   co_return blob;
 }
 
-Task<> ManifestWriter::ensure(Deadline deadline) {
+Task<std::vector<FragmentId>> ManifestWriter::ensure(Deadline deadline) {
+  std::vector<FragmentId> missing;
   for (std::size_t i = 0; i < pages_.size(); ++i) {
-    CO_CHECK(co_await pages_[i].writer->ensure_leases(pages_[i].blob, deadline));
+    CO_TRY(lost, co_await pages_[i].writer->ensure_leases(pages_[i].blob, deadline));
+    missing.insert(missing.end(), lost.begin(), lost.end());
   }
-  co_return Result<>{};
+  co_return missing;
 }
 
 ManifestEntries ManifestCache::find(WriteId id) {

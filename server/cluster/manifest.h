@@ -16,10 +16,12 @@ namespace penstock {
 // Pages on their way into a record; keeps their leases until then.
 class ManifestWriter final : public LeaseKeeper {
  public:
-  explicit ManifestWriter(BlobContext& blobs) : blobs_(blobs) {}
+  // The pages belong to `owner`, an upload.
+  ManifestWriter(BlobContext& blobs, FragmentOwner owner)
+      : blobs_(blobs), owner_(std::move(owner)) {}
   // Durable when it succeeds. Errors: as BlobWriter.
   Task<std::vector<ManifestPage>> write(const std::vector<PartInfo>& parts, Deadline deadline);
-  Task<> ensure(Deadline deadline) override;
+  Task<std::vector<FragmentId>> ensure(Deadline deadline) override;
 
  private:
   struct Page {
@@ -28,6 +30,7 @@ class ManifestWriter final : public LeaseKeeper {
   };
   Task<BlobRef> write_page(std::string bytes, Deadline deadline);
   BlobContext& blobs_;
+  FragmentOwner owner_;
   std::vector<Page> pages_;
 };
 

@@ -53,20 +53,23 @@ class CreateUpload final : public RegisterUpdate {
 
 class PutPart final : public RegisterUpdate {
  public:
-  PutPart(const PartInfo& part, std::string upload_id, LeaseKeeper* leases, WallTime due,
+  PutPart(PartInfo part, std::string upload_id, LeaseKeeper* leases, WallTime due,
           Deadline deadline, OpId op_id)
-      : value_(to_value(part)),
+      : part_(std::move(part)),
         upload_id_(std::move(upload_id)),
         leases_(leases),
         due_(due),
         deadline_(deadline),
         op_id_(op_id) {}
   Task<Decision> decide(const Snapshot& current) override {
-    if (leases_ != nullptr) CO_CHECK(co_await leases_->ensure(deadline_));
+    if (leases_ != nullptr && part_.blob) {
+      CO_TRY(lost, co_await leases_->ensure(deadline_));
+      leave_out(*part_.blob, lost);
+    }
     Decision decision;
     decision.action = Decision::Action::write;
-    decision.value = value_;
-    CO_TRY(hints, freed_by(current, value_, due_));
+    decision.value = to_value(part_);
+    CO_TRY(hints, freed_by(current, decision.value, due_));
     // With the upload-id: removed only after the upload has ended, so that a Complete which has
     // read the replaced part can still be applied.
     for (Hint& hint : hints) hint.upload_id = upload_id_;
@@ -76,7 +79,7 @@ class PutPart final : public RegisterUpdate {
   OpId op_id() const override { return op_id_; }
 
  private:
-  RegisterValue value_;
+  PartInfo part_;
   std::string upload_id_;
   LeaseKeeper* leases_;
   WallTime due_;
@@ -118,7 +121,7 @@ Task<> Multipart::put_part(UploadName name, PartInfo part, LeaseKeeper* leases,
                            Deadline deadline) {
   const RegisterRef ref =
       Index::part(*name.bucket, name.key, name.upload_id, part.number);
-  const WallTime due = context_.clock.wall() + limits::kHintDelay;
+  const WallTime due = context_.hints_due();
   PutPart update(part, name.upload_id, leases, due, deadline, context_.proposer.new_op_id());
   for (int tries = 1;; ++tries) {
     auto stored = co_await context_.proposer.update(ref, update, deadline);
@@ -201,7 +204,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   const RegisterRef object = name.object();
   CO_TRY(seen, co_await context_.proposer.read(object, ReadWant::value, deadline));
   CO_CHECK(request.condition.check(seen));  // saves an attempt that would have to be given up
-  ManifestWriter manifest(blobs_);
+  ManifestWriter manifest(blobs_, Index::owner(*name.bucket, name.key, name.upload_id));
   if (plan.parts.size() > limits::kPartsInRecordMax) {
     CO_TRY(pages, co_await manifest.write(plan.parts, deadline));
     plan.target.manifest = std::move(pages);
@@ -254,7 +257,7 @@ Task<bool> Multipart::abort_step(UploadName name, Deadline deadline) {
   }
   CO_TRY(parts, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
                                                    deadline));
-  const WallTime due = context_.clock.wall() + limits::kHintDelay;
+  const WallTime due = context_.hints_due();
   std::vector<Hint> freed;
   for (const PartInfo& part : parts) {
     if (part.blob) freed.push_back(hint_for(*part.blob, due, name.upload_id));

@@ -9,8 +9,8 @@ namespace {
 using How = AttemptEnd::How;
 using Blobs = std::shared_ptr<const std::vector<BlobRef>>;
 
-constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
-constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
+constexpr Duration kApplyBackoffFirst = std::chrono::milliseconds(10);
+constexpr Duration kApplyBackoffLast = std::chrono::milliseconds(500);
 
 AttemptEnd ended(How how, Error why = {}) {
   AttemptEnd end;
@@ -23,8 +23,10 @@ AttemptEnd ended(How how, Error why = {}) {
 // make one update.
 class ApplyTarget final : public ObjectUpdate {
  public:
-  ApplyTarget(UpdateFrame frame, std::string upload_id)
-      : ObjectUpdate(std::move(frame)), upload_id_(std::move(upload_id)) {}
+  ApplyTarget(UpdateFrame frame, std::string upload_id, bool only_onto_seen)
+      : ObjectUpdate(std::move(frame)),
+        upload_id_(std::move(upload_id)),
+        only_onto_seen_(only_onto_seen) {}
   bool moved() const { return moved_; }
 
  private:
@@ -51,6 +53,9 @@ class ApplyTarget final : public ObjectUpdate {
     condition.if_match = upload_.if_match;
     condition.if_none_match = upload_.if_none_match;
     if (auto met = condition.check(current); !met) return refuse(met.error());
+    if (only_onto_seen_ && current.op_id() != upload_.object_seen) {
+      return refuse(fail(Errc::precondition, "the object has changed since"));
+    }
     ObjectRecord target = *upload_.target;
     target.upload_id = upload_id_;
     target.attempt = encode_attempt(op_id());
@@ -58,6 +63,7 @@ class ApplyTarget final : public ObjectUpdate {
   }
 
   std::string upload_id_;
+  bool only_onto_seen_;
   UploadRecord upload_;
   bool moved_ = false;
 };
@@ -92,7 +98,7 @@ Task<AttemptEnd> finish(ApplyContext context, UploadName name, OpId attempt, Blo
     left_over = std::move(found);
   }
   std::vector<Hint> freed;
-  const WallTime due = context.clock.wall() + limits::kHintDelay;
+  const WallTime due = context.hints_due();
   for (const BlobRef& blob : *left_over) freed.push_back(hint_for(blob, due, name.upload_id));
   CO_TRY(done, co_await finish_done(context.proposer, name.upload(), attempt, std::move(freed),
                                     deadline));
@@ -104,8 +110,8 @@ Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt,
                             Deadline deadline) {
   const RegisterRef object = name.object();
   UpdateFrame frame{context.proposer, object, attempt,
-                    context.clock.wall() + limits::kHintDelay, deadline};
-  ApplyTarget update(std::move(frame), name.upload_id);
+                    context.hints_due(), deadline};
+  ApplyTarget update(std::move(frame), name.upload_id, context.only_onto_seen);
   auto applied = co_await context.proposer.update(object, update, deadline);
   if (applied) {
     co_return co_await finish(context, name, attempt, std::move(left_over), deadline);
@@ -129,7 +135,7 @@ bool is_passing(const Error& error) {
 Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attempt,
                                std::shared_ptr<const std::vector<BlobRef>> left_over,
                                Deadline deadline) {
-  Duration backoff = kBackoffFirst;
+  Duration backoff = kApplyBackoffFirst;
   for (;;) {
     auto end = co_await apply_once(context, name, attempt, left_over, deadline);
     if (end || !is_passing(end.error())) co_return end;
@@ -137,7 +143,7 @@ Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attem
       co_return fail(Errc::unknown_outcome, "the upload is being completed");
     }
     co_await context.clock.sleep_until(context.clock.boot() + backoff);
-    backoff = std::min(backoff * 2, kBackoffLast);
+    backoff = std::min(backoff * 2, kApplyBackoffLast);
   }
 }
 
@@ -148,7 +154,7 @@ Task<AttemptEnd> give_up_attempt(ApplyContext context, UploadName name, OpId att
   if (now.value && now.value->chain_contains(attempt)) {
     co_return co_await finish(context, name, attempt, nullptr, deadline);
   }
-  const WallTime due = context.clock.wall() + limits::kHintDelay;
+  const WallTime due = context.hints_due();
   CO_TRY(open, co_await finish_reopening(context.proposer, name.upload(), attempt, due, deadline));
   co_return ended(open ? How::given_up : How::moved);
 }

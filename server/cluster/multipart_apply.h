@@ -30,6 +30,11 @@ struct ApplyContext {
   Index& index;
   Proposer& proposer;
   Clock& clock;
+  Duration hint_delay = limits::kHintDelay;  // from an update to the due time of its hints
+  // A sweeper's: the target is applied only onto the object that the Complete saw. What the client
+  // does not know to be done must not come up after others have gone on.
+  bool only_onto_seen = false;
+  WallTime hints_due() const { return clock.wall() + hint_delay; }
 };
 
 // How an attempt ended.

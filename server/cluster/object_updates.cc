@@ -122,7 +122,15 @@ Task<Decision> ObjectUpdate::decide_on(const Snapshot& current) {
     again.action = Decision::Action::restart;
     co_return again;
   }
-  if (frame_.leases != nullptr) CO_CHECK(co_await frame_.leases->ensure(frame_.deadline));
+  if (frame_.leases != nullptr) {
+    // R10: after the promise of the round that will be accepted.
+    CO_TRY(lost, co_await frame_.leases->ensure(frame_.deadline));
+    if (!lost.empty()) {
+      drop_fragments(lost);
+      CO_TRY(again, judge(current));
+      decision = std::move(again);
+    }
+  }
   CO_TRY(hints, freed_by(current, decision.value, frame_.hints_due));
   decision.hints = std::move(hints);
   co_return decision;
@@ -131,6 +139,12 @@ Task<Decision> ObjectUpdate::decide_on(const Snapshot& current) {
 Result<Decision> PutObject::judge(const Snapshot& current) {
   if (auto met = condition_.check(current); !met) return refuse(met.error());
   return write_object(current, record_, modified_, inline_bytes_);
+}
+
+void PutObject::drop_fragments(const std::vector<FragmentId>& lost) {
+  for (PartInfo& part : record_.parts) {
+    if (part.blob) leave_out(*part.blob, lost);
+  }
 }
 
 Result<Decision> ReplaceMetadata::judge(const Snapshot& current) {

@@ -45,6 +45,8 @@ class ObjectUpdate : public RegisterUpdate {
   virtual Task<std::optional<Decision>> look_beside();
   // Pure: refuse, keep or write (without hints).
   virtual Result<Decision> judge(const Snapshot& current) = 0;
+  // Fragments that have no lease count as missing: later judgements do not name them (R10).
+  virtual void drop_fragments(const std::vector<FragmentId>&) {}
   const UpdateFrame& frame() const { return frame_; }
 
  private:
@@ -66,6 +68,7 @@ class PutObject final : public ObjectUpdate {
 
  private:
   Result<Decision> judge(const Snapshot& current) override;
+  void drop_fragments(const std::vector<FragmentId>& lost) override;
   ObjectRecord record_;
   WallTime modified_;
   SharedBytes inline_bytes_;

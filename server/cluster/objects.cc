@@ -31,30 +31,31 @@ UploadName upload_name(const Bucket& bucket, std::string key, std::string upload
 
 struct Objects::State {
   State(Index& index_in, Proposer& proposer_in, BlobContext& blobs_in, Random& random,
-        Clock& clock_in)
+        Clock& clock_in, Duration hint_delay)
       : index(index_in),
         proposer(proposer_in),
         blobs(blobs_in),
-        clock(clock_in),
-        multipart(ApplyContext{index_in, proposer_in, clock_in}, blobs_in, random),
+        context{index_in, proposer_in, clock_in, hint_delay},
+        multipart(context, blobs_in, random),
         manifests(blobs_in) {}
 
   UpdateFrame frame(RegisterRef object, LeaseKeeper* leases, Deadline deadline) {
     return UpdateFrame{proposer, std::move(object),
-                       proposer.new_op_id(), clock.wall() + limits::kHintDelay,
+                       proposer.new_op_id(), context.hints_due(),
                        deadline, leases};
   }
 
   Index& index;
   Proposer& proposer;
   BlobContext& blobs;
-  Clock& clock;
+  const ApplyContext context;
   Multipart multipart;
   ManifestCache manifests;
 };
 
-Objects::Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock)
-    : state_(std::make_unique<State>(index, proposer, blobs, random, clock)) {}
+Objects::Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock,
+                 Duration hint_delay)
+    : state_(std::make_unique<State>(index, proposer, blobs, random, clock, hint_delay)) {}
 Objects::~Objects() = default;
 
 Index& Objects::index() { return state_->index; }
@@ -77,7 +78,7 @@ std::optional<Result<ObjectRead>> Objects::get_now(const Bucket& bucket, const s
 Task<> Objects::fast_check(const Bucket& bucket, std::string key, Condition condition) {
   if (condition.empty()) co_return Result<>{};
   const RegisterRef ref = Index::object(bucket, std::move(key));
-  const Deadline patience = state_->clock.boot() + limits::kFastCondition;
+  const Deadline patience = state_->context.clock.boot() + limits::kFastCondition;
   auto now = co_await state_->proposer.read(ref, ReadWant::value, patience);
   if (!now) co_return Result<>{};  // the check at the prepare decides
   co_return condition.check(*now);

@@ -27,7 +27,9 @@ struct ObjectRead {
 class WriterLease final : public LeaseKeeper {
  public:
   WriterLease(BlobWriter& writer, BlobRef blob) : writer_(writer), blob_(std::move(blob)) {}
-  Task<> ensure(Deadline deadline) override { return writer_.ensure_leases(blob_, deadline); }
+  Task<std::vector<FragmentId>> ensure(Deadline deadline) override {
+    return writer_.ensure_leases(blob_, deadline);
+  }
 
  private:
   BlobWriter& writer_;
@@ -37,7 +39,9 @@ class WriterLease final : public LeaseKeeper {
 // A `const Bucket&` must live until the call has ended.
 class Objects {
  public:
-  Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock);
+  // `hint_delay`: how long readers may still use what an update frees.
+  Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock,
+          Duration hint_delay = limits::kHintDelay);
   ~Objects();
   Index& index();
   BlobContext& blobs();

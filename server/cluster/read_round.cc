@@ -125,7 +125,7 @@ class ReadAttempt {
 std::shared_ptr<const ReadRequest> ReadAttempt::request(ReadWant want) const {
   auto request = std::make_shared<ReadRequest>();
   request->key = task_.ref.key;
-  request->round = make_round(*group_, task_.ref.number, task_.pass_fence);
+  request->round = make_round(*group_, task_.ref, task_.pass_fence);
   request->want = want;
   return request;
 }
@@ -280,7 +280,7 @@ std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef
   const std::size_t first = preferred(context.membership, group, ref.key);
   ReadRequest request;
   request.key = ref.key;
-  request.round = make_round(group, ref.number, false);
+  request.round = make_round(group, ref, false);
   request.want = want;
   ReplicaMask holders = 0;
   Accepted row;

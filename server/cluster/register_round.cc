@@ -5,7 +5,7 @@
 namespace penstock {
 namespace {
 
-void collect(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
+void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
   ReplicaMask holders = 0;
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
     auto& row = promises.rows.emplace_back();
@@ -25,11 +25,12 @@ void collect(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
 
 }  // namespace
 
-Round make_round(const RegisterGroup& group, BucketNumber number, bool pass_fence) {
+Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_fence) {
   Round round;
   round.group = group.id;
   round.epoch = group.epoch();
-  round.bucket_number = number;
+  round.bucket_number = ref.number;
+  round.partitions = ref.partitions;
   round.pass_fence = pass_fence;
   return round;
 }
@@ -60,7 +61,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   Promises promises;
   promises.group = group;
   promises.ballot = ballots.next();
-  promises.round = make_round(*group, task.ref.number, task.pass_fence);
+  promises.round = make_round(*group, task.ref, task.pass_fence);
   auto request = std::make_shared<PrepareRequest>();
   request->key = key;
   request->ballot = promises.ballot;
@@ -81,7 +82,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   CO_CHECK(co_await calls.wait(std::move(enough), until));
   promises.end = end_of(calls, promises.ballot, 0, &ballots);
   if (promises.end == RoundEnd::majority) {
-    collect(calls, promises);
+    collect_promises(calls, promises);
   } else {
     promises.error = error_of(promises.end, calls);
   }

@@ -74,7 +74,7 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
 // The tombstone of a complete round for an absent key.
 Proposal tombstone_of_absent(const RegisterTask& task, Ballot ballot);
 
-Round make_round(const RegisterGroup& group, BucketNumber number, bool pass_fence);
+Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_fence);
 // Until when the answers to calls begun now count.
 BootTime call_end(const ProposerContext& context, const RegisterTask& task);
 // A random pause, longer with each attempt; the first is short.

@@ -74,8 +74,10 @@ class BeginCompleting final : public UploadMove {
     return record;
   }
   Task<> before_write() override {
-    if (leases_ == nullptr) co_return Result<>{};
-    co_return co_await leases_->ensure(deadline_);
+    if (leases_ == nullptr || !completing_.target) co_return Result<>{};
+    CO_TRY(lost, co_await leases_->ensure(deadline_));
+    for (ManifestPage& page : completing_.target->manifest) leave_out(page.blob, lost);
+    co_return Result<>{};
   }
   UploadRecord completing_;
   LeaseKeeper* leases_;

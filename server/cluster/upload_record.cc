@@ -5,7 +5,7 @@ namespace penstock {
 namespace {
 using namespace record;
 
-bool is_upload(ValueKind kind) {
+bool is_upload_kind(ValueKind kind) {
   return kind >= ValueKind::upload_open && kind <= ValueKind::upload_aborted;
 }
 
@@ -114,7 +114,7 @@ Result<UploadRecord> upload_summary(std::string_view summary) {
 }
 
 Result<UploadRecord> upload_record(const RegisterValue& value) {
-  if (!is_upload(value.kind)) return fail(Errc::corrupt, "not the record of an upload");
+  if (!is_upload_kind(value.kind)) return fail(Errc::corrupt, "not the record of an upload");
   UploadRecord record;
   const bool fits =
       decode_upload_summary(value.summary, record) && decode_upload_payload(value.payload, record);

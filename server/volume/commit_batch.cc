@@ -41,7 +41,7 @@ Keys keys_of(const CommitWork& work) {
   return {};
 }
 
-void put(leveldb::WriteBatch& batch, const RowOp& op) {
+void put_row(leveldb::WriteBatch& batch, const RowOp& op) {
   if (op.value) {
     batch.Put(op.key, *op.value);
   } else {
@@ -164,7 +164,7 @@ Result<RowPtr> CommitBatch::decide_accept(const AcceptRequest& request, AcceptRe
     reply.accepted = true;  // the message was doubled, or its answer was lost
     return RowPtr();
   }
-  TRY(next, make_row(request.ballot, request.round.epoch, request.value, request.inline_bytes));
+  TRY(next, make_row(request.ballot, request.round, request.value, request.inline_bytes));
   const bool tombstone = next->kind == ValueKind::tombstone;
   if (!tombstone) CHECK_OK(check_upload(request));
   if (next->inline_size > 0 && !request.inline_bytes) {
@@ -254,13 +254,13 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
     }
     for (const Hint& hint : request.hints) {
       const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
-      batch.Put(hint_key, encode_hint(hint_key, request.key, request.ballot, hint));
+      batch.Put(hint_key, encode_hint(hint_key, request, hint));
     }
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
-  for (const RowOp& row : control_rows_) put(batch, row);
-  if (ceiling_ > 0) put(batch, ceiling_row(ceiling_));
-  if (!drops_.empty()) put(batch, horizon_row(horizon_));
+  for (const RowOp& row : control_rows_) put_row(batch, row);
+  if (ceiling_ > 0) put_row(batch, ceiling_row(ceiling_));
+  if (!drops_.empty()) put_row(batch, horizon_row(horizon_));
   return batch;
 }
 

@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kDirectory = "db";
+constexpr const char* kDatabaseDirectory = "db";
 constexpr int kBloomBitsPerKey = 10;  // 1 % false positives: reads of absent keys stay in memory
 
 Error to_error(const leveldb::Status& status, const Disk& disk) {
@@ -45,7 +45,7 @@ leveldb::Status Database::open_at_disk(bool create) {
   settings.write_buffer_size = options_.write_buffer_bytes;
   settings.max_open_files = options_.open_files_max;
   leveldb::DB* db = nullptr;
-  const leveldb::Status status = leveldb::DB::Open(settings, kDirectory, &db);
+  const leveldb::Status status = leveldb::DB::Open(settings, kDatabaseDirectory, &db);
   db_.reset(db);
   settle();
   return status;

@@ -7,14 +7,14 @@
 namespace penstock {
 namespace {
 
-const std::string kDirectory = "files";
+const std::string kBigFilesDirectory = "files";
 constexpr std::string_view kTemporarySuffix = ".tmp";
 
 // A failed change of the disk is final, whatever the system called it.
-Error final_error(const Error& error) { return fail(Errc::io, error.context); }
+Error final_big_error(const Error& error) { return fail(Errc::io, error.context); }
 
 std::string directory_of(const FragmentId& id) {
-  return kDirectory + "/" + fmt::format("{:02x}", id.write_id.low & 0xff);
+  return kBigFilesDirectory + "/" + fmt::format("{:02x}", id.write_id.low & 0xff);
 }
 
 }  // namespace
@@ -24,14 +24,14 @@ std::string BigFiles::name_of(const FragmentId& id) {
 }
 
 Result<> BigFiles::open(const std::function<bool(const FragmentId&)>& has_row) {
-  if (!disk_.exists(kDirectory)) {
-    CHECK_OK(disk_.make_directory(kDirectory));
+  if (!disk_.exists(kBigFilesDirectory)) {
+    CHECK_OK(disk_.make_directory(kBigFilesDirectory));
     CHECK_OK(disk_.sync_directory(""));
   }
-  TRY(directories, disk_.list(kDirectory));
+  TRY(directories, disk_.list(kBigFilesDirectory));
   for (const std::string& directory : directories) {
     if (directory.size() != 2) continue;  // what does not look like ours is left alone
-    const std::string path = kDirectory + "/" + directory;
+    const std::string path = kBigFilesDirectory + "/" + directory;
     TRY(names, disk_.list(path));
     for (const std::string& name : names) {
       const auto id = parse_fragment_id(name);
@@ -50,7 +50,7 @@ Result<> BigFiles::make_directory_of(const FragmentId& id) {
     if (directories_.contains(directory)) return {};
   }
   CHECK_OK(disk_.make_directory(directory));
-  CHECK_OK(disk_.sync_directory(kDirectory));
+  CHECK_OK(disk_.sync_directory(kBigFilesDirectory));
   std::lock_guard lock(mutex_);
   directories_.insert(directory);
   return {};
@@ -63,14 +63,14 @@ Result<BigFiles::Temporary> BigFiles::create(const FragmentId& id, std::uint64_t
     temporary.name = fmt::format("{}.{}{}", name_of(id), ++temporaries_, kTemporarySuffix);
   }
   CHECK_OK(room_.grow(bytes, [&]() -> Result<> {
-    if (auto made = make_directory_of(id); !made) return final_error(made.error());
+    if (auto made = make_directory_of(id); !made) return final_big_error(made.error());
     auto made = disk_.open(temporary.name, OpenMode::write_new);
-    if (!made) return final_error(made.error());
-    if (auto done = (*made)->allocate(0, bytes); !done) return final_error(done.error());
+    if (!made) return final_big_error(made.error());
+    if (auto done = (*made)->allocate(0, bytes); !done) return final_big_error(done.error());
     return {};
   }));
   auto opened = disk_.open(temporary.name, OpenMode::direct);
-  if (!opened) return final_error(opened.error());
+  if (!opened) return final_big_error(opened.error());
   temporary.file = std::make_shared<FragmentFile>(std::move(*opened));
   return temporary;
 }

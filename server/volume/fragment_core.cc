@@ -15,7 +15,7 @@ FragmentCore::FragmentCore(FragmentStoreParts p, const FragmentStoreOptions& opt
     : parts(std::move(p)),
       segments(std::make_shared<SegmentSet>(parts.disk, parts.room, options.segment_bytes)),
       files(parts.disk, parts.room),
-      leases(parts.clock, parts.random.next()),
+      leases(parts.clock, parts.random.next(), {options.lease, options.reader_pin}),
       holds(std::make_shared<FragmentHolds>(
           [set = segments](const ExtentSpan& span) { set->release(span); })),
       cache(options.cache_bytes, limits::kReadHandlesPerVolume) {}
@@ -79,6 +79,7 @@ Result<FragmentHandlePtr> FragmentCore::load(const FragmentId& id) {
   TRY(row, find_row(id));
   if (!row) return fail(Errc::not_found, "fragment " + to_string(id));
   handle->row = *row;
+  handle->row.owner = FragmentOwner{};  // of no use to readers
   handle->geometry = FragmentGeometry{row->data_bytes};
   TRY(file, row->place == FragmentPlace::segment ? segments->file(row->segment)
                                                  : files.open_for_reading(id));

@@ -13,9 +13,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kMagic = "PNSTKFRG";
-constexpr std::uint8_t kFormat = 1;  // on disk, never change
-constexpr std::size_t kRowBytes = 48;
+constexpr std::string_view kFragmentMagic = "PNSTKFRG";
+constexpr std::uint8_t kFragmentFormat = 1;  // on disk, never change
+constexpr std::size_t kUploadIdBytesMax = 32;
 constexpr std::size_t kDigestOffset = kFooterBytes - sizeof(std::uint32_t);
 
 std::uint64_t round_up(std::uint64_t bytes) {
@@ -26,8 +26,8 @@ std::uint64_t round_up(std::uint64_t bytes) {
 std::string footer_without_digest(const FragmentId& id, const FragmentGeometry& geometry) {
   std::string footer;
   ByteWriter out(footer);
-  out.bytes(kMagic);
-  out.number(kFormat);
+  out.bytes(kFragmentMagic);
+  out.number(kFragmentFormat);
   out.number(id.slot);
   out.number(std::uint16_t{0});
   out.number(static_cast<std::uint32_t>(limits::kBlockBytes));
@@ -40,7 +40,7 @@ std::string footer_without_digest(const FragmentId& id, const FragmentGeometry& 
 }
 
 template <class Number>
-bool parse_hex(std::string_view digits, Number& value) {
+bool read_hex(std::string_view digits, Number& value) {
   const bool lower = std::all_of(digits.begin(), digits.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
@@ -96,17 +96,19 @@ Result<std::vector<std::uint32_t>> decode_tail(const FragmentId& id,
 std::string encode(const ExtentRow& row) {
   std::string bytes;
   ByteWriter out(bytes);
-  out.number(kFormat);
+  out.number(kFragmentFormat);
   out.number(static_cast<std::uint8_t>(row.place));
   out.number(std::uint16_t{0});
   out.number(row.segment);
   out.number(row.offset);
   out.number(row.data_bytes);
   out.number(row.digest);
-  out.number(std::uint32_t{0});
+  out.number(row.owner.partitions);
   out.number(row.start);
   out.number(row.committed_us);
-  assert(bytes.size() == kRowBytes);
+  out.number(row.owner.bucket.value);
+  out.text(row.owner.key);
+  out.text(row.owner.upload_id);
   return bytes;
 }
 
@@ -121,16 +123,23 @@ Result<ExtentRow> decode_extent_row(std::string_view bytes) {
   row.offset = in.number<std::uint64_t>();
   row.data_bytes = in.number<std::uint64_t>();
   row.digest = in.number<std::uint32_t>();
-  in.number<std::uint32_t>();
+  row.owner.partitions = in.number<std::uint32_t>();
   row.start = in.number<std::uint64_t>();
   row.committed_us = in.number<std::uint64_t>();
-  const bool known = format == kFormat && (place == 1 || place == 2);
+  row.owner.bucket.value = in.number<std::uint64_t>();
+  row.owner.key = in.text();
+  row.owner.upload_id = in.text();
+  const bool known = format == kFragmentFormat && (place == 1 || place == 2);
   if (!in.ok() || !in.at_end() || !known || row.offset % kGranuleBytes != 0) {
     return fail(Errc::corrupt, "extent row is malformed");
   }
   constexpr std::uint64_t kSane = std::uint64_t{1} << 62;  // sums of offsets cannot overflow
   if (row.data_bytes > kSane || row.offset > kSane) {
     return fail(Errc::corrupt, "extent row has an impossible length");
+  }
+  if (row.owner.partitions == 0 || row.owner.key.size() > limits::kKeyBytesMax ||
+      row.owner.upload_id.size() > kUploadIdBytesMax) {
+    return fail(Errc::corrupt, "extent row has an impossible owner");
   }
   return row;
 }
@@ -143,9 +152,9 @@ std::string to_string(const FragmentId& id) {
 Result<FragmentId> parse_fragment_id(std::string_view text) {
   FragmentId id;
   const bool shaped = text.size() == 52 && text[32] == '-' && text[35] == '-';
-  if (!shaped || !parse_hex(text.substr(0, 16), id.write_id.high) ||
-      !parse_hex(text.substr(16, 16), id.write_id.low) || !parse_hex(text.substr(33, 2), id.slot) ||
-      !parse_hex(text.substr(36), id.generation.value)) {
+  if (!shaped || !read_hex(text.substr(0, 16), id.write_id.high) ||
+      !read_hex(text.substr(16, 16), id.write_id.low) || !read_hex(text.substr(33, 2), id.slot) ||
+      !read_hex(text.substr(36), id.generation.value)) {
     return fail(Errc::invalid, "not the name of a fragment: " + std::string(text));
   }
   return id;

@@ -16,6 +16,7 @@
 #include "penstock/limits.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
+#include "penstock/volume_upkeep.h"
 
 namespace penstock {
 
@@ -56,6 +57,7 @@ struct ExtentRow {
   std::uint64_t start = 0;   // which start of the volume committed it ...
   std::uint64_t committed_us =
       0;  // ... and when, on that start's boot clock: its lease counts from here
+  FragmentOwner owner{};  // whom to ask whether the fragment is still referenced (R11)
   auto operator<=>(const ExtentRow&) const = default;
 };
 std::string encode(const ExtentRow& row);

@@ -9,32 +9,54 @@ void FragmentLeases::stamp(ExtentRow& row) const {
   row.committed_us = static_cast<std::uint64_t>(clock_.boot().time_since_epoch().count());
 }
 
-Result<bool> FragmentLeases::pin(const FragmentId& id) {
+Result<bool> FragmentLeases::add(Pins& pins, const FragmentId& id, Duration term) {
   const BootTime now = clock_.boot();
   std::lock_guard lock(mutex_);
   if (claimed_.contains(id)) return false;
-  if (pinned_until_.size() >= limits::kFragmentLeasesMax && !pinned_until_.contains(id)) {
-    std::erase_if(pinned_until_, [now](const auto& entry) { return entry.second <= now; });
-    if (pinned_until_.size() >= limits::kFragmentLeasesMax) {
+  if (pins.size() >= limits::kFragmentLeasesMax && !pins.contains(id)) {
+    std::erase_if(pins, [now](const auto& entry) { return entry.second <= now; });
+    if (pins.size() >= limits::kFragmentLeasesMax) {
       return fail(Errc::overloaded, "too many leases on fragments");
     }
   }
-  pinned_until_[id] = now + limits::kFragmentLease;
+  pins[id] = now + term;
   return true;
+}
+
+Result<bool> FragmentLeases::pin(const FragmentId& id) {
+  return add(pinned_until_, id, terms_.lease);
+}
+
+Result<bool> FragmentLeases::pin_for_reader(const FragmentId& id) {
+  return add(read_until_, id, terms_.reader_pin);
 }
 
 void FragmentLeases::forget(const FragmentId& id) {
   std::lock_guard lock(mutex_);
   pinned_until_.erase(id);
+  read_until_.erase(id);
 }
 
-bool FragmentLeases::is_pinned(const FragmentId& id, const ExtentRow& row) const {
+std::optional<Duration> FragmentLeases::unpinned_for(const FragmentId& id,
+                                                     const ExtentRow& row) const {
   const BootTime now = clock_.boot();
   const BootTime committed{Duration(static_cast<Duration::rep>(row.committed_us))};
-  if (now < (row.start == start_ ? committed : opened_) + limits::kFragmentLease) return true;
+  BootTime until = (row.start == start_ ? committed : opened_) + terms_.lease;
   std::lock_guard lock(mutex_);
-  const auto found = pinned_until_.find(id);
-  return found != pinned_until_.end() && now < found->second;
+  for (const Pins* pins : {&pinned_until_, &read_until_}) {
+    const auto found = pins->find(id);
+    if (found != pins->end()) until = std::max(until, found->second);
+  }
+  if (now < until) return std::nullopt;
+  return now - until;
+}
+
+bool FragmentLeases::is_read(const FragmentId& id) const {
+  const BootTime now = clock_.boot();
+  if (now < opened_ + terms_.reader_pin) return true;
+  std::lock_guard lock(mutex_);
+  const auto found = read_until_.find(id);
+  return found != read_until_.end() && now < found->second;
 }
 
 Result<FragmentLeases::Claim> FragmentLeases::claim(const FragmentId& id) {

@@ -1,14 +1,17 @@
 // Which fragments may not be removed yet (R10, R11), and which are just being changed.
 //
 // Leases live in memory. A fragment has one from its commit (the row says when), one from each pin,
-// and after a restart one from the start. Claims keep commit, replacement and removal of one
+// and after a restart one from the start. Readers' pins are of their own: a hint may not wait for
+// the lease of a fragment that was just written. Claims keep commit, replacement and removal of one
 // fragment apart.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "penstock/limits.h"
 #include "penstock/result.h"
 #include "penstock/runtime.h"
 #include "server/volume/fragment_format.h"
@@ -17,18 +20,27 @@ namespace penstock {
 
 class FragmentLeases {
  public:
+  struct Terms {
+    Duration lease = limits::kFragmentLease;
+    Duration reader_pin = limits::kReaderPin;
+  };
   // `start` is this start of the volume, by a random number.
-  FragmentLeases(Clock& clock, std::uint64_t start)
-      : clock_(clock), start_(start), opened_(clock.boot()) {}
+  FragmentLeases(Clock& clock, std::uint64_t start, Terms terms)
+      : clock_(clock), start_(start), terms_(terms), opened_(clock.boot()) {}
 
   // Notes the commit of now in a row.
   void stamp(ExtentRow& row) const;
 
   // False: the fragment is claimed, by a removal for all that is known. Errors: overloaded.
   Result<bool> pin(const FragmentId& id);
+  // The same for a reader.
+  Result<bool> pin_for_reader(const FragmentId& id);
   // Takes a pin back that was given to a fragment that is not there.
   void forget(const FragmentId& id);
-  bool is_pinned(const FragmentId& id, const ExtentRow& row) const;
+  // R11: how long the fragment has had neither a lease nor a reader; nullopt: it has.
+  std::optional<Duration> unpinned_for(const FragmentId& id, const ExtentRow& row) const;
+  // After a start nobody knows who reads: everything counts as just pinned by a reader.
+  bool is_read(const FragmentId& id) const;
 
   // The right to change one fragment. Movable; gives it back when destroyed.
   class Claim {
@@ -55,13 +67,17 @@ class FragmentLeases {
   Result<Claim> claim(const FragmentId& id);
 
  private:
+  using Pins = std::unordered_map<FragmentId, BootTime>;
   void unclaim(const FragmentId& id);
+  Result<bool> add(Pins& pins, const FragmentId& id, Duration term);
 
   Clock& clock_;
   const std::uint64_t start_;
+  const Terms terms_;
   const BootTime opened_;
   mutable std::mutex mutex_;
-  std::unordered_map<FragmentId, BootTime> pinned_until_;
+  Pins pinned_until_;
+  Pins read_until_;
   std::unordered_set<FragmentId> claimed_;
 };
 

@@ -58,11 +58,14 @@ Task<Piece> read_fragment(CorePtr core, FragmentReadRequest request) {
   return on_read_worker<Piece>(std::move(core), std::move(job));
 }
 
-Result<std::vector<FragmentId>> pin_blocking(FragmentCore& core, std::vector<FragmentId> ids) {
+using Pin = Result<bool> (FragmentLeases::*)(const FragmentId&);
+
+Result<std::vector<FragmentId>> pin_blocking(FragmentCore& core, std::vector<FragmentId> ids,
+                                             Pin pin) {
   std::vector<FragmentId> missing;
   for (const FragmentId& id : ids) {
     // First the lease, then the look: a removal either sees the lease or has taken the row.
-    TRY(pinned, core.leases.pin(id));
+    TRY(pinned, (core.leases.*pin)(id));
     if (!pinned) {
       missing.push_back(id);
       continue;
@@ -81,9 +84,10 @@ Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condi
   auto find = [id](FragmentCore& c) { return c.find_row(id); };
   CO_TRY(row, co_await on_read_worker<std::optional<ExtentRow>>(core, std::move(find)));
   if (!row) co_return Result<>{};
-  if (condition == FragmentStore::Removal::unpinned && core->leases.is_pinned(id, *row)) {
-    co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
-  }
+  // R11 (3): at the removal, while the claim keeps new pins away.
+  const bool pinned = condition == RemovalRule::unpinned && !core->leases.unpinned_for(id, *row);
+  const bool read = condition == RemovalRule::unread && core->leases.is_read(id);
+  if (pinned || read) co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
   CO_CHECK(core->check_open());  // the volume may have been closed meanwhile
   CO_CHECK(co_await core->parts.rows.erase(id));
   core->leases.forget(id);
@@ -104,7 +108,9 @@ Result<std::vector<FragmentEntry>> list_blocking(FragmentCore& core,
   if (count == 0) return entries;
   const auto visit = [&](const FragmentId& id, std::string_view bytes) -> Result<bool> {
     TRY(row, decode_extent_row(bytes));
-    entries.push_back({id, row.data_bytes, core.leases.is_pinned(id, row)});
+    const auto unpinned = core.leases.unpinned_for(id, row);
+    entries.push_back({id, row.data_bytes, !unpinned, unpinned.value_or(Duration{}),
+                       std::move(row.owner)});
     return entries.size() < count;
   };
   CHECK_OK(core.parts.rows.for_each(after, visit));
@@ -144,7 +150,16 @@ std::optional<Result<Piece>> FragmentStore::read_now(const FragmentReadRequest& 
 }
 
 Task<std::vector<FragmentId>> FragmentStore::pin(std::vector<FragmentId> ids) {
-  auto job = [ids = std::move(ids)](FragmentCore& core) { return pin_blocking(core, ids); };
+  auto job = [ids = std::move(ids)](FragmentCore& core) {
+    return pin_blocking(core, ids, &FragmentLeases::pin);
+  };
+  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job));
+}
+
+Task<std::vector<FragmentId>> FragmentStore::pin_for_reader(std::vector<FragmentId> ids) {
+  auto job = [ids = std::move(ids)](FragmentCore& core) {
+    return pin_blocking(core, ids, &FragmentLeases::pin_for_reader);
+  };
   return on_read_worker<std::vector<FragmentId>>(core_, std::move(job));
 }
 

@@ -49,6 +49,9 @@ struct FragmentStoreOptions {
   std::uint64_t segment_bytes = limits::kSegmentBytes;
   // Tables and places of recently read fragments kept in memory.
   std::size_t cache_bytes = 4 * limits::kMiB;
+  // What a commit or a pin grants, and what a reader's pin does.
+  Duration lease = limits::kFragmentLease;
+  Duration reader_pin = limits::kReaderPin;
 };
 
 struct FragmentStatistics {
@@ -58,12 +61,6 @@ struct FragmentStatistics {
   std::uint64_t segment_count = 0;
   std::uint64_t segment_bytes = 0;  // size of a new one
   std::uint64_t corrupt_count = 0;  // reads that found a wrong checksum since the start
-};
-
-struct FragmentEntry {
-  FragmentId id;
-  std::uint64_t data_bytes = 0;
-  bool pinned = false;  // R11: may not be removed as an orphan yet
 };
 
 class FragmentStore {
@@ -90,9 +87,13 @@ class FragmentStore {
   // each fragment when it is committed. Errors: overloaded - too many leases.
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids);
 
-  enum class Removal : std::uint8_t { always, unpinned };
+  // Readers that take long, for limits::kReaderPin. Returns those that are not held.
+  // Errors: overloaded.
+  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids);
+
+  using Removal = RemovalRule;
   // Removing an absent fragment succeeds. Durable. Open reads go on; the space waits for them.
-  // Errors: busy - pinned (`unpinned`), or being committed or removed by another call.
+  // Errors: busy - the rule forbids it now, or being committed or removed by another call.
   Task<> remove(FragmentId id, Removal condition = Removal::always);
 
   // Up to `count` fragments with ids above `after`, ascending; fewer only at the end.

@@ -17,7 +17,7 @@ bool is_aligned(const void* address) {
 // Shared by the writer and its jobs: space is given back only when no job can write into it.
 struct Stream {
   Stream(std::shared_ptr<FragmentCore> c, FragmentId i, FragmentShape shape)
-      : core(std::move(c)), id(i), geometry{shape.data_bytes} {}
+      : core(std::move(c)), id(i), owner(std::move(shape.owner)), geometry{shape.data_bytes} {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   ~Stream() {
@@ -40,6 +40,7 @@ struct Stream {
   // Constant after the writer was opened.
   const std::shared_ptr<FragmentCore> core;
   const FragmentId id;
+  const FragmentOwner owner;
   const FragmentGeometry geometry;
   std::optional<ExtentSpan> span;  // else a file
   BigFiles::Temporary temporary;   // its name is empty for an extent, and after it was published
@@ -170,6 +171,7 @@ LastWrite make_last_write(Stream& stream) {
   std::memset(bytes.data() + stream.held_bytes, 0, padded - stream.held_bytes);
   last.row.digest = encode_tail(stream.id, geometry, stream.table, bytes.subspan(padded));
   last.row.data_bytes = geometry.data_bytes;
+  last.row.owner = stream.owner;
   if (stream.span) {
     last.row.segment = stream.span->segment;
     last.row.offset = stream.span->offset;
@@ -317,7 +319,7 @@ Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<Fragm
                                                            FragmentId id, FragmentShape shape) {
   CO_CHECK(core->check_open());
   if (!core->parts.room.accepts_data()) co_return fail(Errc::full, "volume takes no more fragments");
-  auto stream = std::make_shared<Stream>(core, id, shape);
+  auto stream = std::make_shared<Stream>(core, id, std::move(shape));
   const FragmentGeometry& geometry = stream->geometry;
   if (fits_segment(*core, geometry))
     stream->span = core->segments->allocate(geometry.total_bytes());

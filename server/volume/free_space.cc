@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kBits = 64;
 
-std::uint64_t mask(std::uint64_t from, std::uint64_t to) {  // bits [from, to) of one word
+std::uint64_t mask_of_bits(std::uint64_t from, std::uint64_t to) {  // bits [from, to) of one word
   const std::uint64_t upper = to == kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1;
   return upper & ~((std::uint64_t{1} << from) - 1);
 }
@@ -22,7 +22,7 @@ void for_words(std::uint64_t from, std::uint64_t to, Function f) {
   while (from < to) {
     const std::uint64_t word = from / kBits;
     const std::uint64_t end = std::min(to, (word + 1) * kBits);
-    f(static_cast<std::size_t>(word), mask(from - word * kBits, end - word * kBits));
+    f(static_cast<std::size_t>(word), mask_of_bits(from - word * kBits, end - word * kBits));
     from = end;
   }
 }

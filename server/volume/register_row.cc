@@ -23,12 +23,14 @@ Accepted RegisterRow::accepted(ReadWant want) const {
 
 RowPtr absent_row() { return std::make_shared<const RegisterRow>(); }
 
-Result<RowPtr> make_row(Ballot ballot, Epoch epoch, SharedBytes value, SharedBytes inline_bytes) {
+Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
+                        SharedBytes inline_bytes) {
   auto head = decode_head(*value);
   if (!head) return fail(Errc::invalid, head.error().context);
   auto row = std::make_shared<RegisterRow>();
   row->ballot = ballot;
-  row->epoch = epoch;
+  row->epoch = round.epoch;
+  row->partitions = round.partitions;
   row->kind = head->kind;
   row->op_id = head->op_id;
   row->inline_size = head->inline_bytes;
@@ -42,6 +44,7 @@ std::string encode_row(std::string_view row_key, const RegisterRow& row) {
   ByteWriter writer(head);
   writer.ballot(row.ballot);
   writer.number(row.epoch.value);
+  writer.number(row.partitions);
   return seal_row(row_key, head, *row.value);
 }
 
@@ -51,6 +54,7 @@ Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes
   RowHead head{};
   head.ballot = reader.ballot();
   reader.number<std::uint64_t>();
+  head.partitions = reader.number<std::uint32_t>();
   if (!reader.ok()) return fail(Errc::corrupt, "register row: too short");
   head.encoded = reader.rest();
   TRY(value, decode_head(head.encoded));
@@ -62,23 +66,42 @@ Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
   TRY(payload, unseal_row(row_key, bytes));
   ByteReader reader(payload);
   const Ballot ballot = reader.ballot();
-  const Epoch epoch{reader.number<std::uint64_t>()};
+  Round round;
+  round.epoch.value = reader.number<std::uint64_t>();
+  round.partitions = reader.number<std::uint32_t>();
   if (!reader.ok() || ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
-  auto row = make_row(ballot, epoch, std::make_shared<const std::string>(reader.rest()), nullptr);
+  auto row = make_row(ballot, round, std::make_shared<const std::string>(reader.rest()), nullptr);
   if (!row) return fail(Errc::corrupt, row.error().context);
   return row;
 }
 
-std::string encode_hint(std::string_view row_key, const RegisterKey& key, Ballot ballot,
-                        const Hint& hint) {
+std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint) {
   std::string payload;
   ByteWriter writer(payload);
-  writer.number(key.bucket.value);
-  writer.ballot(ballot);
-  writer.text(key.key);
+  writer.number(request.key.bucket.value);
+  writer.number(request.round.partitions);
+  writer.ballot(request.ballot);
+  writer.text(request.key.key);
   writer.text(hint.upload_id);
   writer.text(hint.locations);
   return seal_row(row_key, payload);
+}
+
+Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes) {
+  TRY(payload, unseal_row(row_key, bytes));
+  ByteReader reader(payload);
+  StoredHint hint;
+  hint.name = name;
+  hint.bucket.value = reader.number<std::uint64_t>();
+  hint.partitions = reader.number<std::uint32_t>();
+  hint.ballot = reader.ballot();
+  hint.key = reader.text();
+  hint.upload_id = reader.text();
+  hint.locations = reader.text();
+  if (!reader.ok() || !reader.at_end() || hint.partitions == 0) {
+    return fail(Errc::corrupt, "a malformed hint");
+  }
+  return hint;
 }
 
 std::size_t RegisterKeyHash::operator()(const RegisterKey& key) const noexcept {

@@ -1,5 +1,5 @@
 // A register as one volume holds it: the row in memory and its bytes in LevelDB.
-// Payload of the sealed row: ballot 24 | group epoch 8 | encoded RegisterValue. On disk, never
+// Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | encoded RegisterValue. On disk, never
 // change.
 #pragma once
 #include <memory>
@@ -14,6 +14,7 @@ namespace penstock {
 struct RegisterRow {
   Ballot ballot;
   Epoch epoch;
+  std::uint32_t partitions = 1;  // of the bucket
   ValueKind kind = ValueKind::absent;
   OpId op_id;
   std::uint32_t inline_size = 0;  // of the inline row beside it
@@ -30,7 +31,8 @@ using RowPtr = std::shared_ptr<const RegisterRow>;
 
 RowPtr absent_row();
 // Errors: invalid - the bytes are no register value.
-Result<RowPtr> make_row(Ballot ballot, Epoch epoch, SharedBytes value, SharedBytes inline_bytes);
+Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
+                        SharedBytes inline_bytes);
 
 std::string encode_row(std::string_view row_key, const RegisterRow& row);
 // Errors: corrupt.
@@ -39,15 +41,17 @@ Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes);
 // The same without copying the value, for scans; views point into `bytes`.
 struct RowHead {
   Ballot ballot;
+  std::uint32_t partitions = 1;
   ValueHead value;
   std::string_view encoded;
 };
 Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes);
 
-// Payload of a hint's sealed row: bucket 8 | ballot 24 | text key | text upload-id | text
-// locations.
-std::string encode_hint(std::string_view row_key, const RegisterKey& key, Ballot ballot,
-                        const Hint& hint);
+// Payload of a hint's sealed row: bucket 8 | partitions 4 | ballot 24 | text key | text upload-id |
+// text locations. On disk, never change.
+std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint);
+// Errors: corrupt.
+Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes);
 
 struct RegisterKeyHash {
   std::size_t operator()(const RegisterKey& key) const noexcept;

@@ -41,6 +41,12 @@ class RegisterStore {
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline);
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline);
 
+  // ---- upkeep, as VolumeClient: what this volume holds, whatever its epochs and fences.
+  Task<HintListReply> list_hints(HintListRequest request);
+  Task<Ballot> read_hint(HintName name);
+  Task<> drop_hints(std::vector<HintName> names);
+  Task<RegisterListReply> list_registers(RegisterListRequest request);
+
   // The epochs under which this volume answers (R12), synced before the first answer under them.
   // Errors: stale_epoch - one would go back, or is known with another digest; busy - another such
   // call is under way.
@@ -54,6 +60,10 @@ class RegisterStore {
  private:
   std::optional<Result<PrepareReply>> prepare_now(const PrepareRequest& request);
   Task<> control(ControlWork work);
+  // Runs `look`, returning Result<T>, beside the reads.
+  template <class T, class Look>
+  Task<T> look_up(Look look);
+  Result<> check_open();
 
   RegisterCore core_;
   std::atomic<bool> setting_epochs_{false};

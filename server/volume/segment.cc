@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-const std::string kDirectory = "segments";
+const std::string kSegmentsDirectory = "segments";
 
 // A failed change of the disk is final, whatever the system called it.
 Error final_error(const Error& error) { return fail(Errc::io, error.context); }
@@ -18,22 +18,22 @@ Error final_error(const Error& error) { return fail(Errc::io, error.context); }
 }  // namespace
 
 std::string SegmentSet::name_of(std::uint32_t number) {
-  return kDirectory + "/" + fmt::format("{:08x}", number);
+  return kSegmentsDirectory + "/" + fmt::format("{:08x}", number);
 }
 
 Result<> SegmentSet::open() {
-  if (!disk_.exists(kDirectory)) {
-    CHECK_OK(disk_.make_directory(kDirectory));
+  if (!disk_.exists(kSegmentsDirectory)) {
+    CHECK_OK(disk_.make_directory(kSegmentsDirectory));
     CHECK_OK(disk_.sync_directory(""));
   }
-  TRY(names, disk_.list(kDirectory));
+  TRY(names, disk_.list(kSegmentsDirectory));
   std::sort(names.begin(), names.end());
   std::lock_guard lock(mutex_);  // nobody else is here yet
   for (const std::string& name : names) {
     std::uint32_t number = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number, 16);
     if (name.size() != 8 || parsed.ptr != name.data() + name.size() || number == 0) continue;
-    TRY(bytes, disk_.file_size(kDirectory + "/" + name));
+    TRY(bytes, disk_.file_size(kSegmentsDirectory + "/" + name));
     // One that was being made when the power went may be short: what is there is used.
     free_.add_segment(number, bytes);
     next_number_ = std::max(next_number_, number + 1);
@@ -95,7 +95,7 @@ Result<> SegmentSet::grow() {
   }));
   if (auto done = file->sync(); !done) return final_error(done.error());
   file.reset();
-  if (auto done = disk_.sync_directory(kDirectory); !done) return final_error(done.error());
+  if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) return final_error(done.error());
   std::lock_guard lock(mutex_);
   free_.add_segment(number, segment_bytes_);
   return {};

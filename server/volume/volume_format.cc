@@ -17,8 +17,8 @@ constexpr const char* kIdentityFile = "volume.json";
 constexpr const char* kStartsFile = "starts";
 constexpr const char* kFormattingFile = "formatting";
 constexpr const char* kLockFile = "lock";
-constexpr std::string_view kMagic = "penstock volume";
-constexpr unsigned kFormat = 1;
+constexpr std::string_view kIdentity = "penstock volume";
+constexpr unsigned kVolumeFormat = 1;
 constexpr std::size_t kSmallFileBytesMax = 4096;
 
 std::string hex(std::uint64_t number) {
@@ -36,7 +36,7 @@ std::optional<std::uint64_t> parse_hex(std::string_view text) {
 }
 
 std::string checksum_of(unsigned format, std::string_view cluster, std::string_view volume) {
-  std::string text(kMagic);
+  std::string text(kIdentity);
   text += " " + std::to_string(format) + " ";
   text.append(cluster).append(" ").append(volume);
   return hex(crc32c(as_bytes(text)));
@@ -66,11 +66,11 @@ std::string identity_text(const VolumeIdentity& identity) {
   const std::string cluster = hex(identity.cluster.high) + hex(identity.cluster.low);
   const std::string volume = hex(identity.volume.value);
   Json json;
-  json["kind"] = kMagic;
-  json["format"] = kFormat;
+  json["kind"] = kIdentity;
+  json["format"] = kVolumeFormat;
   json["cluster"] = cluster;
   json["volume"] = volume;
-  json["checksum"] = checksum_of(kFormat, cluster, volume);
+  json["checksum"] = checksum_of(kVolumeFormat, cluster, volume);
   return json.dump(2) + "\n";
 }
 
@@ -138,18 +138,18 @@ Result<VolumeIdentity> read_identity(Disk& disk) {
     const auto found = json.is_object() ? json.find(name) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  if (field("kind") != kMagic) return fail(Errc::corrupt, path + " is not a volume's identity");
+  if (field("kind") != kIdentity) return fail(Errc::corrupt, path + " is not a volume's identity");
   const auto format = json.find("format");
   if (format == json.end() || !format->is_number_unsigned()) {
     return fail(Errc::corrupt, path + " names no format");
   }
-  if (format->get<std::uint64_t>() != kFormat) {
+  if (format->get<std::uint64_t>() != kVolumeFormat) {
     return fail(Errc::invalid, path + " has format " + format->dump() + ", this program knows " +
-                                   std::to_string(kFormat));
+                                   std::to_string(kVolumeFormat));
   }
   const std::string cluster = field("cluster");
   const std::string volume = field("volume");
-  if (cluster.size() != 32 || field("checksum") != checksum_of(kFormat, cluster, volume)) {
+  if (cluster.size() != 32 || field("checksum") != checksum_of(kVolumeFormat, cluster, volume)) {
     return fail(Errc::corrupt, path + " fails its checksum");
   }
   const auto high = parse_hex(std::string_view(cluster).substr(0, 16));

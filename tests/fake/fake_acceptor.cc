@@ -168,7 +168,13 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
   row.accepted.value = request.value;
   const auto head = decode_head(*request.value);
   if (request.inline_bytes != nullptr) row.inline_of[head->op_id] = request.inline_bytes;
+  row.partitions = request.round.partitions;
   hints[request.key] = request.hints;
+  for (const Hint& hint : request.hints) {
+    const HintName name{hint.due, hint.write_id};
+    stored_hints[name] = {name,           request.ballot,  request.key.bucket, row.partitions,
+                          request.key.key, hint.upload_id, hint.locations};
+  }
   reply.accepted = true;
   return reply;
 }
@@ -185,6 +191,48 @@ Result<Accepted> FakeAcceptor::on_read(const ReadRequest& request) {
   }
   if (request.want == ReadWant::ballot) row.value = nullptr;
   return row;
+}
+
+Task<HintListReply> FakeAcceptor::list_hints(HintListRequest request, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  HintListReply reply;
+  reply.count = stored_hints.size();
+  for (const auto& [name, hint] : stored_hints) {
+    if (request.after && name <= *request.after) continue;
+    if (name.due > request.due_until || reply.hints.size() == request.rows_max) break;
+    reply.hints.push_back(hint);
+  }
+  co_return reply;
+}
+
+Task<Ballot> FakeAcceptor::read_hint(HintName name, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  const auto found = stored_hints.find(name);
+  co_return found == stored_hints.end() ? Ballot{} : found->second.ballot;
+}
+
+Task<> FakeAcceptor::drop_hints(std::vector<HintName> names, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  for (const HintName& name : names) stored_hints.erase(name);
+  co_return Result<>{};
+}
+
+Task<RegisterListReply> FakeAcceptor::list_registers(RegisterListRequest request, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  RegisterListReply reply;
+  for (const auto& [key, row] : rows) {
+    if (key.kind != request.kind || row.unreadable) continue;
+    if (request.after && key <= *request.after) continue;
+    const auto head = decode_head(*row.accepted.value);
+    if (request.only && head->kind != *request.only) continue;
+    reply.rows.push_back({key, row.partitions, row.accepted.ballot, head->kind,
+                          std::string(head->summary)});
+    if (reply.rows.size() == request.rows_max) {
+      reply.covered = key;
+      break;
+    }
+  }
+  co_return reply;
 }
 
 Task<ScanReply> FakeAcceptor::scan(std::shared_ptr<const ScanRequest>, Deadline) {

@@ -26,6 +26,7 @@ class FakeAcceptor final : public VolumeClient {
     Accepted accepted;                      // without inline bytes
     std::map<OpId, SharedBytes> inline_of;  // inline rows by op-id
     bool unreadable = false;                // answers `corrupt`
+    std::uint32_t partitions = 1;
   };
   using Hook = std::function<Fate(VolumeId, RegisterCall, const RegisterKey&)>;
 
@@ -41,7 +42,8 @@ class FakeAcceptor final : public VolumeClient {
   Epoch epoch;
   std::map<BucketId, BucketNumber> fences;
   std::map<RegisterKey, Row> rows;
-  std::map<RegisterKey, std::vector<Hint>> hints;
+  std::map<RegisterKey, std::vector<Hint>> hints;  // of the last accept
+  std::map<HintName, StoredHint> stored_hints;     // all that were not dropped
   std::uint64_t ceiling = 0, floor = 0, horizon = 0;
   struct Counters {
     int prepares = 0, accepts = 0, reads = 0, reads_now = 0, whole_reads = 0;
@@ -68,6 +70,10 @@ class FakeAcceptor final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override;
+  Task<Ballot> read_hint(HintName name, Deadline deadline) override;
+  Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;
+  Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override;
 
  private:
   template <class Reply>

@@ -21,7 +21,7 @@ std::unique_ptr<Disk> FakeDisk::share() const {
 Result<std::unique_ptr<File>> FakeDisk::open(const std::string& name, OpenMode mode) {
   std::lock_guard lock(medium_->mutex);
   const bool may_create = mode == OpenMode::write_new || mode == OpenMode::append;
-  FakeNodePtr node = medium_->find_file(name);
+  FakeInodePtr node = medium_->find_file(name);
   if (node == nullptr) {
     if (!may_create || medium_->is_directory(name) ||
         !medium_->is_directory(fake_parent_of(name))) {
@@ -29,7 +29,7 @@ Result<std::unique_ptr<File>> FakeDisk::open(const std::string& name, OpenMode m
       return medium_->error(Errc::not_found, "no such file:", name);
     }
     CHECK_OK(medium_->check(Call::create, name));
-    node = std::make_shared<FakeNode>();
+    node = std::make_shared<FakeInode>();
     medium_->change_names({{{name, node}}});
   } else if (mode == OpenMode::write_new) {
     CHECK_OK(medium_->check(Call::truncate, name));
@@ -44,12 +44,12 @@ Result<std::unique_ptr<File>> FakeDisk::open(const std::string& name, OpenMode m
 Result<> FakeDisk::rename(const std::string& from, const std::string& to) {
   std::lock_guard lock(medium_->mutex);
   CHECK_OK(medium_->check(Call::rename, from));
-  const FakeNodePtr node = medium_->find_file(from);
+  const FakeInodePtr node = medium_->find_file(from);
   if (node == nullptr || !medium_->is_directory(fake_parent_of(to))) {
     return medium_->error(Errc::not_found, "no such file or directory:", from);
   }
   if (from == to) return {};
-  if (const FakeNodePtr old = medium_->find_file(to)) {
+  if (const FakeInodePtr old = medium_->find_file(to)) {
     CHECK_OK(medium_->resize(to, old->content.size(), 0));
   }
   medium_->change_names({{{from, nullptr}, {to, node}}});
@@ -97,7 +97,7 @@ Result<> FakeDisk::make_directory(const std::string& name) {
   if (medium_->find_file(name) != nullptr || !medium_->is_directory(fake_parent_of(name))) {
     return medium_->error(Errc::io, "cannot make directory:", name);
   }
-  auto node = std::make_shared<FakeNode>();
+  auto node = std::make_shared<FakeInode>();
   node->is_directory = true;
   medium_->change_names({{{name, std::move(node)}}});
   return {};
@@ -121,7 +121,7 @@ bool FakeDisk::exists(const std::string& name) {
 Result<std::uint64_t> FakeDisk::file_size(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
   CHECK_OK(medium_->check(Call::read, name));
-  const FakeNodePtr node = medium_->find_file(name);
+  const FakeInodePtr node = medium_->find_file(name);
   if (node == nullptr) return medium_->error(Errc::not_found, "no such file:", name);
   return node->content.size();
 }
@@ -160,7 +160,7 @@ void FakeDisk::crash(Random& random, Keep data, Keep names) {
       }
     }
   }
-  std::set<const FakeNode*> done;  // after a lost half of a rename two names may lead to one file
+  std::set<const FakeInode*> done;  // after a lost half of a rename two names may lead to one file
   for (const auto& [file, node] : next) {
     if (done.insert(node.get()).second) node->content.crash(data, random);
   }
@@ -211,11 +211,11 @@ void FakeDisk::set_capacity(std::uint64_t total_bytes) {
 
 void FakeDisk::flip_bit(const std::string& name, std::uint64_t byte, unsigned bit) {
   std::lock_guard lock(medium_->mutex);
-  if (const FakeNodePtr node = medium_->find_file(name)) node->content.flip_bit(byte, bit);
+  if (const FakeInodePtr node = medium_->find_file(name)) node->content.flip_bit(byte, bit);
 }
 void FakeDisk::lose_file(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
-  const FakeNodePtr node = medium_->find_file(name);
+  const FakeInodePtr node = medium_->find_file(name);
   if (node == nullptr) return;
   (void)medium_->resize(name, node->content.size(), 0);  // shrinking cannot fail
   medium_->names.erase(name);
@@ -241,7 +241,7 @@ std::shared_ptr<const FakeDisk::Snapshot> FakeDisk::snapshot() const {
 void FakeDisk::restore(const Snapshot& old) {
   std::lock_guard lock(medium_->mutex);
   FakeNames next;
-  for (const auto& [file, node] : old.nodes) next[file] = std::make_shared<FakeNode>(node);
+  for (const auto& [file, node] : old.nodes) next[file] = std::make_shared<FakeInode>(node);
   medium_->become(std::move(next));
 }
 

@@ -9,7 +9,7 @@ class FakeFile final : public File {
   using Medium = FakeDisk::Medium;
   using Call = FakeDisk::Call;
   // Pre: the medium's mutex is held.
-  FakeFile(std::shared_ptr<Medium> medium, FakeNodePtr node, std::string name, OpenMode mode)
+  FakeFile(std::shared_ptr<Medium> medium, FakeInodePtr node, std::string name, OpenMode mode)
       : medium_(std::move(medium)),
         node_(std::move(node)),
         name_(std::move(name)),
@@ -29,7 +29,7 @@ class FakeFile final : public File {
   Result<std::size_t> read_locked(std::uint64_t offset, MutBytes buffer);
 
   std::shared_ptr<Medium> medium_;
-  FakeNodePtr node_;
+  FakeInodePtr node_;
   std::string name_;
   OpenMode mode_;
   std::uint64_t life_;

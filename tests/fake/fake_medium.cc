@@ -44,7 +44,7 @@ bool FakeDisk::Medium::is_directory(const std::string& file) const {
   return found != names.end() && found->second->is_directory;
 }
 
-FakeNodePtr FakeDisk::Medium::find_file(const std::string& file) const {
+FakeInodePtr FakeDisk::Medium::find_file(const std::string& file) const {
   const auto found = names.find(file);
   return found == names.end() || found->second->is_directory ? nullptr : found->second;
 }

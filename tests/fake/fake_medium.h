@@ -14,17 +14,17 @@
 
 namespace penstock {
 
-struct FakeNode {
+struct FakeInode {
   bool is_directory = false;
   FakeContent content;
 };
-using FakeNodePtr = std::shared_ptr<FakeNode>;  // shared by names (a rename has two) and open files
-using FakeNames = std::map<std::string, FakeNodePtr>;
+using FakeInodePtr = std::shared_ptr<FakeInode>;  // shared by names (a rename: two) and open files
+using FakeNames = std::map<std::string, FakeInodePtr>;
 
 std::string fake_parent_of(const std::string& name);
 
 struct FakeDisk::Snapshot {
-  std::map<std::string, FakeNode> nodes;
+  std::map<std::string, FakeInode> nodes;
 };
 
 struct FakeDisk::Medium {
@@ -32,7 +32,7 @@ struct FakeDisk::Medium {
 
   // A change of names, whole or not at all: a create, a removal or a rename. Null = the name goes.
   struct NameChange {
-    std::vector<std::pair<std::string, FakeNodePtr>> effects;
+    std::vector<std::pair<std::string, FakeInodePtr>> effects;
   };
   struct Rule {
     Call call;
@@ -68,7 +68,7 @@ struct FakeDisk::Medium {
   Result<> check(Call call, const std::string& file);
 
   bool is_directory(const std::string& file) const;
-  FakeNodePtr find_file(const std::string& file) const;
+  FakeInodePtr find_file(const std::string& file) const;
 
   void change_names(NameChange change);
 

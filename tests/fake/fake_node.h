@@ -59,6 +59,30 @@ class FakeNode final : public VolumeClient {
   Task<> remove_fragment(FragmentId id, Deadline deadline) override {
     return fragments.remove_fragment(id, deadline);
   }
+  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
+                                               Deadline deadline) override {
+    return fragments.pin_for_reader(std::move(ids), deadline);
+  }
+  Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override {
+    return fragments.remove_fragment_if(id, rule, deadline);
+  }
+  Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
+                                                  std::uint32_t count,
+                                                  Deadline deadline) override {
+    return fragments.list_fragments(after, count, deadline);
+  }
+  Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override {
+    return acceptor.list_hints(std::move(request), deadline);
+  }
+  Task<Ballot> read_hint(HintName name, Deadline deadline) override {
+    return acceptor.read_hint(name, deadline);
+  }
+  Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override {
+    return acceptor.drop_hints(std::move(names), deadline);
+  }
+  Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override {
+    return acceptor.list_registers(std::move(request), deadline);
+  }
 
  private:
   ScanReply scan_rows(const ScanRequest& request) const;

@@ -36,6 +36,7 @@ class FakeFragmentWriter final : public FragmentWriter {
     if (volume_.faults.fail_commit) co_return fail(Errc::io, "fake EIO in commit");
     assert(bytes_.size() == shape_.data_bytes && "all announced bytes were appended");
     volume_.fragments_[id_] = std::make_shared<std::vector<std::byte>>(bytes_);
+    volume_.owners_[id_] = shape_.owner;
     co_return Result<>{};
   }
 
@@ -138,8 +139,39 @@ Task<std::vector<FragmentId>> FakeVolume::pin(std::vector<FragmentId> ids, Deadl
   std::vector<FragmentId> missing;
   for (const FragmentId& id : ids) {
     if (!fragments_.contains(id)) missing.push_back(id);
+    unpinned.erase(id);
   }
   co_return missing;
+}
+
+Task<std::vector<FragmentId>> FakeVolume::pin_for_reader(std::vector<FragmentId> ids, Deadline) {
+  ++counters.reader_pins;
+  being_read.insert(ids.begin(), ids.end());
+  co_return std::vector<FragmentId>{};
+}
+
+Task<> FakeVolume::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
+  const bool pinned = rule == RemovalRule::unpinned && !unpinned.contains(id);
+  const bool reading = rule == RemovalRule::unread && being_read.contains(id);
+  if (fragments_.contains(id) && (pinned || reading)) co_return fail(Errc::busy, "pinned");
+  co_return co_await remove_fragment(id, deadline);
+}
+
+Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<FragmentId> after,
+                                                            std::uint32_t count, Deadline) {
+  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  std::vector<FragmentEntry> entries;
+  for (const auto& [id, bytes] : fragments_) {
+    if (after && id <= *after) continue;
+    if (entries.size() == count) break;
+    FragmentEntry entry;
+    entry.id = id;
+    entry.data_bytes = bytes->size();
+    entry.pinned = !unpinned.contains(id);
+    entry.owner = owners_[id];
+    entries.push_back(std::move(entry));
+  }
+  co_return entries;
 }
 
 Task<> FakeVolume::remove_fragment(FragmentId id, Deadline) {

@@ -41,6 +41,7 @@ class FakeVolume final : public VolumeClient {
     int reads_now = 0;   // answered by read_fragment_now()
     int appends = 0;
     int pins = 0;
+    int reader_pins = 0;
     int writers_open = 0;
     std::uint64_t bytes_read = 0;
   };
@@ -49,6 +50,10 @@ class FakeVolume final : public VolumeClient {
   std::vector<Buffer> kept;  // as a disk that has not written them yet
 
   // Committed fragments.
+  // What the next lists and conditional removals think of a fragment; a fresh one is pinned.
+  std::set<FragmentId> unpinned;
+  std::set<FragmentId> being_read;  // pinned by a reader
+
   std::size_t fragment_count() const { return fragments_.size(); }
   bool holds(FragmentId id) const { return fragments_.contains(id); }
   std::uint64_t fragment_bytes(FragmentId id) const { return fragments_.at(id)->size(); }
@@ -66,6 +71,12 @@ class FakeVolume final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
+                                               Deadline deadline) override;
+  Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
+  Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
+                                                  std::uint32_t count,
+                                                  Deadline deadline) override;
 
   // Registers are no business of this fake: `unavailable`.
   Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest>, Deadline) override;
@@ -82,6 +93,7 @@ class FakeVolume final : public VolumeClient {
   Task<> stall();
   VolumeId id_;
   std::map<FragmentId, std::shared_ptr<std::vector<std::byte>>> fragments_;
+  std::map<FragmentId, FragmentOwner> owners_;
   std::map<FragmentId, std::set<std::uint64_t>> bad_blocks_;
   std::vector<Completion<void>> stalled_;
 };

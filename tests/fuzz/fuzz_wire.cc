@@ -18,7 +18,7 @@ void check(Decode decode, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 15) {
+  switch (data[0] % 21) {
     case 0:
       check(decode_header, bytes);
       break;
@@ -60,6 +60,24 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       break;
     case 13:
       check(decode_fragment_ids, bytes);
+      break;
+    case 14:
+      check(decode_fragment_entries, bytes);
+      break;
+    case 15:
+      check(decode_hint_list_request, bytes);
+      break;
+    case 16:
+      check(decode_hint_list_reply, bytes);
+      break;
+    case 17:
+      check(decode_hint_names, bytes);
+      break;
+    case 18:
+      check(decode_register_list_request, bytes);
+      break;
+    case 19:
+      check(decode_register_list_reply, bytes);
       break;
     default:
       check(decode_status, bytes);

@@ -5,11 +5,9 @@ PENSTOCK_BINARY names the binary (default build/release/penstock). PENSTOCK_TEST
 import os
 import tempfile
 
-import boto3
 import pytest
-from botocore.client import Config
 
-from store import ACCOUNTS, Store
+from store import ACCOUNTS, Store, make_client
 
 LONG = os.environ.get("PENSTOCK_TEST_MODE") == "long"
 
@@ -33,15 +31,6 @@ def fresh_store():
     with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
         with Store(directory) as running:
             yield running
-
-
-def make_client(store, account=0, **options):
-    config = dict(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, signature_version="s3v4",
-                  connect_timeout=5, read_timeout=60, max_pool_connections=64)
-    config.update(options)
-    who = ACCOUNTS[account]
-    return boto3.client("s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=who["access_key"],
-                        aws_secret_access_key=who["secret_key"], config=Config(**config))
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ import time
 import urllib.error
 import urllib.request
 
+import boto3
+from botocore.client import Config
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("PENSTOCK_BINARY", os.path.join(ROOT, "build", "release", "penstock"))
 ACCOUNTS = [
@@ -36,6 +39,15 @@ def wait_for(condition, what, seconds=30):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.02)
+
+
+def make_client(store, account=0, **options):
+    config = dict(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, signature_version="s3v4",
+                  connect_timeout=5, read_timeout=60, max_pool_connections=64)
+    config.update(options)
+    who = ACCOUNTS[account]
+    return boto3.client("s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=who["access_key"],
+                        aws_secret_access_key=who["secret_key"], config=Config(**config))
 
 
 class Store:

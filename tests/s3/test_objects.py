@@ -222,6 +222,26 @@ def test_presigned_urls_of_both_versions(store, bucket, s3):
             assert error.value.code == 403
 
 
+@pytest.mark.parametrize("expires,status,code", [
+    ("-7", 400, "AuthorizationQueryParametersError"), ("604801", 400, "AuthorizationQueryParametersError"),
+    ("soon", 400, "AuthorizationQueryParametersError"), ("60", 403, "SignatureDoesNotMatch")])
+def test_an_expiry_out_of_range_is_refused_before_the_signature(store, bucket, s3, expires, status, code):
+    import urllib.request
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    url = make_client(store).generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=61)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(url.replace("X-Amz-Expires=61", "X-Amz-Expires=" + expires))
+    assert error.value.code == status and f"<Code>{code}</Code>" in error.value.read().decode()
+
+
+def test_a_v2_url_that_has_expired_is_denied(store, bucket):
+    import urllib.request
+    url = make_client(store, signature_version="s3").generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}, ExpiresIn=-7)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(url)
+    assert error.value.code == 403 and "<Code>AccessDenied</Code>" in error.value.read().decode()
+
+
 def test_virtual_hosts(store, bucket, s3):
     s3.put_object(Bucket=bucket, Key="k", Body=b"hello")
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})

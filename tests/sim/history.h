@@ -23,7 +23,6 @@ class History {
   Value by_etag(const std::string& key, const std::string& etag) const;
 
   void add(const std::string& key, Operation operation) { operations_[key].push_back(operation); }
-  std::size_t size(const std::string& key) const;
   void violation(std::string text) { violations_.push_back(std::move(text)); }
 
   // One LIST: names seen with their ETags, between two moments.

@@ -1,7 +1,8 @@
-// Is the history of one key linearizable? The search of Wing and Gong with the memo of Lowe (2017),
-// over a register that holds a value number (0 = absent), with conditional writes and operations
-// whose outcome is unknown. Cost: exponential in overlapping operations in the worst case;
-// histories are cut to at most 62 operations a key.
+// Is the history of one key linearizable? Just-in-time linearization (Lowe, "Testing for
+// linearizability", 2017) over a register that holds a value number (0 = absent), with conditional
+// writes and operations whose outcome is unknown. The history is walked in the order of time; of
+// each answer all ways are kept in which the operations open at that moment may have acted. Cost:
+// linear in the length, exponential only in what is open at once; an unknown write stays open.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -31,10 +32,11 @@ struct Operation {
       std::numeric_limits<std::int64_t>::max();  // unknown: never known to have ended
 };
 
-inline constexpr std::size_t kHistoryMax = 62;
+// Operations of one key that are open at one moment, those of unknown outcome included.
+inline constexpr std::size_t kOpenMax = 64;
 
 // Empty if there is an order of the operations, consistent with real time, in which each did what
-// it answered; else a report. Pre: at most kHistoryMax operations.
+// it answered; else a report, also where too many operations are open to judge.
 std::optional<std::string> check_linearizable(const std::vector<Operation>& history,
                                               Value initial = 0);
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "penstock/log.h"
+#include "tests/sim/history_file.h"
 #include "tests/sim/world.h"
 
 namespace {
@@ -13,6 +14,7 @@ struct Arguments {
   std::uint64_t from = 1;
   std::uint64_t seeds = 200;
   bool verbose = false;
+  std::string check;
 };
 
 // Runs seeds `from`, `from` + `step` … below `end` in this process; the number of failing ones.
@@ -47,6 +49,19 @@ int run_range(const Arguments& arguments) {
   return failed == 0 ? 0 : 1;
 }
 
+// Judges a history that was recorded elsewhere, as tests/cluster does.
+int check_file(const std::string& path) {
+  const auto verdict = penstock::sim::check_history_file(path);
+  if (!verdict) {
+    std::printf("%s\n", verdict.error().context.c_str());
+    return 2;
+  }
+  for (const auto& violation : verdict->violations) std::printf("%s\n", violation.c_str());
+  std::printf("%zu operations on %zu keys, %zu of unknown outcome, %zu violations\n",
+              verdict->operations, verdict->keys, verdict->unknown, verdict->violations.size());
+  return verdict->violations.empty() ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,7 +73,10 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", arguments.seeds, "How many seeds")->capture_default_str();
   app.add_option("--from", arguments.from, "The first one")->capture_default_str();
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
+  app.add_option("--check", arguments.check,
+                 "Run no seeds: judge the recorded history in this file (JSON lines)");
   CLI11_PARSE(app, argc, argv);
+  if (!arguments.check.empty()) return check_file(arguments.check);
   if (!arguments.verbose) penstock::set_log_sink([](penstock::LogLevel, std::string_view) {});
   return run_range(arguments);
 }

@@ -103,7 +103,7 @@ void SimClient::note_write(const std::string& key, Operation operation,
                          answer->body);
     }
   }
-  if (history_.size(key) < kHistoryMax) history_.add(key, operation);
+  history_.add(key, operation);
 }
 
 Awaitable<void> SimClient::put(std::string key) {
@@ -175,7 +175,7 @@ Awaitable<void> SimClient::get(std::string key) {
     co_return;
   }
   seen_[key] = Seen{operation.value, answer->header("ETag")};
-  if (history_.size(key) < kHistoryMax) history_.add(key, operation);
+  history_.add(key, operation);
 }
 
 Awaitable<void> SimClient::get_range(std::string key) {
@@ -198,7 +198,7 @@ Awaitable<void> SimClient::get_range(std::string key) {
                        answer->body);
     co_return;
   }
-  if (history_.size(key) < kHistoryMax) history_.add(key, operation);
+  history_.add(key, operation);
 }
 
 Awaitable<void> SimClient::head(std::string key) {
@@ -212,7 +212,7 @@ Awaitable<void> SimClient::head(std::string key) {
   if (answer->status == 200) operation.value = history_.by_etag(key, answer->header("ETag"));
   if (answer->status == 200 && operation.value == 0)
     history_.violation("HEAD " + key + " shows an ETag that nobody wrote");
-  if (history_.size(key) < kHistoryMax) history_.add(key, operation);
+  history_.add(key, operation);
 }
 
 // A copy of some other key reads one write and makes a new one with its bytes; here onto a key of

@@ -230,4 +230,49 @@ Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
   return forward<void>(state_, std::move(call), deadline);
 }
 
+Task<std::vector<FragmentId>> SimLink::pin_for_reader(std::vector<FragmentId> ids,
+                                                      Deadline deadline) {
+  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
+    return volume.pin_for_reader(ids, deadline);
+  };
+  return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
+}
+Task<> SimLink::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
+  Call<void> call = [id, rule, deadline](VolumeClient& volume) {
+    return volume.remove_fragment_if(id, rule, deadline);
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
+Task<std::vector<FragmentEntry>> SimLink::list_fragments(std::optional<FragmentId> after,
+                                                         std::uint32_t count, Deadline deadline) {
+  Call<std::vector<FragmentEntry>> call = [after, count, deadline](VolumeClient& volume) {
+    return volume.list_fragments(after, count, deadline);
+  };
+  return forward<std::vector<FragmentEntry>>(state_, std::move(call), deadline);
+}
+Task<HintListReply> SimLink::list_hints(HintListRequest request, Deadline deadline) {
+  Call<HintListReply> call = [request, deadline](VolumeClient& volume) {
+    return volume.list_hints(request, deadline);
+  };
+  return forward<HintListReply>(state_, std::move(call), deadline);
+}
+Task<Ballot> SimLink::read_hint(HintName name, Deadline deadline) {
+  Call<Ballot> call = [name, deadline](VolumeClient& volume) {
+    return volume.read_hint(name, deadline);
+  };
+  return forward<Ballot>(state_, std::move(call), deadline);
+}
+Task<> SimLink::drop_hints(std::vector<HintName> names, Deadline deadline) {
+  Call<void> call = [names, deadline](VolumeClient& volume) {
+    return volume.drop_hints(names, deadline);
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
+Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Deadline deadline) {
+  Call<RegisterListReply> call = [request, deadline](VolumeClient& volume) {
+    return volume.list_registers(request, deadline);
+  };
+  return forward<RegisterListReply>(state_, std::move(call), deadline);
+}
+
 }  // namespace penstock::sim

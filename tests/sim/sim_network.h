@@ -56,6 +56,16 @@ class SimLink final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
+                                               Deadline deadline) override;
+  Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
+  Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
+                                                  std::uint32_t count,
+                                                  Deadline deadline) override;
+  Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override;
+  Task<Ballot> read_hint(HintName name, Deadline deadline) override;
+  Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;
+  Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override;
 
   struct State;
 

@@ -16,7 +16,7 @@ std::string random_text(std::mt19937_64& random, std::size_t size) {
   return text;
 }
 
-std::string hex_of(const auto& digest) { return hex_encode(std::as_bytes(std::span(digest))); }
+std::string hex_text(const auto& digest) { return hex_encode(std::as_bytes(std::span(digest))); }
 
 TEST_CASE("each checksum gives its published value") {
   struct Row {
@@ -120,7 +120,7 @@ TEST_CASE("MD5 gives the values of RFC 1321") {
        "1234567890",
        "57edf4a22be3c955ac49da2e2107b67a"},
   };
-  for (const auto& [text, hex] : rows) CHECK(hex_of(md5(as_bytes(text))) == hex);
+  for (const auto& [text, hex] : rows) CHECK(hex_text(md5(as_bytes(text))) == hex);
 }
 
 TEST_CASE("MD5 does not depend on how the bytes are cut") {

@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-std::string random_text(std::mt19937_64& random, std::size_t size) {
+std::string random_body(std::mt19937_64& random, std::size_t size) {
   std::string text(size, '\0');
   for (char& c : text) c = static_cast<char>(random());
   return text;
@@ -28,7 +28,7 @@ TEST_CASE("every kernel gives each lane the digest of its own stream") {
       std::vector<std::string> texts;
       std::vector<Md5> streams(lanes);
       for (std::size_t i = 0; i < lanes; ++i) {
-        texts.push_back(random_text(random, kBlocks * kMd5BlockBytes + 1));
+        texts.push_back(random_body(random, kBlocks * kMd5BlockBytes + 1));
       }
       std::vector<Md5Lane> lane_inputs;
       for (std::size_t i = 0; i < lanes; ++i) {
@@ -91,7 +91,7 @@ struct Body {
 std::vector<Body> random_bodies(std::mt19937_64& random, std::size_t count) {
   std::vector<Body> bodies(count);
   for (Body& body : bodies) {
-    body.text = random_text(random, random() % 400'000);
+    body.text = random_body(random, random() % 400'000);
     body.expected = md5(as_bytes(body.text));
     std::size_t at = 0;
     while (at < body.text.size()) {
@@ -156,7 +156,7 @@ TEST_CASE("small pieces do not go to the worker, and a crowd shares few passes")
   std::mt19937_64 random(9);
   std::vector<Body> bodies(64);
   for (Body& body : bodies) {
-    body.text = random_text(random, 40'000);
+    body.text = random_body(random, 40'000);
     body.cuts = {body.text.size()};
     body.expected = md5(as_bytes(body.text));
     boost::asio::co_spawn(io.get_executor(),

@@ -131,10 +131,68 @@ TEST_CASE("an accept of the first version is frozen") {
   CHECK(hex_encode(encode(some_accept())) ==
         "700700000000000000030000006b007901000000750900"
         "0a000000000000000b000000000000000c00000000000000"
-        "0300000004000000000000000500000000000000000100"
+        "030000000400000000000000050000000000000001000000000100"
         "0101000000760100000000"
         "01000000010000000000000002000000000000004d00000000000000"
         "050000007768657265020000007570");
+}
+
+HintListReply some_hints() {
+  HintListReply reply;
+  StoredHint hint;
+  hint.name = HintName{WallTime(Duration(77)), WriteId{1, 2}};
+  hint.ballot = Ballot{10, 11, 12};
+  hint.bucket = BucketId{7};
+  hint.partitions = 16;
+  hint.key = "k";
+  hint.upload_id = "up";
+  hint.locations = "where";
+  reply.hints.push_back(hint);
+  reply.count = 3;
+  return reply;
+}
+
+std::vector<FragmentEntry> some_entries() {
+  FragmentEntry entry;
+  entry.id = FragmentId{WriteId{1, 2}, 3, Generation{4}};
+  entry.data_bytes = 99;
+  entry.unpinned = Duration(5);
+  entry.owner = FragmentOwner{BucketId{7}, 16, "k", "up"};
+  return {entry};
+}
+
+TEST_CASE("the messages of upkeep come back as well") {
+  const FragmentId id{WriteId{1, 2}, 3, Generation{4}};
+  round_trip(RemoveFragment{id, RemovalRule::unpinned}, decode_remove_fragment);
+  round_trip(ListFragments{id, 1000}, decode_list_fragments);
+  round_trip(some_entries(), decode_fragment_entries);
+  HintListRequest hints;
+  hints.after = HintName{WallTime(Duration(77)), WriteId{1, 2}};
+  hints.due_until = WallTime(Duration(88));
+  hints.count = true;
+  round_trip(hints, decode_hint_list_request);
+  round_trip(some_hints(), decode_hint_list_reply);
+  round_trip(std::vector<HintName>{*hints.after}, decode_hint_names);
+  round_trip(Ballot{1, 2, 3}, decode_ballot);
+  RegisterListRequest list;
+  list.kind = RowKind::part;
+  list.after = part_key();
+  list.only = ValueKind::tombstone;
+  round_trip(list, decode_register_list_request);
+  RegisterListReply rows;
+  rows.rows.push_back(RegisterEntry{part_key(), 16, Ballot{1, 2, 3}, ValueKind::part, "sum"});
+  rows.covered = part_key();
+  round_trip(rows, decode_register_list_reply);
+}
+
+TEST_CASE("the answers of upkeep of the first version are frozen") {
+  CHECK(hex_encode(encode(some_hints())) ==
+        "010000004d00000000000000010000000000000002000000000000000a00000000000000"
+        "0b000000000000000c00000000000000070000000000000010000000010000006b020000"
+        "0075700500000077686572650300000000000000");
+  CHECK(hex_encode(encode(some_entries())) ==
+        "010000000100000000000000020000000000000003040000000000000063000000000000"
+        "00000500000000000000070000000000000010000000010000006b020000007570");
 }
 
 TEST_CASE("no flipped bit of a header goes unnoticed") {

@@ -210,6 +210,27 @@ TEST_CASE("a late volume is hedged after 20 ms and suspected after 2 s") {
   CHECK(world.slot(*blob, 2).counters.reads == asked);
 }
 
+TEST_CASE("a read that lost the race is watched until it answers, and keeps no memory") {
+  BlobWorld world;
+  const std::string body = BlobWorld::body(4 * kUnit);
+  const auto blob = world.put(body);
+  REQUIRE(blob.has_value());
+  FakeVolume& late = world.slot(*blob, 2);
+  late.faults.stall_reads = true;
+  CHECK(world.get(*blob).value() == body);
+  CHECK(world.clock.waiters() == 1);  // the watch
+  SUBCASE("it answers") {
+    late.release();
+    world.io.restart();
+    world.io.poll();  // time stands still
+    CHECK(world.clock.waiters() == 0);
+    CHECK(world.budget.used_bytes() == 0);
+    world.clock.advance(seconds(3));
+    CHECK_FALSE(world.membership->suspect(blob->locations[2].volume));
+  }
+  SUBCASE("everything ends before") {}
+}
+
 TEST_CASE("hedges are 5 % of the reads; without budget a stalled read is given up after 2 s") {
   BlobWorld world;
   const std::string body = BlobWorld::body(4 * kUnit);

@@ -10,19 +10,9 @@
 #include "server/cluster/blob_writer.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_volume.h"
+#include "tests/fake/seeded_random.h"
 
 namespace penstock {
-
-class SeededRandom final : public Random {
- public:
-  explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
-  void fill(std::span<std::byte> bytes) override {
-    for (auto& byte : bytes) byte = static_cast<std::byte>(engine_());
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 struct BlobWorldShape {
   std::uint32_t volumes = 6;
@@ -34,6 +24,7 @@ struct BlobWorldShape {
 
 class BlobWorld {
  public:
+  FragmentOwner owner{BucketId{9}, 1, "key", ""};
   explicit BlobWorld(BlobWorldShape shape = {}, std::uint64_t seed = 1)
       : random(seed), budget(64 << 20), buffers(8 << 20) {
     set_log_sink([](LogLevel, std::string_view) {});
@@ -82,10 +73,10 @@ class BlobWorld {
                       std::function<void(std::size_t)> before = nullptr,
                       bool replicated = false) {
     if (replicated) {
-      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, text.size(), deadline()));
+      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, owner, text.size(), deadline()));
       writer = std::move(opened);
     } else {
-      CO_TRY(opened, co_await BlobWriter::open(*context, text.size(), deadline()));
+      CO_TRY(opened, co_await BlobWriter::open(*context, owner, text.size(), deadline()));
       writer = std::move(opened);
     }
     for (std::size_t at = 0; at < text.size();) {

@@ -9,9 +9,9 @@
 using namespace penstock;
 
 namespace {
-constexpr std::uint64_t kMin = limits::kPartBytesMin;
+constexpr std::uint64_t kPart = limits::kPartBytesMin;
 
-PartInfo part(std::uint16_t number, std::uint64_t size_bytes, std::uint8_t seed) {
+PartInfo kept(std::uint16_t number, std::uint64_t size_bytes, std::uint8_t seed) {
   PartInfo made;
   made.number = number;
   made.size_bytes = size_bytes;
@@ -36,7 +36,7 @@ CompleteRequest naming_all(const std::vector<PartInfo>& stored) {
 }
 
 PartInfo summed(std::uint16_t number, ChecksumAlgorithm algorithm, std::string_view content) {
-  PartInfo made = part(number, content.size(), static_cast<std::uint8_t>(number));
+  PartInfo made = kept(number, content.size(), static_cast<std::uint8_t>(number));
   made.checksum.algorithm = algorithm;
   made.checksum.raw = checksum_of(algorithm, as_bytes(content));
   return made;
@@ -44,7 +44,7 @@ PartInfo summed(std::uint16_t number, ChecksumAlgorithm algorithm, std::string_v
 }  // namespace
 
 TEST_CASE("The list of a Complete is checked against the stored parts") {
-  const std::vector<PartInfo> stored = {part(1, kMin, 1), part(3, kMin - 1, 3), part(7, 0, 7)};
+  const std::vector<PartInfo> stored = {kept(1, kPart, 1), kept(3, kPart - 1, 3), kept(7, 0, 7)};
   struct Row {
     const char* name;
     std::vector<std::size_t> named;  // indexes into `stored`
@@ -71,7 +71,7 @@ TEST_CASE("The list of a Complete is checked against the stored parts") {
 }
 
 TEST_CASE("A part that is not stored, or has another ETag or checksum, is missing") {
-  std::vector<PartInfo> stored = {part(1, kMin, 1), summed(2, ChecksumAlgorithm::crc32, "two")};
+  std::vector<PartInfo> stored = {kept(1, kPart, 1), summed(2, ChecksumAlgorithm::crc32, "two")};
   CompleteRequest absent = naming_all(stored);
   absent.parts[1].number = 3;
   CHECK(plan_complete(UploadRecord{}, stored, absent).fault == PartFault::missing);
@@ -87,8 +87,8 @@ TEST_CASE("A part that is not stored, or has another ETag or checksum, is missin
 }
 
 TEST_CASE("The object gets the parts named, and the blobs of the others are left over") {
-  const std::vector<PartInfo> stored = {part(1, 9, 1), part(2, kMin, 2), part(4, kMin, 4),
-                                        part(5, 0, 5), part(6, 11, 6)};
+  const std::vector<PartInfo> stored = {kept(1, 9, 1), kept(2, kPart, 2), kept(4, kPart, 4),
+                                        kept(5, 0, 5), kept(6, 11, 6)};
   UploadRecord upload;
   upload.owner = "me";
   upload.headers["content-type"] = "text/plain";
@@ -96,7 +96,7 @@ TEST_CASE("The object gets the parts named, and the blobs of the others are left
   request.parts = {naming(stored[1]), naming(stored[2])};
   const CompletePlan plan = plan_complete(upload, stored, request);
   CHECK(plan.fault == PartFault::none);
-  CHECK(plan.target.size_bytes == 2 * kMin);
+  CHECK(plan.target.size_bytes == 2 * kPart);
   CHECK(plan.target.part_count == 2);
   CHECK(plan.target.owner == "me");
   CHECK(plan.target.headers == upload.headers);
@@ -108,7 +108,7 @@ TEST_CASE("The object gets the parts named, and the blobs of the others are left
 }
 
 TEST_CASE("The ETag is the MD5 of the parts' MD5s and their number") {
-  std::vector<PartInfo> parts = {part(1, 0, 0)};
+  std::vector<PartInfo> parts = {kept(1, 0, 0)};
   parts[0].md5 = md5({});
   // md5 of the 16 raw bytes of md5(""): a multipart upload with one empty part.
   CHECK(multipart_etag(parts) == "59adb24ef3cdbe0297f05b395827453f-1");
@@ -141,7 +141,7 @@ TEST_CASE("An upload that named no algorithm gets the CRC that all its parts car
   CHECK(plan.target.checksums[0].raw == checksum_of(crc, as_bytes("whole")));
   parts = {summed(1, ChecksumAlgorithm::sha256, "whole")};
   CHECK(plan_complete(UploadRecord{}, parts, naming_all(parts)).target.checksums.empty());
-  parts = {part(1, 5, 1)};
+  parts = {kept(1, 5, 1)};
   CHECK(plan_complete(UploadRecord{}, parts, naming_all(parts)).target.checksums.empty());
 }
 
@@ -183,14 +183,14 @@ TEST_CASE("What a Complete says of the whole must be so") {
 
 TEST_CASE("An object over 5 TiB is refused") {
   std::vector<PartInfo> parts;
-  for (std::uint16_t i = 1; i <= 1025; ++i) parts.push_back(part(i, limits::kPutBytesMax, 1));
+  for (std::uint16_t i = 1; i <= 1025; ++i) parts.push_back(kept(i, limits::kPutBytesMax, 1));
   CHECK(plan_complete(UploadRecord{}, parts, naming_all(parts)).fault == PartFault::size);
   parts.resize(1024);
   CHECK(plan_complete(UploadRecord{}, parts, naming_all(parts)).fault == PartFault::none);
 }
 
 TEST_CASE("The digest tells one list of parts from another") {
-  const std::vector<PartInfo> stored = {part(1, kMin, 1), part(2, kMin, 2), part(3, 1, 3)};
+  const std::vector<PartInfo> stored = {kept(1, kPart, 1), kept(2, kPart, 2), kept(3, 1, 3)};
   const std::string all = manifest_digest(naming_all(stored));
   CHECK(all.size() == 32);
   CHECK(all == manifest_digest(naming_all(stored)));

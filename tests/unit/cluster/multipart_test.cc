@@ -24,7 +24,7 @@ PartInfo part(std::uint16_t number, std::uint64_t size_bytes, std::uint8_t seed)
   return made;
 }
 
-struct Fixture {
+struct MultipartFixture {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("b");
   Objects& objects = cluster.gateway->objects;
@@ -118,7 +118,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("Upload-ids are 32 characters that queries carry unescaped") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   CHECK(id.size() == 32);
   CHECK(id.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") == std::string::npos);
@@ -126,7 +126,7 @@ TEST_CASE("Upload-ids are 32 characters that queries carry unescaped") {
 }
 
 TEST_CASE("Parts are listed in order, the last accepted of each number") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(10, kMin, 1)).has_value());
   REQUIRE(f.put_part(id, part(2, kMin, 2)).has_value());
@@ -144,7 +144,7 @@ TEST_CASE("Parts are listed in order, the last accepted of each number") {
 }
 
 TEST_CASE("A part needs an open upload") {
-  Fixture f;
+  MultipartFixture f;
   const std::string none(32, 'a');
   CHECK(f.put_part(none, part(1, 5, 1)).error().code == Errc::not_found);
   const std::string id = f.create();
@@ -153,7 +153,7 @@ TEST_CASE("A part needs an open upload") {
 }
 
 TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, kMin, 1)).has_value());
   REQUIRE(f.put_part(id, part(2, 7, 2)).has_value());
@@ -182,7 +182,7 @@ TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours"
 }
 
 TEST_CASE("A faulty list of parts leaves the upload open") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
   REQUIRE(f.put_part(id, part(2, 9, 2)).has_value());
@@ -194,7 +194,7 @@ TEST_CASE("A faulty list of parts leaves the upload open") {
 }
 
 TEST_CASE("Parts that the list does not name are hinted when the upload is done") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
   REQUIRE(f.put_part(id, part(5, 9, 5)).has_value());
@@ -208,7 +208,7 @@ TEST_CASE("Parts that the list does not name are hinted when the upload is done"
 }
 
 TEST_CASE("An Abort hints all parts, and a second one succeeds as well") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
   REQUIRE(f.put_part(id, part(2, 9, 2)).has_value());
@@ -221,7 +221,7 @@ TEST_CASE("An Abort hints all parts, and a second one succeeds as well") {
 }
 
 TEST_CASE("A Complete whose condition fails leaves the object and an open upload") {
-  Fixture f;
+  MultipartFixture f;
   REQUIRE(f.put("old").has_value());
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
@@ -232,7 +232,7 @@ TEST_CASE("A Complete whose condition fails leaves the object and an open upload
 }
 
 TEST_CASE("An attempt whose condition fails is given up through reopening") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
   const UploadRecord begun = f.begin(id, Condition{"", "*"});
@@ -258,7 +258,7 @@ TEST_CASE("A Complete that died is finished by the next one, an Abort or an over
     for (const bool object_written : {false, true}) {
       CAPTURE(static_cast<int>(next));
       CAPTURE(object_written);
-      Fixture f;
+      MultipartFixture f;
       const std::string id = f.create();
       REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
       f.begin(id);
@@ -283,7 +283,7 @@ TEST_CASE("A Complete that died is finished by the next one, an Abort or an over
 }
 
 TEST_CASE("A reopening finds an attempt that was applied after all") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
   const UploadRecord begun = f.begin(id);
@@ -313,7 +313,7 @@ TEST_CASE("Each arrow leaves only the states that the table names") {
     for (int arrow = 0; arrow < 5; ++arrow) {
       CAPTURE(state);
       CAPTURE(arrow);
-      Fixture f;
+      MultipartFixture f;
       const std::string id = f.create();
       auto& proposer = f.cluster.gateway->proposer;
       const RegisterRef ref = f.upload_ref(id);
@@ -442,7 +442,7 @@ TEST_CASE("Uploads under way are listed by key and upload-id, with prefixes and 
 }
 
 TEST_CASE("An object of more than 32 parts keeps them in manifest pages") {
-  Fixture f;
+  MultipartFixture f;
   const std::string id = f.create();
   constexpr std::uint16_t kParts = 600;
   for (std::uint16_t i = 1; i <= kParts; ++i) {

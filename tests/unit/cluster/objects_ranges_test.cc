@@ -9,7 +9,7 @@
 using namespace penstock;
 
 namespace {
-PartInfo part(std::uint16_t number, std::uint64_t size_bytes) {
+PartInfo sent(std::uint16_t number, std::uint64_t size_bytes) {
   PartInfo made;
   made.number = number;
   made.size_bytes = size_bytes;
@@ -25,7 +25,7 @@ PartInfo part(std::uint16_t number, std::uint64_t size_bytes) {
 TEST_CASE("A range of a multipart object is cut at its parts, and empty parts add nothing") {
   ObjectRecord record;
   record.part_count = 4;
-  record.parts = {part(1, 10), part(2, 0), part(3, 5), part(4, 20)};
+  record.parts = {sent(1, 10), sent(2, 0), sent(3, 5), sent(4, 20)};
   struct Row {
     std::uint64_t offset, length;
     std::vector<std::array<std::uint64_t, 3>> expected;  // part, offset, length
@@ -57,7 +57,7 @@ TEST_CASE("A range of a multipart object is cut at its parts, and empty parts ad
 TEST_CASE("A plain object is one range, an empty one none") {
   ObjectRecord record;
   CHECK(Objects::ranges_now(record, 0, 0)->empty());
-  record.parts = {part(0, 0)};
+  record.parts = {sent(0, 0)};
   record.parts[0].blob = BlobRef{};
   const auto ranges = Objects::ranges_now(record, 3, 4);
   REQUIRE(ranges->size() == 1);
@@ -98,7 +98,7 @@ TEST_CASE("Every byte of a random object lies in exactly one range, in order") {
     std::uint64_t size = 0;
     const std::size_t count = 1 + random() % 20;
     for (std::size_t i = 0; i < count; ++i) {
-      record.parts.push_back(part(static_cast<std::uint16_t>(i + 1), random() % 50));
+      record.parts.push_back(sent(static_cast<std::uint16_t>(i + 1), random() % 50));
       size += record.parts.back().size_bytes;
     }
     record.part_count = static_cast<std::uint32_t>(count);

@@ -27,7 +27,7 @@ ObjectRecord record_of(const std::string& etag, std::uint64_t blob_id) {
   return record;
 }
 
-struct Fixture {
+struct ObjectsFixture {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("b");
   Objects& objects = cluster.gateway->objects;
@@ -45,18 +45,19 @@ struct Fixture {
 
 class CountingLeases final : public LeaseKeeper {
  public:
-  Task<> ensure(Deadline) override {
+  Task<std::vector<FragmentId>> ensure(Deadline) override {
     ++count;
     if (lost) co_return fail(Errc::unavailable, "too few fragments");
-    co_return Result<>{};
+    co_return missing;
   }
   int count = 0;
   bool lost = false;
+  std::vector<FragmentId> missing;
 };
 }  // namespace
 
 TEST_CASE("What was put is got, inline bytes with it, until it is removed") {
-  Fixture f;
+  ObjectsFixture f;
   CHECK(f.get().error().code == Errc::not_found);
   auto bytes = std::make_shared<const std::string>("small");
   ObjectRecord record;
@@ -78,7 +79,7 @@ TEST_CASE("What was put is got, inline bytes with it, until it is removed") {
 }
 
 TEST_CASE("Last-Modified never goes back") {
-  Fixture f;
+  ObjectsFixture f;
   ObjectRecord record;
   record.modified = f.cluster.clock.wall();
   REQUIRE(f.put(record).has_value());
@@ -92,7 +93,7 @@ TEST_CASE("Last-Modified never goes back") {
 }
 
 TEST_CASE("A condition that fails changes nothing") {
-  Fixture f;
+  ObjectsFixture f;
   CHECK(f.put(record_of("e1", 1), Condition{"e0", ""}).error().code == Errc::not_found);
   CHECK(f.put(record_of("e1", 1), Condition{"", "*"}).has_value());
   CHECK(f.put(record_of("e2", 2), Condition{"", "*"}).error().code == Errc::precondition);
@@ -108,7 +109,7 @@ TEST_CASE("A condition that fails changes nothing") {
 }
 
 TEST_CASE("A fast check that cannot tell in time lets the request pass") {
-  Fixture f;
+  ObjectsFixture f;
   REQUIRE(f.put(record_of("e1", 1)).has_value());
   for (auto& node : f.cluster.nodes) {
     node->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
@@ -123,7 +124,7 @@ TEST_CASE("A fast check that cannot tell in time lets the request pass") {
 }
 
 TEST_CASE("An update leaves a hint for each blob that it frees, and for no other") {
-  Fixture f;
+  ObjectsFixture f;
   REQUIRE(f.put(record_of("e1", 1)).has_value());
   CHECK(f.hints().empty());
   REQUIRE(f.put(record_of("e2", 2)).has_value());
@@ -143,7 +144,7 @@ TEST_CASE("An update leaves a hint for each blob that it frees, and for no other
 }
 
 TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that changed") {
-  Fixture f;
+  ObjectsFixture f;
   REQUIRE(f.put(record_of("e1", 1)).has_value());
   const OpId first = f.get().value().op_id;
   ObjectRecord metadata;
@@ -164,7 +165,7 @@ TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that ch
 }
 
 TEST_CASE("New metadata of an inline object keep its bytes") {
-  Fixture f;
+  ObjectsFixture f;
   auto bytes = std::make_shared<const std::string>("small");
   REQUIRE(f.put(ObjectRecord{}, {}, bytes).has_value());
   auto replaced = f.cluster.run(f.objects.replace_metadata(
@@ -175,7 +176,7 @@ TEST_CASE("New metadata of an inline object keep its bytes") {
 }
 
 TEST_CASE("Leases are looked at after the promise, and without them nothing is written") {
-  Fixture f;
+  ObjectsFixture f;
   CountingLeases leases;
   REQUIRE(f.put(record_of("e1", 1), {}, nullptr, &leases).has_value());
   CHECK(leases.count == 1);

@@ -11,7 +11,7 @@
 namespace penstock {
 namespace {
 
-const RegisterRef kRef = object_register("log");
+const RegisterRef kLog = object_register("log");
 
 // Appends its own name to the text: the value is the history of the register.
 class AppendName final : public RegisterUpdate {
@@ -55,7 +55,7 @@ Awaitable<void> writer(RegisterCluster* cluster, History* history, std::size_t p
     const std::string name = std::to_string(process) + "." + std::to_string(n);
     Proposer& proposer = cluster->proposer(process);
     AppendName append(proposer.new_op_id(), name);
-    auto result = co_await proposer.update(kRef, append, cluster->soon());
+    auto result = co_await proposer.update(kLog, append, cluster->soon());
     if (result) {
       history->done.insert(name);
     } else if (result.error().code == Errc::unknown_outcome) {
@@ -73,7 +73,7 @@ Awaitable<void> reader(RegisterCluster* cluster, History* history, std::size_t p
     const std::set<std::string> before = history->done;
     const std::string longest_before = history->longest;
     auto snapshot =
-        co_await cluster->proposer(process).read(kRef, ReadWant::value, cluster->soon());
+        co_await cluster->proposer(process).read(kLog, ReadWant::value, cluster->soon());
     if (snapshot) {
       ++history->reads;
       const std::string text = snapshot->live() ? snapshot->value->payload : "";
@@ -148,7 +148,7 @@ void race(std::uint64_t seed, std::size_t replicas, Totals& totals) {
   cluster.settle_down();
   REQUIRE(history.finished == writers);
   for (const auto& acceptor : cluster.acceptors) acceptor->fate = nullptr;
-  const auto last = cluster.read(kRef);
+  const auto last = cluster.read(kLog);
   REQUIRE(last);
   const auto names = names_in(last->live() ? last->value->payload : "");
   const std::set<std::string> once(names.begin(), names.end());

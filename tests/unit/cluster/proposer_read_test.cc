@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-const RegisterRef kRef = object_register("key");
+const RegisterRef kKey = object_register("key");
 
 // Puts a row straight into an acceptor, as an accept that reached only it.
 void place(FakeAcceptor& acceptor, const RegisterRef& ref, Ballot ballot, std::string text,
@@ -28,7 +28,7 @@ void place(FakeAcceptor& acceptor, const RegisterRef& ref, Ballot ballot, std::s
 std::size_t holders(const RegisterCluster& cluster, Ballot ballot) {
   std::size_t count = 0;
   for (const auto& acceptor : cluster.acceptors) {
-    const auto row = acceptor->rows.find(kRef.key);
+    const auto row = acceptor->rows.find(kKey.key);
     count += row != acceptor->rows.end() && row->second.accepted.ballot == ballot ? 1 : 0;
   }
   return count;
@@ -38,7 +38,7 @@ std::size_t holders(const RegisterCluster& cluster, Ballot ballot) {
 void place_half(RegisterCluster& cluster, Ballot ballot, SharedBytes inline_bytes = nullptr) {
   cluster.acceptors[0]->state = VolumeStatus::State::closed;
   for (const std::size_t index : {3, 4}) {
-    place(*cluster.acceptors[index], kRef, ballot, "half", {1, 1}, inline_bytes);
+    place(*cluster.acceptors[index], kKey, ballot, "half", {1, 1}, inline_bytes);
   }
 }
 
@@ -51,18 +51,18 @@ int sum(const RegisterCluster& cluster, int FakeAcceptor::Counters::*counter) {
 
 TEST_CASE("an absent register reads as absent") {
   RegisterCluster cluster;
-  const auto snapshot = cluster.read(kRef);
+  const auto snapshot = cluster.read(kKey);
   REQUIRE(snapshot);
   CHECK(snapshot->kind() == ValueKind::absent);
   CHECK(snapshot->settled);
-  CHECK(!cluster.proposer().read_now(kRef, ReadWant::value));
+  CHECK(!cluster.proposer().read_now(kKey, ReadWant::value));
 }
 
 TEST_CASE("a read returns what was written and asks one replica only for the record") {
   RegisterCluster cluster;
-  REQUIRE(cluster.put(kRef, "one"));
+  REQUIRE(cluster.put(kKey, "one"));
   cluster.settle_down();
-  const auto snapshot = cluster.read(kRef);
+  const auto snapshot = cluster.read(kKey);
   REQUIRE(snapshot);
   CHECK(text_of(*snapshot) == "one");
   CHECK(snapshot->settled);
@@ -72,10 +72,10 @@ TEST_CASE("a read returns what was written and asks one replica only for the rec
 
 TEST_CASE("a read from memory asks no more replicas than a majority") {
   RegisterCluster cluster;
-  REQUIRE(cluster.put(kRef, "one"));
+  REQUIRE(cluster.put(kKey, "one"));
   cluster.settle_down();
   for (const auto& acceptor : cluster.acceptors) acceptor->cached = true;
-  const auto snapshot = cluster.proposer().read_now(kRef, ReadWant::value);
+  const auto snapshot = cluster.proposer().read_now(kKey, ReadWant::value);
   REQUIRE(snapshot);
   CHECK(text_of(*snapshot) == "one");
   CHECK(sum(cluster, &FakeAcceptor::Counters::reads_now) == 3);
@@ -88,20 +88,20 @@ TEST_CASE("a read from memory asks no more replicas than a majority") {
 TEST_CASE("a read from memory says nothing when the replicas disagree") {
   RegisterCluster cluster;
   for (const auto& acceptor : cluster.acceptors) acceptor->cached = true;
-  place(*cluster.acceptors[0], kRef, {10, 1, 1}, "a", {1, 1});
-  place(*cluster.acceptors[1], kRef, {10, 1, 1}, "a", {1, 1});
-  place(*cluster.acceptors[2], kRef, {11, 1, 1}, "b", {2, 2});
-  CHECK(!cluster.proposer().read_now(kRef, ReadWant::value));
+  place(*cluster.acceptors[0], kKey, {10, 1, 1}, "a", {1, 1});
+  place(*cluster.acceptors[1], kKey, {10, 1, 1}, "a", {1, 1});
+  place(*cluster.acceptors[2], kKey, {11, 1, 1}, "b", {2, 2});
+  CHECK(!cluster.proposer().read_now(kKey, ReadWant::value));
 }
 
 TEST_CASE("a read from memory works with one volume closed, whichever it is") {
   for (std::size_t closed = 0; closed < 5; ++closed) {
     RegisterCluster cluster;
-    REQUIRE(cluster.put(kRef, "one"));
+    REQUIRE(cluster.put(kKey, "one"));
     cluster.settle_down();
     for (const auto& acceptor : cluster.acceptors) acceptor->cached = true;
     cluster.acceptors[closed]->state = VolumeStatus::State::closed;
-    const auto snapshot = cluster.proposer().read_now(kRef, ReadWant::value);
+    const auto snapshot = cluster.proposer().read_now(kKey, ReadWant::value);
     REQUIRE(snapshot);
     CHECK(text_of(*snapshot) == "one");
   }
@@ -111,7 +111,7 @@ TEST_CASE("a value without a majority is sent again at its own ballot") {
   RegisterCluster cluster;
   const Ballot ballot{10, 1, 1};
   place_half(cluster, ballot);
-  const auto snapshot = cluster.read(kRef);
+  const auto snapshot = cluster.read(kKey);
   REQUIRE(snapshot);
   CHECK(text_of(*snapshot) == "half");
   CHECK(snapshot->ballot == ballot);
@@ -124,13 +124,13 @@ TEST_CASE("a value sent again carries its inline bytes") {
   RegisterCluster cluster;
   const auto bytes = std::make_shared<const std::string>("inline");
   place_half(cluster, {10, 1, 1}, bytes);
-  const auto snapshot = cluster.read(kRef, ReadWant::value_and_inline);
+  const auto snapshot = cluster.read(kKey, ReadWant::value_and_inline);
   REQUIRE(snapshot);
   REQUIRE(snapshot->inline_bytes != nullptr);
   CHECK(*snapshot->inline_bytes == "inline");
   cluster.settle_down();
   for (const std::size_t index : {1, 2, 3, 4}) {
-    CHECK(*cluster.acceptors[index]->rows[kRef.key].inline_of.at({1, 1}) == "inline");
+    CHECK(*cluster.acceptors[index]->rows[kKey.key].inline_of.at({1, 1}) == "inline");
   }
 }
 
@@ -138,15 +138,15 @@ TEST_CASE("a re-send that a promise refuses ends in an identity round") {
   RegisterCluster cluster;
   place_half(cluster, {10, 1, 1});
   auto promise = std::make_shared<PrepareRequest>();
-  promise->key = kRef.key;
+  promise->key = kKey.key;
   promise->ballot = Ballot{1'700'000'000'000'001, 9, 9};
   promise->round.epoch = Epoch{1};
-  promise->round.bucket_number = kRef.number;
+  promise->round.bucket_number = kKey.number;
   for (const std::size_t index : {1, 2, 3, 4}) {
     const auto reply = cluster.run(cluster.acceptors[index]->prepare(promise, cluster.soon()));
     REQUIRE(reply->promised);
   }
-  const auto snapshot = cluster.read(kRef);
+  const auto snapshot = cluster.read(kKey);
   REQUIRE(snapshot);
   CHECK(text_of(*snapshot) == "half");
   CHECK(snapshot->ballot > promise->ballot);
@@ -158,9 +158,9 @@ TEST_CASE("a row of an older epoch is not sent again but settled by an identity 
   RegisterCluster cluster;
   place_half(cluster, {10, 1, 1});
   for (const std::size_t index : {3, 4}) {
-    cluster.acceptors[index]->rows[kRef.key].accepted.epoch = Epoch{0};
+    cluster.acceptors[index]->rows[kKey.key].accepted.epoch = Epoch{0};
   }
-  const auto snapshot = cluster.read(kRef);
+  const auto snapshot = cluster.read(kKey);
   REQUIRE(snapshot);
   CHECK(text_of(*snapshot) == "half");
   CHECK(snapshot->ballot != Ballot{10, 1, 1});
@@ -168,30 +168,30 @@ TEST_CASE("a row of an older epoch is not sent again but settled by an identity 
 
 TEST_CASE("two replicas down: reads go on; three down: no quorum, never not-found") {
   RegisterCluster cluster;
-  REQUIRE(cluster.put(kRef, "one"));
+  REQUIRE(cluster.put(kKey, "one"));
   cluster.settle_down();
   cluster.acceptors[0]->state = VolumeStatus::State::closed;
   cluster.acceptors[1]->state = VolumeStatus::State::closed;
-  CHECK(text_of(cluster.read(kRef).value()) == "one");
+  CHECK(text_of(cluster.read(kKey).value()) == "one");
   cluster.acceptors[2]->state = VolumeStatus::State::closed;
-  CHECK(cluster.read(kRef).error().code == Errc::unavailable);
+  CHECK(cluster.read(kKey).error().code == Errc::unavailable);
   CHECK(cluster.read(object_register("other")).error().code == Errc::unavailable);
 }
 
 TEST_CASE("a replica whose row is unreadable says nothing, even if it is asked for the record") {
   for (std::size_t bad = 0; bad < 5; ++bad) {
     RegisterCluster cluster;
-    REQUIRE(cluster.put(kRef, "one"));
+    REQUIRE(cluster.put(kKey, "one"));
     cluster.settle_down();
-    cluster.acceptors[bad]->rows[kRef.key].unreadable = true;
-    CHECK(text_of(cluster.read(kRef).value()) == "one");
+    cluster.acceptors[bad]->rows[kKey.key].unreadable = true;
+    CHECK(text_of(cluster.read(kKey).value()) == "one");
   }
 }
 
 TEST_CASE("a replica that never answers costs the patience, not the deadline") {
   for (std::size_t silent = 0; silent < 5; ++silent) {
     RegisterCluster cluster;
-    REQUIRE(cluster.put(kRef, "one"));
+    REQUIRE(cluster.put(kKey, "one"));
     cluster.settle_down();
     cluster.acceptors[silent]->fate = [](VolumeId, RegisterCall, const RegisterKey&) {
       Fate fate;
@@ -199,42 +199,42 @@ TEST_CASE("a replica that never answers costs the patience, not the deadline") {
       return fate;
     };
     const BootTime begin = cluster.clock.boot();
-    CHECK(text_of(cluster.read(kRef).value()) == "one");
+    CHECK(text_of(cluster.read(kKey).value()) == "one");
     CHECK(cluster.clock.boot() - begin <= Duration(limits::kReadPatience));
     // After two failures it is suspect, and its answer is not waited for at all.
     cluster.settle_down();
-    CHECK(text_of(cluster.read(kRef).value()) == "one");
+    CHECK(text_of(cluster.read(kKey).value()) == "one");
     cluster.settle_down();
     CHECK(cluster.processes[0].membership->suspect(cluster.acceptors[silent]->id()));
     const BootTime again = cluster.clock.boot();
-    CHECK(text_of(cluster.read(kRef).value()) == "one");
+    CHECK(text_of(cluster.read(kKey).value()) == "one");
     CHECK(cluster.clock.boot() - again <= Duration(1000));
   }
 }
 
 TEST_CASE("a fenced bucket answers stale_bucket, to background rounds it opens") {
   RegisterCluster cluster;
-  REQUIRE(cluster.put(kRef, "one"));
+  REQUIRE(cluster.put(kKey, "one"));
   cluster.settle_down();
-  for (const auto& acceptor : cluster.acceptors) acceptor->fences[kRef.key.bucket] = kRef.number;
-  CHECK(cluster.read(kRef).error().code == Errc::stale_bucket);
-  CHECK(cluster.put(kRef, "two").error().code == Errc::stale_bucket);
-  CHECK(cluster.run(cluster.proposer().settle(kRef, false, false, cluster.soon())).error().code ==
+  for (const auto& acceptor : cluster.acceptors) acceptor->fences[kKey.key.bucket] = kKey.number;
+  CHECK(cluster.read(kKey).error().code == Errc::stale_bucket);
+  CHECK(cluster.put(kKey, "two").error().code == Errc::stale_bucket);
+  CHECK(cluster.run(cluster.proposer().settle(kKey, false, false, cluster.soon())).error().code ==
         Errc::stale_bucket);
-  const auto settled = cluster.run(cluster.proposer().settle(kRef, false, true, cluster.soon()));
+  const auto settled = cluster.run(cluster.proposer().settle(kKey, false, true, cluster.soon()));
   REQUIRE(settled);
   CHECK(text_of(*settled) == "one");
 }
 
 TEST_CASE("joint epoch: a majority of one list alone is no answer") {
   RegisterCluster cluster(3, 1, 1, 2);  // lists 0 1 2 and 2 3 4
-  REQUIRE(cluster.put(kRef, "one"));
+  REQUIRE(cluster.put(kKey, "one"));
   cluster.settle_down();
-  CHECK(text_of(cluster.read(kRef).value()) == "one");
+  CHECK(text_of(cluster.read(kKey).value()) == "one");
   cluster.acceptors[3]->state = VolumeStatus::State::closed;
-  CHECK(text_of(cluster.read(kRef).value()) == "one");
+  CHECK(text_of(cluster.read(kKey).value()) == "one");
   cluster.acceptors[4]->state = VolumeStatus::State::closed;
-  CHECK(cluster.read(kRef).error().code == Errc::unavailable);
+  CHECK(cluster.read(kKey).error().code == Errc::unavailable);
 }
 
 }  // namespace penstock

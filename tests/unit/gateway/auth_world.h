@@ -27,7 +27,7 @@ class World {
 };
 
 inline S3Request plain_get() {
-  S3Request request = make_request(
+  S3Request request = sent_request(
       "GET", "/bucket/key", {},
       {{"host", "127.0.0.1:9000"}, {"x-amz-content-sha256", std::string(kEmptySha256)}});
   request.bucket = "bucket";

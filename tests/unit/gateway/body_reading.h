@@ -112,7 +112,7 @@ inline Outcome read_body(const S3Request& request, PayloadAuth auth, FakeRawBody
 }
 
 inline S3Request put_request(Pairs headers = {}) {
-  S3Request request = make_request("PUT", "/b/k", {}, std::move(headers));
+  S3Request request = sent_request("PUT", "/b/k", {}, std::move(headers));
   request.bucket = "b";
   request.key = "k";
   return request;

@@ -23,7 +23,7 @@ PayloadAuth auth_of(PayloadMode mode) {
   return auth;
 }
 
-std::string hex_size(std::size_t size) {
+std::string chunk_size_line(std::size_t size) {
   std::string digits;
   do digits.insert(digits.begin(), "0123456789abcdef"[size % 16]);
   while ((size /= 16) != 0);
@@ -34,7 +34,7 @@ std::string hex_size(std::size_t size) {
 struct Encoder {
   explicit Encoder(PayloadMode mode) : auth(auth_of(mode)) {}
   void chunk(std::string_view data) {
-    text += hex_size(data.size());
+    text += chunk_size_line(data.size());
     if (auth.signer) {
       const std::string signature = auth.signer->next_chunk(sha256(as_bytes(data)));
       auth.signer->accept_chunk(sha256(as_bytes(data)), signature);

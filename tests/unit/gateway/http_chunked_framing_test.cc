@@ -15,7 +15,7 @@ struct Decoded {
   std::size_t used = 0;
 };
 // Decodes `wire`, given in pieces of `step` bytes.
-Decoded decode(std::string_view wire, std::size_t step) {
+Decoded unwrap(std::string_view wire, std::size_t step) {
   ChunkedFraming framing;
   Decoded result;
   while (result.used < wire.size() && !framing.finished()) {
@@ -42,7 +42,7 @@ Decoded decode(std::string_view wire, std::size_t step) {
 TEST_CASE("payload comes out of chunked coding whatever the cuts") {
   const std::string wire = "5\r\nhello\r\n00A\r\n0123456789\r\nb\r\nabcdefghijk\r\n0\r\n\r\nGET";
   for (std::size_t step = 1; step <= wire.size(); ++step) {
-    const Decoded result = decode(wire, step);
+    const Decoded result = unwrap(wire, step);
     CHECK(result.valid);
     CHECK(result.finished);
     CHECK(result.payload == "hello0123456789abcdefghijk");
@@ -72,14 +72,14 @@ TEST_CASE("chunked coding that parsers differ on is refused") {
                                   "0\r\n\nGET"s,
                                   "0;x\r\n\r\n"s}) {
     CAPTURE(wire);
-    for (std::size_t step = 1; step <= wire.size(); ++step) CHECK_FALSE(decode(wire, step).valid);
+    for (std::size_t step = 1; step <= wire.size(); ++step) CHECK_FALSE(unwrap(wire, step).valid);
   }
 }
 
 TEST_CASE("a chunked body is not finished before its last line end") {
   const std::string wire = "1\r\na\r\n0\r\n\r\n";
   for (std::size_t length = 0; length < wire.size(); ++length) {
-    const Decoded result = decode(std::string_view(wire).substr(0, length), length + 1);
+    const Decoded result = unwrap(std::string_view(wire).substr(0, length), length + 1);
     CHECK(result.valid);
     CHECK_FALSE(result.finished);
   }

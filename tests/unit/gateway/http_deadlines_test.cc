@@ -13,7 +13,7 @@ struct Probe final : DeadlineWheel::Entry {
   int fired = 0;
   void on_deadline() override { ++fired; }
 };
-struct Bench {
+struct DeadlineBench {
   BootTime now{seconds(1000)};
   DeadlineWheel wheel{now, kTick};
   void pass(Duration time) { wheel.advance(now += time); }
@@ -23,7 +23,7 @@ struct Bench {
 TEST_CASE("a deadline fires once, never early and at most two ticks late") {
   for (const Duration after : {Duration(1), Duration(kTick), Duration(seconds(30)),
                                Duration(seconds(75)), Duration(seconds(1000))}) {
-    Bench bench;
+    DeadlineBench bench;
     Probe probe;
     bench.pass(milliseconds(130));
     const BootTime armed = bench.now;
@@ -40,7 +40,7 @@ TEST_CASE("a deadline fires once, never early and at most two ticks late") {
 }
 
 TEST_CASE("a disarmed or destroyed entry does not fire") {
-  Bench bench;
+  DeadlineBench bench;
   Probe probe;
   bench.wheel.arm(probe, seconds(1));
   DeadlineWheel::disarm(probe);
@@ -53,7 +53,7 @@ TEST_CASE("a disarmed or destroyed entry does not fire") {
 }
 
 TEST_CASE("arming again moves a deadline both ways") {
-  Bench bench;
+  DeadlineBench bench;
   Probe later;
   Probe sooner;
   bench.wheel.arm(later, seconds(1));
@@ -77,7 +77,7 @@ TEST_CASE("an entry may arm again while it fires") {
     DeadlineWheel& wheel;
     int fired = 0;
   };
-  Bench bench;
+  DeadlineBench bench;
   Again again(bench.wheel);
   bench.wheel.arm(again, seconds(1));
   for (int i = 0; i < 40; ++i) bench.pass(kTick);

@@ -143,6 +143,12 @@ TEST_CASE("connections beyond the bound are told to slow down") {
   CHECK(answer.status == 503);
   CHECK(answer.body.find("<Code>SlowDown</Code>") != std::string::npos);
   CHECK(server.refusals(HttpRefusal::too_many_connections) == 1);
+  const std::string name = "\r\nx-amz-request-id: ";
+  const std::size_t at = answer.head.find(name);
+  REQUIRE(at != std::string::npos);
+  const std::string id = answer.head.substr(at + name.size(), 16);
+  CHECK(answer.body.find("<RequestId>" + id + "</RequestId>") != std::string::npos);
+  CHECK(answer.has("Connection: close"));
   CHECK(third.at_end());
   first.send(request("GET", "/ignore"));
   CHECK(first.answer().status == 200);

@@ -109,7 +109,7 @@ struct Bench {
                                            testing::Pairs fields = {}, std::string body = {}) {
     fields.emplace_back("host", "localhost");
     fields.emplace_back("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
-    S3Request request = testing::make_request(method, path, {}, std::move(fields));
+    S3Request request = testing::sent_request(method, path, {}, std::move(fields));
     testing::SignWith with;
     with.timestamp = kNow;
     testing::sign_header(request, with);

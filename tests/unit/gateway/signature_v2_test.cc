@@ -16,7 +16,7 @@ constexpr std::string_view kV2Secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY
 S3Request bucket_request(std::string method, std::string path, std::string key, Pairs query,
                          Pairs headers) {
   S3Request request =
-      make_request(std::move(method), std::move(path), std::move(query), std::move(headers));
+      sent_request(std::move(method), std::move(path), std::move(query), std::move(headers));
   request.bucket = "awsexamplebucket1";
   request.key = std::move(key);
   return request;

@@ -20,22 +20,22 @@ TEST_CASE("published header signatures are reproduced") {
     std::string signature;
   };
   Row rows[] = {
-      {make_request("GET", "/test.txt", {},
+      {sent_request("GET", "/test.txt", {},
                     {{"host", kHost},
                      {"range", "bytes=0-9"},
                      {"x-amz-content-sha256", std::string(kEmptySha256)}}),
        "", "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
-      {make_request("PUT", "/test%24file.text", {},
+      {sent_request("PUT", "/test%24file.text", {},
                     {{"date", "Fri, 24 May 2013 00:00:00 GMT"},
                      {"host", kHost},
                      {"x-amz-content-sha256",
                       "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072"},
                      {"x-amz-storage-class", "REDUCED_REDUNDANCY"}}),
        "", "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"},
-      {make_request("GET", "/", {{"lifecycle", ""}},
+      {sent_request("GET", "/", {{"lifecycle", ""}},
                     {{"host", kHost}, {"x-amz-content-sha256", std::string(kEmptySha256)}}),
        "", "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"},
-      {make_request("GET", "/", {{"prefix", "J"}, {"max-keys", "2"}},
+      {sent_request("GET", "/", {{"prefix", "J"}, {"max-keys", "2"}},
                     {{"host", kHost}, {"x-amz-content-sha256", std::string(kEmptySha256)}}),
        "", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"},
   };
@@ -43,7 +43,7 @@ TEST_CASE("published header signatures are reproduced") {
 }
 
 TEST_CASE("the published presigned signature is reproduced") {
-  S3Request request = make_request("GET", "/test.txt", {}, {{"host", kHost}});
+  S3Request request = sent_request("GET", "/test.txt", {}, {{"host", kHost}});
   SignWith with;
   with.expires = "86400";
   presign(request, with);
@@ -52,7 +52,7 @@ TEST_CASE("the published presigned signature is reproduced") {
 }
 
 TEST_CASE("the published chain of chunk signatures is reproduced") {
-  S3Request request = make_request("PUT", "/examplebucket/chunkObject.txt", {},
+  S3Request request = sent_request("PUT", "/examplebucket/chunkObject.txt", {},
                                    {{"host", "s3.amazonaws.com"},
                                     {"x-amz-storage-class", "REDUCED_REDUNDANCY"},
                                     {"x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"},
@@ -76,7 +76,7 @@ TEST_CASE("the published chain of chunk signatures is reproduced") {
 
 TEST_CASE("the published signatures of chunks with a trailer are reproduced") {
   S3Request request =
-      make_request("PUT", "/examplebucket/chunkObject.txt", {},
+      sent_request("PUT", "/examplebucket/chunkObject.txt", {},
                    {{"host", "s3.amazonaws.com"},
                     {"x-amz-storage-class", "REDUCED_REDUNDANCY"},
                     {"x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"},
@@ -100,7 +100,7 @@ TEST_CASE("the published signatures of chunks with a trailer are reproduced") {
 }
 
 TEST_CASE("headers are collapsed and repeats joined before they are signed") {
-  const S3Request request = make_request(
+  const S3Request request = sent_request(
       "GET", "/", {}, {{"host", "h"}, {"x-amz-meta-a", "  b \t c  "}, {"x-amz-meta-a", "d"}});
   V4Claim claim;
   claim.signed_headers = "host;x-amz-meta-a";
@@ -109,7 +109,7 @@ TEST_CASE("headers are collapsed and repeats joined before they are signed") {
 }
 
 TEST_CASE("the query is encoded anew and sorted by name, then value") {
-  const S3Request request = make_request(
+  const S3Request request = sent_request(
       "GET", "/", {{"a-b", "1"}, {"a", "2"}, {"a", "1/+ ~"}, {"uploads", ""}, {"", "x"}},
       {{"host", "h"}});
   V4Claim claim;

@@ -38,7 +38,7 @@ inline std::string hex_of(const auto& digest) {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-inline S3Request make_request(std::string method, std::string path, Pairs query, Pairs headers) {
+inline S3Request sent_request(std::string method, std::string path, Pairs query, Pairs headers) {
   S3Request request;
   request.method = std::move(method);
   request.path = std::move(path);

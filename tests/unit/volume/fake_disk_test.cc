@@ -19,7 +19,7 @@ class TestRandom final : public Random {
   std::mt19937_64 engine_;
 };
 
-std::string read_all(Disk& disk, const std::string& name) {
+std::string contents(Disk& disk, const std::string& name) {
   auto file = disk.open(name, OpenMode::read);
   if (!file) return "(" + std::string(to_string(file.error().code)) + ")";
   std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
@@ -50,14 +50,14 @@ TEST_CASE("what was written is read back, past pages and holes") {
   const std::string text(10'000, 'a');
   CHECK(file->write_at(5000, as_bytes(text)));
   CHECK(file->write_at(4094, as_bytes("zzzz")));
-  const std::string all = read_all(disk, "f");
+  const std::string all = contents(disk, "f");
   CHECK(all.size() == 15'000);
   CHECK(all.substr(0, 4094) == std::string(4094, '\0'));
   CHECK(all.substr(4094, 6) == std::string("zzzz\0\0", 6));
   CHECK(all.substr(5000) == text);
   CHECK(file->truncate(4095));
   CHECK(file->truncate(5000));
-  CHECK(read_all(disk, "f") == std::string(4094, '\0') + "z" + std::string(905, '\0'));
+  CHECK(contents(disk, "f") == std::string(4094, '\0') + "z" + std::string(905, '\0'));
 }
 
 TEST_CASE("a crash that keeps nothing forgets unsynced bytes and names, and nothing else") {
@@ -70,7 +70,7 @@ TEST_CASE("a crash that keeps nothing forgets unsynced bytes and names, and noth
   CHECK(fresh->write_at(0, as_bytes("data without a name")));
   CHECK(fresh->sync());
   disk.crash(random, Keep::none, Keep::none);
-  CHECK(read_all(disk, "old") == "synced");
+  CHECK(contents(disk, "old") == "synced");
   CHECK_FALSE(disk.exists("fresh"));
   CHECK(old->write_at(0, as_bytes("late")).error().code == Errc::io);
 }
@@ -90,7 +90,7 @@ TEST_CASE("a synced directory keeps its names, another one does not") {
     CHECK(disk.sync_directory("a"));
     disk.crash(random, Keep::none, Keep::none);
     CHECK(disk.files() == std::vector<std::string>{"a/final"});
-    CHECK(read_all(disk, "a/final") == "one");
+    CHECK(contents(disk, "a/final") == "one");
   }
   SUBCASE("another directory synced") {
     CHECK(disk.sync_directory(""));
@@ -117,7 +117,7 @@ TEST_CASE(
     CHECK(file->write_at(0, as_bytes(std::string(1024, 'b'))));
     CHECK(file->write_at(256, as_bytes(std::string(1024, 'c'))));
     disk.crash(random, Keep::some, Keep::some);
-    const std::string after = read_all(disk, "f");
+    const std::string after = contents(disk, "f");
     for (std::size_t at = 0; at < after.size(); ++at) {
       const std::string may_be = at < 256 ? "ab" : at < 1024 ? "abc" : std::string("c\0", 2);
       REQUIRE(may_be.find(after[at]) != std::string::npos);
@@ -142,7 +142,7 @@ TEST_CASE("the same seed leaves the same disk") {
     }
     disk.crash(random, Keep::some, Keep::some);
     std::string all;
-    for (const auto& name : disk.files()) all += name + "=" + read_all(disk, name) + ";";
+    for (const auto& name : disk.files()) all += name + "=" + contents(disk, name) + ";";
     return all;
   };
   CHECK(run(7) == run(7));
@@ -156,17 +156,17 @@ TEST_CASE("the chosen call fails, and only it, unless the fault lasts") {
   CHECK(file->write_at(0, as_bytes("1")));
   CHECK(file->write_at(0, as_bytes("2")).error().code == Errc::full);
   CHECK(file->write_at(0, as_bytes("3")));
-  CHECK(read_all(disk, "f") == "3");
+  CHECK(contents(disk, "f") == "3");
   disk.fail(FakeDisk::Call::write, 1, FakeDisk::Fault::short_write);
   CHECK(file->write_at(0, as_bytes("abcd")).error().code == Errc::io);
-  CHECK(read_all(disk, "f") == "ab");
+  CHECK(contents(disk, "f") == "ab");
   disk.fail(FakeDisk::Call::sync, 1, FakeDisk::Fault::io, true);
   CHECK_FALSE(file->sync());
   CHECK_FALSE(file->sync());
   disk.heal();
   CHECK(file->sync());
   disk.fail_all();
-  CHECK(read_all(disk, "f") == "(io)");
+  CHECK(contents(disk, "f") == "(io)");
 }
 
 TEST_CASE("from the chosen change on nothing succeeds until the crash") {
@@ -182,7 +182,7 @@ TEST_CASE("from the chosen change on nothing succeeds until the crash") {
   CHECK_FALSE(disk.rename("f", "g"));
   disk.crash(random, Keep::none, Keep::none);
   CHECK_FALSE(disk.is_stopped());
-  CHECK(read_all(disk, "f") == "before");
+  CHECK(contents(disk, "f") == "before");
 }
 
 TEST_CASE("a flipped bit stays flipped after a crash") {
@@ -192,9 +192,9 @@ TEST_CASE("a flipped bit stays flipped after a crash") {
   auto file = must_open(disk, "f", OpenMode::append);
   CHECK(file->write_at(0, as_bytes("b")));
   disk.flip_bit("f", 2, 1);
-  CHECK(read_all(disk, "f") == "baca");
+  CHECK(contents(disk, "f") == "baca");
   disk.crash(random, Keep::none, Keep::none);
-  CHECK(read_all(disk, "f") == "aaca");
+  CHECK(contents(disk, "f") == "aaca");
 }
 
 TEST_CASE("an old copy comes back as it was") {
@@ -206,7 +206,7 @@ TEST_CASE("an old copy comes back as it was") {
   put_durably(disk, "g", "g");
   disk.restore(*old);
   CHECK(disk.files() == std::vector<std::string>{"d/f"});
-  CHECK(read_all(disk, "d/f") == "old");
+  CHECK(contents(disk, "d/f") == "old");
   disk.wipe();
   CHECK(disk.files().empty());
   CHECK_FALSE(disk.exists("d"));

@@ -16,20 +16,9 @@
 #include "server/volume/fragment_store.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_disk.h"
+#include "tests/fake/seeded_random.h"
 
 namespace penstock::fragment_test {
-
-class SeededRandom final : public Random {
- public:
-  explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
-  void fill(std::span<std::byte> bytes) override {
-    for (std::byte& b : bytes) b = static_cast<std::byte>(engine_());
-  }
-  std::uint64_t below(std::uint64_t bound) { return next() % bound; }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 class PostWorker final : public Worker {
  public:

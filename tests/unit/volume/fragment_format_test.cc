@@ -64,6 +64,7 @@ ExtentRow sample_row() {
   row.digest = 0xdeadbeef;
   row.start = 0x5566778899aabbcc;
   row.committed_us = 0x1020304050607080;
+  row.owner = {BucketId{0x0102030405060708}, 16, "key", "abcdefghijklmnopqrstuvwxyz234567"};
   return row;
 }
 
@@ -155,6 +156,9 @@ TEST_CASE("a row is read back; one that is cut, longer, of another version or pl
   changed = bytes;
   changed[23] = '\x7f';  // a length of exabytes
   CHECK(decode_extent_row(changed).error().code == Errc::corrupt);
+  ExtentRow longest = row;
+  longest.owner.key = std::string(limits::kKeyBytesMax + 1, 'k');
+  CHECK(decode_extent_row(encode(longest)).error().code == Errc::corrupt);
 }
 
 TEST_CASE("the name of a fragment is read back, and nothing else is") {

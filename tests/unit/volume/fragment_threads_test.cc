@@ -42,14 +42,14 @@ class LockedRows final : public ExtentRows {
   std::map<FragmentId, std::string> rows_;
 };
 
-class TemporaryDirectory {
+class ScratchDirectory {
  public:
-  TemporaryDirectory() {
+  ScratchDirectory() {
     std::string name = std::filesystem::temp_directory_path() / "penstock-fragments-XXXXXX";
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
+  ~ScratchDirectory() { std::filesystem::remove_all(path); }
   std::string path;
 };
 
@@ -69,7 +69,7 @@ struct RealVolume {
                              [this](const Error&) { ++failures; }};
     store = FragmentStore::open(std::move(parts), options).value();
   }
-  TemporaryDirectory directory;
+  ScratchDirectory directory;
   std::unique_ptr<Disk> disk;
   LockedRows rows;
   RealClock clock;

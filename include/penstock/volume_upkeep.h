@@ -1,0 +1,85 @@
+// What background work asks of one volume: which hints, registers and fragments it holds, of
+// whatever bucket, and who owns them. Values; the calls are VolumeClient's.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/register_value.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+// Whose blob a fragment is part of: the object's key and, for parts and manifest pages, the upload.
+// Fixed when the fragment is written: a part that becomes the object's stays under the same key.
+// An empty key: unknown; such a fragment is never taken for an orphan.
+struct FragmentOwner {
+  BucketId bucket;
+  std::uint32_t partitions = 1;  // of the bucket, which may be gone when somebody asks
+  std::string key;
+  std::string upload_id;
+  auto operator<=>(const FragmentOwner&) const = default;
+};
+
+struct FragmentEntry {
+  FragmentId id;
+  std::uint64_t data_bytes = 0;
+  bool pinned = false;   // R11: may not be removed as an orphan yet
+  Duration unpinned{};   // for how long it has had no lease
+  FragmentOwner owner{};
+};
+
+// When a fragment may be removed. On the wire, never renumber.
+enum class RemovalRule : std::uint8_t {
+  always = 0,    // its writer takes it back
+  unread = 1,    // no reader's pin: what a hint names
+  unpinned = 2,  // neither a lease nor a reader's pin: an orphan (R11)
+};
+
+// A removal hint as a volume stores it: one row per due time and blob.
+struct HintName {
+  WallTime due;
+  WriteId write_id;
+  auto operator<=>(const HintName&) const = default;
+};
+struct StoredHint {
+  HintName name;
+  Ballot ballot;  // of the accept that it was written beside
+  BucketId bucket;
+  std::uint32_t partitions = 1;
+  std::string key;        // of the object
+  std::string upload_id;  // empty, or the upload that must be terminal first
+  std::string locations;
+};
+struct HintListRequest {
+  std::optional<HintName> after;
+  WallTime due_until;
+  std::uint32_t rows_max = 1000;
+  bool count = false;  // count all rows, due or not: a look at each name
+};
+struct HintListReply {
+  std::vector<StoredHint> hints;  // by due time; fewer than rows_max: there are no more
+  std::uint64_t count = 0;
+};
+
+// Rows of one kind of register over all buckets, in the order of their row keys.
+struct RegisterListRequest {
+  RowKind kind = RowKind::upload;  // object, upload or part
+  std::optional<RegisterKey> after;
+  std::optional<ValueKind> only;  // rows of this kind of value
+  std::uint32_t rows_max = 1000;
+};
+struct RegisterEntry {
+  RegisterKey key;
+  std::uint32_t partitions = 1;
+  Ballot ballot;
+  ValueKind kind = ValueKind::absent;
+  std::string summary;
+};
+struct RegisterListReply {
+  std::vector<RegisterEntry> rows;
+  // Where the next call goes on; empty: nothing is left. Rows that cannot be read are skipped.
+  std::optional<RegisterKey> covered;
+};
+
+}  // namespace penstock

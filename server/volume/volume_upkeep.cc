@@ -1,0 +1,50 @@
+#include "server/volume/volume.h"
+
+// Volume as what background work asks: each call looks whether the volume serves, then goes to its
+// store.
+namespace penstock {
+
+Result<> Volume::check_call(const char* call, Deadline deadline) const {
+  CHECK_OK(health_->check());
+  if (deadline < clock_.boot()) return fail(Errc::timeout, std::string(call) + ": too late");
+  return {};
+}
+
+Task<std::vector<FragmentId>> Volume::pin_for_reader(std::vector<FragmentId> ids,
+                                                     Deadline deadline) {
+  CO_CHECK(check_call("pin_for_reader", deadline));
+  co_return co_await fragments_->pin_for_reader(std::move(ids));
+}
+
+Task<> Volume::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
+  CO_CHECK(check_call("remove_fragment_if", deadline));
+  co_return co_await fragments_->remove(id, rule);
+}
+
+Task<std::vector<FragmentEntry>> Volume::list_fragments(std::optional<FragmentId> after,
+                                                        std::uint32_t count, Deadline deadline) {
+  CO_CHECK(check_call("list_fragments", deadline));
+  co_return co_await fragments_->list(after, count);
+}
+
+Task<HintListReply> Volume::list_hints(HintListRequest request, Deadline deadline) {
+  CO_CHECK(check_call("list_hints", deadline));
+  co_return co_await registers_->list_hints(std::move(request));
+}
+
+Task<Ballot> Volume::read_hint(HintName name, Deadline deadline) {
+  CO_CHECK(check_call("read_hint", deadline));
+  co_return co_await registers_->read_hint(name);
+}
+
+Task<> Volume::drop_hints(std::vector<HintName> names, Deadline deadline) {
+  CO_CHECK(check_call("drop_hints", deadline));
+  co_return co_await registers_->drop_hints(std::move(names));
+}
+
+Task<RegisterListReply> Volume::list_registers(RegisterListRequest request, Deadline deadline) {
+  CO_CHECK(check_call("list_registers", deadline));
+  co_return co_await registers_->list_registers(std::move(request));
+}
+
+}  // namespace penstock

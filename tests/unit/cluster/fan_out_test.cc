@@ -1,0 +1,77 @@
+// What a wait leaves behind when it has ended.
+#include "server/cluster/fan_out.h"
+
+#include <doctest/doctest.h>
+
+#include "penstock/wakeup.h"
+#include "tests/fake/fake_clock.h"
+
+using namespace penstock;
+
+namespace {
+constexpr auto kLong = std::chrono::hours(1);
+
+Task<int> answer_soon(int number) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  co_await boost::asio::post(executor, use_task);
+  co_return number;
+}
+
+// Two answers are enough; the third never comes in time.
+Task<int> ask_three(Clock& clock, std::shared_ptr<Wakeup> never) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  FanOut<int> asked;
+  asked.start(executor, answer_soon(1));
+  asked.start(executor, answer_soon(2));
+  auto late = [](Clock* the_clock, std::shared_ptr<Wakeup> wakeup) -> Task<int> {
+    co_await wakeup->wait(*the_clock, the_clock->boot() + 2 * kLong);
+    co_return 3;
+  };
+  asked.start(executor, late(&clock, std::move(never)));
+  FanOut<int>::Enough enough = [](const FanOut<int>::Answers& answers) {
+    return answers[0] && answers[1];
+  };
+  CO_CHECK(co_await asked.wait(std::move(enough), clock, clock.boot() + kLong));
+  co_return asked.answers()[0]->value() + asked.answers()[1]->value();
+}
+
+Task<int> ask_many(Clock& clock, int times) {
+  int sum = 0;
+  for (int i = 0; i < times; ++i) {
+    auto never = std::make_shared<Wakeup>();
+    CO_TRY(got, co_await ask_three(clock, never));
+    sum += got;
+    never->notify();
+  }
+  co_return sum;
+}
+}  // namespace
+
+TEST_CASE("A fan-out that has enough sleeps no longer; who is late keeps only its own wait") {
+  boost::asio::io_context io;
+  FakeClock clock;
+  auto never = std::make_shared<Wakeup>();
+  auto done = std::make_shared<std::optional<Result<int>>>();
+  boost::asio::co_spawn(io, ask_three(clock, never),
+                        [done](std::exception_ptr, Result<int> sum) { *done = std::move(sum); });
+  io.poll();  // time stands still
+  REQUIRE(done->has_value());
+  CHECK((*done)->value() == 3);
+  CHECK(clock.waiters() == 1);
+  never->notify();
+  io.restart();
+  io.poll();
+  CHECK(clock.waiters() == 0);
+}
+
+TEST_CASE("Timers of waits that ended do not pile up") {
+  boost::asio::io_context io;
+  RealClock clock;
+  auto done = std::make_shared<std::optional<Result<int>>>();
+  boost::asio::co_spawn(io, ask_many(clock, 1000),
+                        [done](std::exception_ptr, Result<int> sum) { *done = std::move(sum); });
+  io.run_for(std::chrono::seconds(60));  // a timer that is left would keep it for an hour
+  REQUIRE(done->has_value());
+  CHECK((*done)->value() == 3000);
+  CHECK(io.stopped());
+}
