@@ -37,17 +37,19 @@ S3Result<BucketPtr> check_access(const BucketPtr& bucket, const S3Request& reque
   return error;
 }
 
+S3Error not_opened(const Error& error, const std::string& name) {
+  if (error.code == Errc::not_found) return no_such_bucket(name);
+  return to_s3(error, S3Code::NoSuchBucket);
+}
+
 constexpr std::string_view kExpectedOwner = "x-amz-expected-bucket-owner";
 constexpr std::string_view kExpectedSourceOwner = "x-amz-source-expected-bucket-owner";
 
 S3Task<BucketPtr> open_named(Gateway& gateway, const S3Request& request, std::string name,
                              std::string_view owner_header) {
   CO_CHECK(check_name(name));
-  auto found = co_await gateway.objects.index().bucket(name, request.deadline);
-  if (!found) {
-    if (found.error().code == Errc::not_found) co_return no_such_bucket(name);
-    co_return to_s3(found.error(), S3Code::NoSuchBucket);
-  }
+  const auto found = co_await gateway.objects.index().bucket(name, request.deadline);
+  if (!found) co_return not_opened(found.error(), name);
   co_return check_access(*found, request, owner_header);
 }
 
@@ -55,6 +57,14 @@ S3Task<BucketPtr> open_named(Gateway& gateway, const S3Request& request, std::st
 
 S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request) {
   return open_named(gateway, request, request.bucket, kExpectedOwner);
+}
+
+S3Task<BucketPtr> open_bucket_to_delete(Gateway& gateway, const S3Request& request) {
+  CO_CHECK(check_name(request.bucket));
+  Index& index = gateway.objects.index();
+  const auto found = co_await index.bucket_in_any_state(request.bucket, request.deadline);
+  if (!found) co_return not_opened(found.error(), request.bucket);
+  co_return check_access(*found, request, kExpectedOwner);
 }
 
 std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request) {

@@ -15,7 +15,10 @@ using BucketPtr = std::shared_ptr<const Bucket>;
 // The bucket of the request, if the caller may use it: a bucket belongs to its owner.
 // Errors: InvalidBucketName; NoSuchBucket; AccessDenied.
 S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request);
-// The same without waiting, if the bucket is cached; nullopt: ask with open_bucket().
+// The same for who deletes it: a removal that was cut off left the bucket closed to all others, and
+// is what is to be finished.
+S3Task<BucketPtr> open_bucket_to_delete(Gateway& gateway, const S3Request& request);
+// As open_bucket() without waiting, if the bucket is cached; nullopt: ask with open_bucket().
 std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request);
 
 // The object that x-amz-copy-source names, its conditions checked, small bytes included.

@@ -140,7 +140,7 @@ S3Task<S3Response> head_bucket(Gateway& gateway, const S3Request& request) {
 }
 
 S3Task<S3Response> delete_bucket(Gateway& gateway, const S3Request& request) {
-  CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(bucket, co_await open_bucket_to_delete(gateway, request));
   Index& index = gateway.objects.index();
   const auto deleted = co_await index.delete_bucket(request.bucket, request.deadline);
   if (!deleted && deleted.error().code == Errc::precondition) {

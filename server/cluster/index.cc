@@ -28,6 +28,13 @@ Task<std::shared_ptr<const Bucket>> Index::bucket(std::string name, Deadline dea
   return state_->catalog.find(std::move(name), deadline);
 }
 
+Task<std::shared_ptr<const Bucket>> Index::bucket_in_any_state(std::string name,
+                                                               Deadline deadline) {
+  CO_TRY(bucket, co_await state_->catalog.read(std::move(name), deadline));
+  if (!bucket) co_return fail(Errc::not_found, "no such bucket");
+  co_return bucket;
+}
+
 std::shared_ptr<const Bucket> Index::cached_bucket(const std::string& name) {
   return state_->catalog.cached(name);
 }

@@ -20,6 +20,8 @@ class Index {
   // Positive answers are cached up to 1 s (volumes check the number), absence never. A bucket being
   // deleted: waits up to 30 s. Errors: not_found; unavailable; busy.
   Task<std::shared_ptr<const Bucket>> bucket(std::string name, Deadline deadline);
+  // As it stands, being deleted or not; past the cache. Errors: not_found; unavailable.
+  Task<std::shared_ptr<const Bucket>> bucket_in_any_state(std::string name, Deadline deadline);
   // If it is in the cache. Forget it after `stale_bucket`.
   std::shared_ptr<const Bucket> cached_bucket(const std::string& name);
   void forget_bucket(const std::string& name);

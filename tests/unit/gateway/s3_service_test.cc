@@ -141,6 +141,17 @@ TEST_CASE("signed requests reach their operations and are counted") {
   CHECK(bench.counted("response_bytes_total{operation=\"GetObject\"} 5"));
 }
 
+TEST_CASE("a bucket whose removal was cut off can be removed again") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  for (auto& node : bench.cluster.nodes) node->fail_fenced_scans = true;
+  CHECK(bench.ask_signed("DELETE", "/bucket")->response.status == 503);
+  CHECK(bench.ask_signed("HEAD", "/bucket")->response.status == 503);
+  for (auto& node : bench.cluster.nodes) node->fail_fenced_scans = false;
+  CHECK(bench.ask_signed("DELETE", "/bucket")->response.status == 204);
+  CHECK(bench.ask_signed("HEAD", "/bucket")->response.status == 404);
+}
+
 TEST_CASE("nothing runs without a principal") {
   Bench bench;
   for (const std::string method : {"GET", "PUT", "HEAD", "POST", "DELETE", "OPTIONS"}) {

@@ -1,0 +1,56 @@
+// Opens a store after a power cut or a fault and checks that it is what clients were promised.
+//
+// Checked: every volume starts; each object and bucket shows a value that the ledger allows, whole,
+// even with two volumes away; it goes on to show that value; LIST and HEAD agree with GET; uploads
+// are what they were; the store takes writes again, and they harm nothing.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/crash/ledger.h"
+#include "tests/crash/process.h"
+
+namespace penstock::crash {
+
+class Verifier {
+ public:
+  using OpenDisk = std::function<Result<std::unique_ptr<Disk>>(std::size_t volume)>;
+  // The machine comes up at `now` of virtual time.
+  Verifier(Ledger ledger, std::shared_ptr<const ClusterMap> map, std::uint64_t seed,
+           sim::SimMicros now);
+  // `left_out`: volumes that are away while everything is read for the first time.
+  // Returns what is wrong; empty: nothing.
+  std::vector<std::string> run(const OpenDisk& open_disk, const std::set<std::size_t>& left_out);
+
+ private:
+  bool start(const OpenDisk& open_disk);
+  void await(Awaitable<void> work, const char* what);
+  Awaitable<void> read_all();
+  Awaitable<void> read_again();
+  Awaitable<void> look_at_bucket(Name bucket);
+  Awaitable<void> list_all();
+  Awaitable<void> list_bucket(std::string bucket);
+  Awaitable<void> check_uploads();
+  Awaitable<void> check_upload(Upload upload);
+  Awaitable<void> complete(Upload upload);
+  Awaitable<void> write_again();
+  Awaitable<void> write(Name name, std::size_t size);
+  Awaitable<void> remove(Name name);
+  // GETs `name`; it must show exactly `value`.
+  Awaitable<void> expect(Name name, Ledger::Value value);
+  void violation(std::string text) { violations_.push_back(std::move(text)); }
+  bool exists(const Name& bucket) const;
+
+  sim::SimTime time_;
+  sim::SimRandom random_;
+  Ledger ledger_;
+  Process process_;
+  std::map<Name, Ledger::Value> seen_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace penstock::crash
