@@ -116,9 +116,9 @@ inline constexpr int kFragmentWritesInFlight =
 
 // ---- background work
 inline constexpr std::chrono::hours kHintGiveUp{24};       // after its due time a hint is dropped
-inline constexpr std::chrono::minutes kHintTakeover{15};   // per volume of the group before this one
+inline constexpr std::chrono::minutes kHintTakeover{15};  // per volume of the group before this
 inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
 inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
-inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints that wait for another try, in memory
+inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints in memory for another try
 
 }  // namespace penstock::limits

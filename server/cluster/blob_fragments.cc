@@ -108,8 +108,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     FragmentShape shape;
     shape.data_bytes = self->layout_.fragment_bytes(index);
     if (kind == StepKind::open) shape.owner = self->owner_;
-    auto done =
-        co_await run_step(&slot, std::move(step), id, std::move(shape), self->open_deadline_);
+    const Deadline until = self->open_deadline_;
+    auto done = co_await run_step(&slot, std::move(step), id, std::move(shape), until);
     if (slot.error) break;  // given up while it was under way
     if (!done) {
       self->drop(index, done.error().code, done.error().context);

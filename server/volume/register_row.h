@@ -1,6 +1,6 @@
 // A register as one volume holds it: the row in memory and its bytes in LevelDB.
-// Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | encoded RegisterValue. On disk, never
-// change.
+// Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | encoded RegisterValue.
+// On disk, never change.
 #pragma once
 #include <memory>
 #include <string>

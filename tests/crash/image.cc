@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kLossesSurvived = 2;
 
-const char* word(Keep keep) {
+const char* word_for(Keep keep) {
   return keep == Keep::none ? "none" : keep == Keep::all ? "all" : "some";
 }
 
@@ -91,8 +91,8 @@ Cut draw_cut(sim::SimRandom& random, std::size_t volumes) {
 
 std::string to_string(const Cut& cut) {
   std::string text = "power cut of " + list(cut.hit) +
-                     ", kept of unsynced data: " + word(cut.data) +
-                     ", of unsynced names: " + word(cut.names);
+                     ", kept of unsynced data: " + word_for(cut.data) +
+                     ", of unsynced names: " + word_for(cut.names);
   if (cut.again_at != 0)
     text += ", again at change " + std::to_string(cut.again_at) + " of the start";
   return text + "; read first without " + list(cut.left_out);

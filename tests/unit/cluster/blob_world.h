@@ -73,7 +73,8 @@ class BlobWorld {
                       std::function<void(std::size_t)> before = nullptr,
                       bool replicated = false) {
     if (replicated) {
-      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, owner, text.size(), deadline()));
+      const Deadline until = deadline();
+      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, owner, text.size(), until));
       writer = std::move(opened);
     } else {
       CO_TRY(opened, co_await BlobWriter::open(*context, owner, text.size(), deadline()));
