@@ -26,8 +26,8 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_CHECK(co_await check_fast(gateway, request, *bucket, condition));
   FragmentOwner owner = Index::owner(*bucket, request.key);
-  CO_TRY(stored,
-         co_await store_body(gateway, body, std::move(owner), inline_bytes_max(gateway)));
+  const std::uint64_t inline_max = inline_bytes_max(gateway);
+  CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), inline_max));
 
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;
