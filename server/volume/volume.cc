@@ -61,7 +61,8 @@ Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
 }
 
 // The row first, then the file: so the file may be one behind after a crash, but a database behind
-// the file has lost what it once synced.
+// the file has lost what it once synced. A start that finds the file behind makes up for it before
+// it counts itself: were it cut off as well, the file would be two behind, like that of a copy.
 Result<> Volume::count_start(const VolumeMeta& meta) {
   auto in_file = read_starts(*disk_);
   if (!in_file) {
@@ -73,6 +74,7 @@ Result<> Volume::count_start(const VolumeMeta& meta) {
                                    std::to_string(*in_file) +
                                    ": it is a copy or has lost its newest log");
   }
+  if (meta.starts != *in_file) CHECK_OK(write_starts(*disk_, meta.starts));
   start_counter_ = meta.starts + 1;
   start_nonce_ = random_.next();
   const RowOp row = starts_row(start_counter_);

@@ -229,6 +229,23 @@ TEST_CASE("power cuts during an open lose nothing either") {
   }
 }
 
+TEST_CASE("starts that are cut off one after another leave a volume") {
+  constexpr std::uint64_t kChanges = 24;
+  for (std::uint64_t pair = 0; pair < kChanges * kChanges; ++pair) {
+    CAPTURE(pair);
+    VolumeHarness h;
+    h.fresh();
+    h.close();
+    for (const std::uint64_t cut : {1 + pair / kChanges, 1 + pair % kChanges}) {
+      h.disk.stop_at_change(cut);
+      auto opened = h.try_open();
+      if (opened) h.volume = std::move(*opened);
+      h.crash(Keep::some, Keep::all);
+    }
+    h.open();
+  }
+}
+
 TEST_CASE("a torn log tail is dropped, damage before it keeps the volume out") {
   VolumeHarness h;
   h.fresh();
