@@ -1,7 +1,6 @@
 #include "tests/sim/sim_time.h"
 
 #include <algorithm>
-#include <deque>
 
 namespace penstock::sim {
 
@@ -66,43 +65,30 @@ Awaitable<void> SimClock::sleep_until(BootTime when) {
   (void)woken;
 }
 
-struct SimWorker::State {
-  SimTime* time;
-  SimRandom* random;
-  SimMicros delay_max;
-  std::deque<std::function<void()>> jobs;
-  bool scheduled = false;
-  bool dead = false;
-
-  static void schedule(const std::shared_ptr<State>& state) {
-    if (state->scheduled || state->jobs.empty()) return;
-    state->scheduled = true;
-    state->time->after(state->random->between(1, state->delay_max), [state] {
-      state->scheduled = false;
-      if (state->dead || state->jobs.empty()) return;
-      auto job = std::move(state->jobs.front());
-      state->jobs.pop_front();
-      job();
-      schedule(state);
-    });
+void SimTime::drop_events() {
+  while (!events_.empty()) {  // one by one: an end may begin something
+    const auto event = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
   }
+}
+
+struct SimWorker::State {
+  SimMicros busy_until = 0;
+  bool dead = false;
 };
 
 SimWorker::SimWorker(SimTime& time, SimRandom& random, SimMicros delay_max)
-    : state_(std::make_shared<State>()) {
-  state_->time = &time;
-  state_->random = &random;
-  state_->delay_max = delay_max;
-}
+    : time_(time), random_(random), delay_max_(delay_max), state_(std::make_shared<State>()) {}
 
-SimWorker::~SimWorker() {
-  state_->dead = true;
-  auto jobs = std::move(state_->jobs);  // their completions are dropped, as by a crash
-}
+SimWorker::~SimWorker() { state_->dead = true; }
 
 void SimWorker::submit(std::function<void()> job) {
-  state_->jobs.push_back(std::move(job));
-  State::schedule(state_);
+  state_->busy_until = std::max(time_.now(), state_->busy_until) + random_.between(1, delay_max_);
+  // The job lies in the queue of time alone. In one of the worker's own it might keep its volume
+  // alive, which keeps the worker.
+  time_.at(state_->busy_until, [state = state_, job = std::move(job)] {
+    if (!state->dead) job();
+  });
 }
 
 }  // namespace penstock::sim

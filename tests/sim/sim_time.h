@@ -24,6 +24,8 @@ class SimTime {
   // Runs everything until `done` holds, or time passes `end`, or nothing is left to happen. True if
   // `done` held.
   bool run_until(const std::function<bool()>& done, SimMicros end);
+  // Ends the world: what has not happened never will. Before the parts are destroyed that it uses.
+  void drop_events();
   // Mixes what happened into the trace; two runs of one seed have one trace.
   void trace(std::uint64_t what) {
     trace_ = mix_hash(trace_ ^ (what + 0x9e3779b97f4a7c15ull + static_cast<std::uint64_t>(now_)));
@@ -71,7 +73,7 @@ class SimClock final : public Clock {
   double rate_;
 };
 
-// Runs jobs one after another, each after a short seeded delay, as a disk thread would. kill()
+// Runs jobs one after another, each after a short seeded delay, as a disk thread would. Its end
 // forgets what waits: a crash.
 class SimWorker final : public Worker {
  public:
@@ -81,6 +83,9 @@ class SimWorker final : public Worker {
 
  private:
   struct State;
+  SimTime& time_;
+  SimRandom& random_;
+  SimMicros delay_max_;
   std::shared_ptr<State> state_;
 };
 

@@ -26,7 +26,12 @@ LayoutPolicy policy_for(std::uint32_t volumes) {
 
 World::World(std::uint64_t seed) : seed_(seed), random_(seed) { build(); }
 
-World::~World() = default;
+World::~World() {
+  // What waits in a volume's queue keeps the volume alive: it ends before the world does.
+  constexpr SimMicros kLastEnds = 60 * kSecond;
+  time_.run_until([] { return false; }, time_.now() + kLastEnds);
+  time_.drop_events();
+}
 
 void World::build() {
   constexpr std::uint32_t kSizes[] = {3, 4, 5, 6, 6, 6, 12};

@@ -81,10 +81,10 @@ inline void run(boost::asio::io_context& io, Task<> task, std::optional<Result<>
   io.restart();
 }
 
-inline Outcome read_body(const S3Request& request, PayloadAuth auth, FakeRawBody& raw,
-                         std::size_t buffer_bytes = 1 << 16,
-                         ChecksumAlgorithm asked = ChecksumAlgorithm::none,
-                         Md5Service* md5 = nullptr) {
+// With a service of MD5, `io` must outlive its worker, which may still be at the end of waking it.
+inline Outcome read_body_on(boost::asio::io_context& io, const S3Request& request,
+                            PayloadAuth auth, FakeRawBody& raw, std::size_t buffer_bytes,
+                            ChecksumAlgorithm asked, Md5Service* md5) {
   Outcome outcome;
   auto body = make_body_reader(request, std::move(auth), raw, md5);
   if (!body) {
@@ -93,7 +93,6 @@ inline Outcome read_body(const S3Request& request, PayloadAuth auth, FakeRawBody
     return outcome;
   }
   (*body)->compute(asked);
-  boost::asio::io_context io;
   std::optional<Result<>> result;
   run(io, read_all(**body, buffer_bytes, outcome), result);
   REQUIRE(result);
@@ -109,6 +108,13 @@ inline Outcome read_body(const S3Request& request, PayloadAuth auth, FakeRawBody
   outcome.md5 = (*body)->md5();
   outcome.checksum = (*body)->checksum();
   return outcome;
+}
+
+inline Outcome read_body(const S3Request& request, PayloadAuth auth, FakeRawBody& raw,
+                         std::size_t buffer_bytes = 1 << 16,
+                         ChecksumAlgorithm asked = ChecksumAlgorithm::none) {
+  boost::asio::io_context io;
+  return read_body_on(io, request, std::move(auth), raw, buffer_bytes, asked, nullptr);
 }
 
 inline S3Request put_request(Pairs headers = {}) {
