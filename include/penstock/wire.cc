@@ -70,7 +70,7 @@ Result<Failure> decode_failure(std::string_view bytes) {
   FieldReader reader(bytes);
   Failure failure;
   failure.error.code =
-      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::shutting_down)));
+      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::epoch_behind)));
   failure.error.context = reader.text();
   return reader.finish(std::move(failure));
 }
