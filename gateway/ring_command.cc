@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -20,11 +21,14 @@ namespace {
 
 using RingJson = nlohmann::json;
 
+// By pointer: a JSON value can be made from nearly everything, from an error, too.
+using RingAnswer = Result<std::shared_ptr<const RingJson>>;
+
 constexpr std::size_t kAnswerBytesMax = 16 << 20;
 constexpr timeval kPatience{120, 0};  // a volume is formatted meanwhile
 constexpr std::chrono::milliseconds kLookEvery{500};
 
-Result<std::string> exchange(int fd, const std::string& question) {
+Result<std::string> send_and_receive(int fd, const std::string& question) {
   std::size_t sent = 0;
   while (sent < question.size()) {
     const auto count = ::send(fd, question.data() + sent, question.size() - sent, MSG_NOSIGNAL);
@@ -44,7 +48,7 @@ Result<std::string> exchange(int fd, const std::string& question) {
 
 // The whole of one connection. The directory is opened first: its path may be longer than the
 // address of a socket can be.
-Result<RingJson> ask_store(const std::string& directory, const RingJson& question) {
+RingAnswer ask_store(const std::string& directory, const RingJson& question) {
   const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) {
     return fail(Errc::not_found, "cannot open \"" + directory + "\": " + std::strerror(errno));
@@ -54,23 +58,24 @@ Result<RingJson> ask_store(const std::string& directory, const RingJson& questio
   std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/control.sock", folder);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  Result<std::string> answer = fail(Errc::unavailable, "");
+  Result<std::string> answer = fail(Errc::unavailable, "no socket");
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    answer = exchange(fd, question.dump() + "\n");
+    answer = send_and_receive(fd, question.dump() + "\n");
   } else {
     const bool forbidden = errno == EACCES || errno == EPERM;
-    answer = fail(Errc::unavailable,
-                  forbidden ? "only who runs the store may change it: become that user"
-                            : "no store runs in \"" + directory +
-                                  "\": start it with `penstock local " + directory + "`");
+    const std::string why = forbidden
+                                ? "only who runs the store may change it: become that user"
+                                : "no store runs in \"" + directory +
+                                      "\": start it with `penstock local " + directory + "`";
+    answer = fail(Errc::unavailable, why);
   }
   ::close(fd);
   ::close(folder);
   if (!answer) return answer.error();
-  RingJson json = RingJson::parse(*answer, nullptr, false);
-  if (!json.is_object()) return fail(Errc::corrupt, "the store gave no answer");
-  if (!json.value("ok", false)) return fail(Errc::invalid, json.value("error", "it failed"));
-  return json;
+  auto json = std::make_shared<const RingJson>(RingJson::parse(*answer, nullptr, false));
+  if (!json->is_object()) return fail(Errc::corrupt, "the store gave no answer");
+  if (!json->value("ok", false)) return fail(Errc::invalid, json->value("error", "it failed"));
+  return RingAnswer(std::move(json));
 }
 
 int tell_failure(const Error& error) {
@@ -123,13 +128,14 @@ void print_status(const RingJson& status) {
 int wait_for_end(const std::string& directory) {
   std::string told;
   while (true) {
-    auto status = ask_store(directory, RingJson{{"op", "status"}});
+    const auto status = ask_store(directory, RingJson{{"op", "status"}});
     if (!status) return tell_failure(status.error());
-    if (!(*status)["change"].is_object()) {
-      print_status(*status);
+    const RingJson& now = **status;
+    if (!now["change"].is_object()) {
+      print_status(now);
       return 0;
     }
-    const std::string line = change_line((*status)["change"]);
+    const std::string line = change_line(now["change"]);
     if (line != told) std::fprintf(stdout, "%s\n", line.c_str());
     std::fflush(stdout);
     told = line;
@@ -140,12 +146,12 @@ int wait_for_end(const std::string& directory) {
 }  // namespace
 
 int show_ring_status(const std::string& directory, bool json) {
-  auto status = ask_store(directory, RingJson{{"op", "status"}});
+  const auto status = ask_store(directory, RingJson{{"op", "status"}});
   if (!status) return tell_failure(status.error());
   if (json) {
-    std::fprintf(stdout, "%s\n", status->dump(2).c_str());
+    std::fprintf(stdout, "%s\n", (*status)->dump(2).c_str());
   } else {
-    print_status(*status);
+    print_status(**status);
   }
   return 0;
 }

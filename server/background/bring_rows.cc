@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 32;
-constexpr int kTriesMax = 5;
+constexpr int kTriesMax = 20;
 constexpr RowKind kKinds[] = {RowKind::upload, RowKind::part, RowKind::object};
 
 using Found = std::vector<RegisterWalk::Found>;

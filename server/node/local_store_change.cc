@@ -37,10 +37,10 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
   const auto now = map();
   for (const auto& slot : slots()) {
     const bool open = slot->volume && slot->volume->status().state == VolumeStatus::State::open;
-    if (slot->path == path && open) {
-      return fail(Errc::invalid, "\"" + path + "\" is volume " + slot->entry.name +
-                                     " of this store: give the directory of a new disk");
-    }
+    if (slot->path != path || !open) continue;
+    if (now->find(slot->entry.id) == nullptr) return Prepared{slot->entry, slot->volume};
+    return fail(Errc::invalid, "\"" + path + "\" is volume " + slot->entry.name +
+                                   " of this store: give the directory of a new disk");
   }
   std::error_code error;
   files::create_directories(path, error);
