@@ -10,6 +10,7 @@ struct Family {
   const char* name;
   const char* help;
   Value value;
+  bool of_phase = false;  // carries what is being done
 };
 
 double number(std::uint64_t count) { return static_cast<double>(count); }
@@ -24,11 +25,11 @@ constexpr Family kFamilies[] = {
     {kGauge, "penstock_ring_change_active", "1 while a volume is being replaced.",
      [](const RingControl& ring) { return ring.status().active ? 1.0 : 0.0; }},
     {kGauge, "penstock_ring_change_done", "Steps done of the phase that is under way.",
-     [](const RingControl& ring) { return number(ring.status().done); }},
+     [](const RingControl& ring) { return number(ring.status().done); }, true},
     {kGauge, "penstock_ring_change_total", "Steps of the phase that is under way.",
-     [](const RingControl& ring) { return number(ring.status().total); }},
+     [](const RingControl& ring) { return number(ring.status().total); }, true},
     {kGauge, "penstock_ring_change_per_second", "Steps per second of that phase.",
-     [](const RingControl& ring) { return ring.status().rate; }},
+     [](const RingControl& ring) { return ring.status().rate; }, true},
     {kGauge, "penstock_ring_fragments_missing",
      "Fragments that records name but that were never written, as of the last replacement.",
      [](const RingControl& ring) { return number(ring.status().fragments_missing); }},
@@ -46,8 +47,10 @@ constexpr Family kFamilies[] = {
 
 void add_collectors_of_ring(Metrics& metrics, const RingControl& ring) {
   for (const Family& family : kFamilies) {
-    const auto collect = [&ring, value = family.value] {
-      return std::vector<Metrics::Sample>{Metrics::Sample{{}, value(ring)}};
+    const auto collect = [&ring, &family] {
+      Metrics::Sample sample{{}, family.value(ring)};
+      if (family.of_phase) sample.labels.emplace_back("what", ring.status().what);
+      return std::vector<Metrics::Sample>{std::move(sample)};
     };
     metrics.add_collector(family.kind, family.name, family.help, collect);
   }
