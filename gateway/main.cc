@@ -18,6 +18,8 @@
 #include "gateway/ring_command.h"
 #include "gateway/s3_service.h"
 #include "penstock/log.h"
+#include "server/background/background.h"
+#include "server/background/background_metrics.h"
 #include "server/node/control_socket.h"
 #include "server/node/io_threads.h"
 #include "server/node/local_store.h"
@@ -59,6 +61,8 @@ class LocalProcess {
     options.volume.space.reserve_bytes = config_.free_space_min_bytes;
     if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
     options.volume.space.ballast_bytes = config_.ballast_bytes;
+    options.volume.fragments.lease = std::chrono::seconds(config_.removal.lease);
+    options.volume.fragments.reader_pin = std::chrono::seconds(2 * config_.removal.hint_delay);
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
     directories_ = arguments.directories;
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
@@ -72,6 +76,7 @@ class LocalProcess {
     CHECK_OK(on_io([this, s3] { return http_->listen(s3.address, s3.port); }));
     CHECK_OK(on_io([this, admin] { return admin_->listen(admin.address, admin.port); }));
     watcher_ = std::thread([this] { watch(); });
+    boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
     boost::asio::post(io_.at(0), [this] { replacement_->start(io_.at(0).get_executor()); });
     CHECK_OK(control_->start(directories_));
     const auto states = store_->states();
@@ -97,7 +102,7 @@ class LocalProcess {
     const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
     if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
     control_->stop();
-    on_io_void(end_replacement());
+    on_io_void(end_background());
     on_io_void(proposer_->drain());
     if (watcher_.joinable()) watcher_.join();
     store_.reset();  // closes the volumes; their last answers still reach the I/O threads
@@ -115,7 +120,12 @@ class LocalProcess {
     index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
     blobs_ = std::make_unique<BlobContext>(
         BlobContext{*membership_, clock_, random_, buffers_, budget_, codecs_});
-    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_);
+    const RemovalConfig& removal = config_.removal;
+    blobs_->lease_fresh = Duration(std::chrono::seconds(removal.lease)) / 2;
+    blobs_->reader_pin_every = Duration(std::chrono::seconds(removal.hint_delay)) / 3;
+    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_,
+                                         std::chrono::seconds(removal.hint_delay));
+    background_ = std::make_unique<BackgroundWork>(background_context());
     auto on_map = [this](std::shared_ptr<const ClusterMap> map) { store_->take_map(map); };
     replacement_ = std::make_unique<VolumeReplacement>(
         ReplacementParts{*membership_, *proposer_, *blobs_, clock_, {}, on_map});
@@ -140,13 +150,31 @@ class LocalProcess {
     auto readiness = [this] { return tell_readiness(); };
     admin_ = std::make_unique<AdminServer>(io_.at(0), *metrics_, readiness, clock_, random_);
     add_collectors();
+    add_collectors_of_background(*metrics_, [this] { return background_->status(); });
     add_collectors_of_ring(*metrics_, *ring_control_);
     return Result<>{};
   }
 
-  Awaitable<void> end_replacement() {
+  BackgroundContext background_context() {
+    const RemovalConfig& removal = config_.removal;
+    BackgroundContext context{*membership_, *proposer_, *objects_, clock_, {}, {}};
+    BackgroundOptions& options = context.options;
+    options.hint_delay = std::chrono::seconds(removal.hint_delay);
+    options.takeover = options.hint_delay;
+    options.hints_every = std::chrono::seconds(removal.hints_every);
+    options.sweep_every = std::chrono::seconds(removal.sweep_every);
+    options.uploads_every = std::chrono::seconds(removal.uploads_every);
+    options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
+    options.upload_kept = std::chrono::seconds(removal.upload_kept);
+    options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
+    return context;
+  }
+
+  Awaitable<void> end_background() {
     replacement_->stop();
+    background_->stop();
     co_await replacement_->finish();
+    co_await background_->finish();
   }
 
   void add_collectors() {
@@ -194,6 +222,15 @@ class LocalProcess {
       }
       return samples;
     });
+    metrics_->add_collector(
+        gauge, "penstock_volume_fragment_bytes", "Data in fragments by volume.", [this] {
+          Samples samples;
+          for (const auto& volume : store_->states()) {
+            samples.push_back(Sample{{{"volume", volume.name}},
+                                     static_cast<double>(volume.status.fragment_bytes)});
+          }
+          return samples;
+        });
     metrics_->add_collector(
         gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
           return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
@@ -274,6 +311,7 @@ class LocalProcess {
   std::unique_ptr<Index> index_;
   std::unique_ptr<BlobContext> blobs_;
   std::unique_ptr<Objects> objects_;
+  std::unique_ptr<BackgroundWork> background_;
   std::unique_ptr<VolumeReplacement> replacement_;
   std::unique_ptr<RingControl> ring_control_;
   std::unique_ptr<ControlSocket> control_;

@@ -24,7 +24,7 @@ struct Waiting {
 };
 bool more_urgent(const Waiting& a, const Waiting& b) { return a.spares < b.spares; }
 
-RegisterRef ref_of(RegisterWalk::Found found) {
+RegisterRef walked_ref(RegisterWalk::Found found) {
   RegisterRef ref;
   ref.key = std::move(found.key);
   ref.partitions = found.partitions;
@@ -75,7 +75,7 @@ class Pass {
     const auto executor = co_await boost::asio::this_coro::executor;
     FanOut<RegisterHealth> looks;
     std::vector<RegisterRef> refs;
-    for (auto& row : found) refs.push_back(ref_of(std::move(row)));
+    for (auto& row : found) refs.push_back(walked_ref(std::move(row)));
     for (const auto& ref : refs) {
       looks.start(executor, examine_one(&repair_, ref, context_.soon()));
     }

@@ -138,7 +138,7 @@ struct Named {
   FragmentOwner owner;
 };
 
-FragmentOwner owner_of(const RegisterRef& ref, const std::string& upload_id) {
+FragmentOwner owner_in(const RegisterRef& ref, const std::string& upload_id) {
   FragmentOwner owner;
   owner.bucket = ref.key.bucket;
   owner.partitions = ref.partitions;
@@ -152,13 +152,13 @@ Task<Named> named_by(BlobContext& context, const RegisterRef& ref, Snapshot curr
   Named named;
   if (current.kind() == ValueKind::part) {
     CO_TRY(part, part_info(*current.value));
-    named.owner = owner_of(ref, ref.key.upload_id);
+    named.owner = owner_in(ref, ref.key.upload_id);
     if (part.blob) named.blobs.push_back(std::move(*part.blob));
     co_return named;
   }
   if (current.kind() != ValueKind::object) co_return named;
   CO_TRY(record, object_record(*current.value));
-  named.owner = owner_of(ref, record.upload_id);
+  named.owner = owner_in(ref, record.upload_id);
   visit_blobs(record, [&named](BlobRef& blob) { named.blobs.push_back(blob); });
   for (ManifestPage& page : record.manifest) {
     CO_TRY(bytes, co_await read_blob(context, page.blob, deadline));

@@ -33,6 +33,7 @@ class SimVolume final : public VolumeHost {
 
   VolumeId id() const override { return entry_.id; }
   std::shared_ptr<VolumeClient> current() const override { return volume_; }
+  std::shared_ptr<Volume> opened() const { return volume_; }
   bool lost() const { return lost_; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }

@@ -5,6 +5,8 @@
 #include <boost/asio/detached.hpp>
 #include <cassert>
 
+#include "tests/sim/graces.h"
+
 namespace penstock::sim {
 namespace {
 
@@ -13,6 +15,7 @@ constexpr SimMicros kFaultsUntil = 20 * kSecond;
 constexpr SimMicros kLoadLimit =
     600 * kSecond;  // every operation has a deadline of 30 s: nothing may hang longer
 constexpr SimMicros kQuietLimit = 300 * kSecond;
+constexpr SimMicros kCleanLimit = 300 * kSecond;
 
 // Small units, so that small bodies are inline, replicated and striped alike.
 LayoutPolicy policy_for(std::uint32_t volumes) {
@@ -24,7 +27,10 @@ LayoutPolicy policy_for(std::uint32_t volumes) {
 }
 }  // namespace
 
-World::World(std::uint64_t seed) : seed_(seed), random_(seed) { build(); }
+World::World(std::uint64_t seed) : seed_(seed), random_(seed) {
+  build();
+  start_ = volumes_.front()->clock().wall();
+}
 
 World::~World() {
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
@@ -62,10 +68,14 @@ void World::build() {
     (void)started;
   }
   const auto gateways = direct_ ? 1 : random_.between(1, 3);
-  for (int i = 0; i < gateways; ++i) add_gateway();
+  std::vector<std::vector<VolumeId>> shares(static_cast<std::size_t>(gateways));
+  for (std::size_t i = 0; i < volumes_.size(); ++i) {
+    shares[i % shares.size()].push_back(volumes_[i]->id());
+  }
+  for (auto& share : shares) add_gateway(std::move(share));
 }
 
-std::shared_ptr<SimGateway> World::add_gateway() {
+std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
   std::vector<std::shared_ptr<VolumeClient>> links;
   std::vector<std::shared_ptr<Wire>> wires;
   for (const auto& volume : volumes_) {
@@ -74,7 +84,7 @@ std::shared_ptr<SimGateway> World::add_gateway() {
         std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), direct_));
   }
   gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), map_, std::move(links),
-                                                   std::move(wires)));
+                                                   std::move(wires), std::move(local)));
   return gateways_.back();
 }
 
@@ -142,8 +152,9 @@ void World::restart_volume(std::size_t index, SimMicros delay) {
 
 void World::kill_gateway() {
   if (direct_ || gateways_.size() > 8) return;
-  pick_gateway()->kill();
-  add_gateway();
+  const auto victim = pick_gateway();
+  victim->kill();
+  add_gateway(victim->local());
 }
 
 void World::cut_wire() {
@@ -226,14 +237,75 @@ Verdict World::run() {
   heal();
   // Quiet: every operation under way ends, then every key is read.
   time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
+  clean_up(plan.keys);
   clients.resize(1);
   boost::asio::co_spawn(time_.io(), clients[0]->read_all(), boost::asio::detached);
   if (!run_until_finished(clients, kQuietLimit))
     history_.violation("a read hangs after all faults are over");
+  stop_background();
   // Reads that others overtook hold their memory until their own volume answers or times out.
   time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
   final_checks(verdict);
   return verdict;
+}
+
+// All clocks show the same time from now on, so much behind the start of the world.
+void World::set_clocks(Duration after) {
+  const WallTime now = start_ + after;
+  for (const auto& volume : volumes_) volume->clock().jump((now - volume->clock().wall()).count());
+  for (const auto& gateway : gateways_) {
+    gateway->clock().jump((now - gateway->clock().wall()).count());
+  }
+}
+
+// Clocks are put right and jump, so that every hint is due, every upload expires and, once it has
+// ended, is forgotten; then the background work has a while to leave nothing behind.
+void World::clean_up(const std::vector<std::string>& keys) {
+  constexpr int kJumps = 4;
+  const SimMicros jump = (2 * graces::kUploadEnd).count();
+  const SimMicros end = time_.now() + kCleanLimit;
+  bool clean = false;
+  for (int looks = 0; !clean && time_.now() < end; ++looks) {
+    if (looks < kJumps) set_clocks(Duration((looks + 1) * jump));
+    time_.run_until([] { return false; }, time_.now() + 15 * kSecond);
+    bool looked = false;
+    boost::asio::co_spawn(time_.io(), look_for_leftovers(keys, looked), boost::asio::detached);
+    if (!time_.run_until([&] { return looked; }, time_.now() + kQuietLimit)) {
+      return history_.violation("nobody can tell what is left behind");
+    }
+    clean = left_.told && left_.waiting.empty();
+    if (!left_.missing.empty()) break;
+  }
+  for (const auto& lines : {left_.waiting, left_.missing}) {
+    for (std::size_t i = 0; i < lines.size() && i < 5; ++i) history_.violation(lines[i]);
+  }
+  if (!left_.told) history_.violation("not everything could be looked at for what is left behind");
+}
+
+Awaitable<void> World::look_for_leftovers(std::vector<std::string> keys, bool& done) {
+  const auto gateway = pick_gateway();
+  auto bucket = co_await gateway->index().bucket(
+      SimClient::kBucket, gateway->clock().boot() + Duration(limits::kOperationDeadline));
+  std::shared_ptr<const Bucket> known;
+  if (bucket) known = std::move(*bucket);
+  left_ = co_await find_leftovers(gateway->background_context(), volumes_, std::move(known),
+                                  std::move(keys));
+  done = true;
+}
+
+void World::stop_background() {
+  bool ended = false;
+  const auto finish = [](World* world, bool* flag) -> Awaitable<void> {
+    for (const auto& gateway : world->gateways_) {
+      gateway->background().stop();
+      co_await gateway->background().finish();
+    }
+    *flag = true;
+  };
+  boost::asio::co_spawn(time_.io(), finish(this, &ended), boost::asio::detached);
+  if (!time_.run_until([&] { return ended; }, time_.now() + kQuietLimit)) {
+    history_.violation("background work does not stop");
+  }
 }
 
 void World::final_checks(Verdict& verdict) {

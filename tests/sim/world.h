@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_volume.h"
 
@@ -27,7 +28,8 @@ class World {
  private:
   struct Shape;
   void build();
-  std::shared_ptr<SimGateway> add_gateway();
+  // `local`: the volumes whose background work it does.
+  std::shared_ptr<SimGateway> add_gateway(std::vector<VolumeId> local);
   std::shared_ptr<SimGateway> pick_gateway();
   void schedule_faults();
   void plan_fault();
@@ -39,6 +41,10 @@ class World {
   void heal();
   bool run_until_finished(const std::vector<std::shared_ptr<SimClient>>& clients, SimMicros limit);
   Awaitable<void> make_bucket(bool& done);
+  void set_clocks(Duration after);
+  void clean_up(const std::vector<std::string>& keys);
+  Awaitable<void> look_for_leftovers(std::vector<std::string> keys, bool& done);
+  void stop_background();
   void final_checks(Verdict& verdict);
 
   std::uint64_t seed_;
@@ -53,6 +59,8 @@ class World {
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
   History history_;
+  Leftovers left_;
+  WallTime start_;
 };
 
 // Runs one seed.
