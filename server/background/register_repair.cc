@@ -89,6 +89,8 @@ void apply(const Moves& moves, BlobRef& blob) {
   }
 }
 
+// R10: the leases of fragments that were just made hold for longer than making all of them may take
+// (a deadline of an hour); pages written again are asked for theirs.
 class Relocate final : public RegisterUpdate {
  public:
   explicit Relocate(Moves moves, std::vector<LeaseKeeper*> leases, Deadline deadline)

@@ -44,6 +44,7 @@ struct VolumeReplacement::State {
           installed.failed.empty() ? "none is in reach" : installed.failed.front().second.context;
       co_return fail(Errc::unavailable, "no volume took the new map: " + why);
     }
+    some_behind = !installed.failed.empty();
     CO_CHECK(membership().adopt(next));
     if (context.parts.on_map) context.parts.on_map(next);
     co_return installed;
@@ -112,10 +113,18 @@ struct VolumeReplacement::State {
           log_event(LogLevel::warn, "replacement_waits", {{"reason", self->trouble}});
           co_await self->wait(context.parts.options.retry_after);
         }
+      } else if (self->some_behind && !self->beginning) {
+        co_await self->bring_up_to_date();
       }
       co_await self->wait(context.parts.options.look_every);
     }
     self->running = false;
+  }
+
+  // A volume that was away during a change is still at older epochs when it comes back.
+  Awaitable<void> bring_up_to_date() {
+    const auto installed = co_await install(map(), membership().volumes());
+    if (!installed || some_behind) co_await wait(context.parts.options.retry_after);
   }
 
   Awaitable<void> wait(Duration pause) {
@@ -125,6 +134,7 @@ struct VolumeReplacement::State {
   ReplacementContext context;
   std::string trouble;
   bool beginning = false;
+  bool some_behind = true;  // a volume may not have the map: nobody knows at the start
   bool running = false;
 };
 

@@ -8,6 +8,7 @@
 //                  old volume, and such as were never written, are made on others, those with the
 //                  fewest spares first; then the map without the old volume
 //
+// Volumes that were away meanwhile are brought to the map when they come back.
 // One per cluster. Rate limited. Thread-safety: start(), stop(), begin() and finish() on one
 // executor; status() from any thread.
 #pragma once

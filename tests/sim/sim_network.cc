@@ -275,4 +275,21 @@ Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Dea
   return forward<RegisterListReply>(state_, std::move(call), deadline);
 }
 
+Task<> SimLink::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
+  Call<void> call = [request, deadline](VolumeClient& volume) {
+    return volume.adopt(request, deadline);
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
+Task<SharedBytes> SimLink::read_map(Deadline deadline) {
+  Call<SharedBytes> call = [deadline](VolumeClient& volume) { return volume.read_map(deadline); };
+  return forward<SharedBytes>(state_, std::move(call), deadline);
+}
+Task<JoinState> SimLink::read_join_state(Deadline deadline) {
+  Call<JoinState> call = [deadline](VolumeClient& volume) {
+    return volume.read_join_state(deadline);
+  };
+  return forward<JoinState>(state_, std::move(call), deadline);
+}
+
 }  // namespace penstock::sim
