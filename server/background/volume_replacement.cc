@@ -39,12 +39,17 @@ struct VolumeReplacement::State {
   Task<Installed> install(Map next, Volumes volumes) {
     CO_TRY(installed, co_await install_map(next, std::move(volumes), context.parts.clock,
                                            context.soon()));
+    some_behind = !installed.failed.empty();
+    for (const auto& [id, error] : installed.failed) {
+      if (error.code != Errc::stale_epoch) continue;
+      co_await context.parts.proposer.learn_map();  // another process has gone on
+      break;
+    }
     if (installed.adopted.empty()) {
       const std::string why =
           installed.failed.empty() ? "none is in reach" : installed.failed.front().second.context;
       co_return fail(Errc::unavailable, "no volume took the new map: " + why);
     }
-    some_behind = !installed.failed.empty();
     CO_CHECK(membership().adopt(next));
     if (context.parts.on_map) context.parts.on_map(next);
     co_return installed;
