@@ -22,13 +22,18 @@ std::string environment(const char* name) {
 }
 
 // The root pair lies in every directory, so that the loss of one disk does not lock the owner out.
-Result<Account> root_account(const std::vector<std::string>& directories, Random& random) {
+// Its account is the store's, not the pair's: who lost the pair gets another, and owns what it
+// owned.
+Result<Account> root_account(const std::vector<std::string>& directories, ClusterId cluster,
+                             Random& random) {
   for (const auto& directory : directories) {
     auto found = read_root_credentials(directory);
     if (found) return found;
     if (found.error().code != Errc::not_found) return found;
   }
-  const Account made = make_root_account(random);
+  Account made = make_root_account(random);
+  made.account_id = default_account_id("root of " + std::to_string(cluster.high) + "-" +
+                                       std::to_string(cluster.low));
   for (const auto& directory : directories) CHECK_OK(write_root_credentials(directory, made));
   std::fprintf(stdout,
                "New root credentials, shown this once and kept in %s:\n"
@@ -68,8 +73,9 @@ std::string boot_id() {
   return text ? text->substr(0, text->find('\n')) : "";
 }
 
-Result<CredentialStore> load_credentials(const LocalArguments& arguments, Random& random) {
-  TRY(kept, root_account(arguments.directories, random));
+Result<CredentialStore> load_credentials(const LocalArguments& arguments, ClusterId cluster,
+                                         Random& random) {
+  TRY(kept, root_account(arguments.directories, cluster, random));
   TRY(root,
       override_root(kept, environment("PENSTOCK_ACCESS_KEY"), environment("PENSTOCK_SECRET_KEY")));
   std::vector<Account> accounts{root};

@@ -29,6 +29,7 @@ Result<LocalConfig> read_config(const std::string& path);
 // Which boot of the machine this is; empty = unknown.
 std::string boot_id();
 // The root account, made and shown at the first start, and those of the credentials file.
-Result<CredentialStore> load_credentials(const LocalArguments& arguments, Random& random);
+Result<CredentialStore> load_credentials(const LocalArguments& arguments, ClusterId cluster,
+                                         Random& random);
 
 }  // namespace penstock

@@ -2,6 +2,7 @@
 // a process, waits for its end.
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -54,6 +55,10 @@ class LocalProcess {
   }
 
   Result<> open(const LocalArguments& arguments) {
+    // Before anything is formatted.
+    if (!arguments.credentials_file.empty()) {
+      CHECK_OK(read_accounts(arguments.credentials_file));
+    }
     LocalStoreOptions options;
     options.directories = arguments.directories;
     options.volumes = arguments.volumes;
@@ -67,7 +72,7 @@ class LocalProcess {
     directories_ = arguments.directories;
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);
-    TRY(credentials, load_credentials(arguments, random_));
+    TRY(credentials, load_credentials(arguments, store_->map()->cluster, random_));
     credentials_ = std::make_unique<CredentialStore>(std::move(credentials));
     return wire();
   }
@@ -84,12 +89,14 @@ class LocalProcess {
       return volume.status.state == VolumeStatus::State::open;
     });
     const auto policy = store_->map()->policy;
+    const auto lost = states.size() - static_cast<std::size_t>(open);
+    const std::size_t survived = policy.losses_survived();
     log_event(LogLevel::info, "store_ready",
               {{"listen", s3.address + ":" + std::to_string(http_->port())},
                {"admin", admin.address + ":" + std::to_string(admin_->port())},
                {"volumes_open", std::to_string(open) + "/" + std::to_string(states.size())},
                {"layout", std::to_string(policy.k) + "+" + std::to_string(policy.m)},
-               {"survives_losses", std::to_string(policy.losses_survived())}});
+               {"survives_losses", std::to_string(survived - std::min(survived, lost))}});
     return Result<>{};
   }
 
@@ -342,6 +349,7 @@ void raise_file_limit() {
 }
 
 int run_local(const LocalArguments& arguments) {
+  ::umask(0077);  // what the volumes hold is for nobody else on this machine
   auto config = read_config(arguments.config_file);
   if (!config) return complain(config.error());
   const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},

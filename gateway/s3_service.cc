@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kErrorCodes = static_cast<std::size_t>(S3Code::NotModified) + 1;
 constexpr std::size_t kUnreadable = kOperationCount;  // the label of requests that ask for nothing
 constexpr int kInternalServerError = 500;
+constexpr int kFailureLinesPerSecond = 50;
 
 // An upload must announce its length: one that is cut off would pass for a shorter object.
 bool lacks_length(Operation operation, const HeadFraming& framing) {
@@ -115,14 +116,25 @@ Task<> S3Service::send_error(Call& call, S3Error error) {
     // Clients find a bucket's region by an unsigned HEAD.
     response.set("x-amz-bucket-region", gateway_.config.region);
   }
-  if (call.status == kInternalServerError) {
-    log_event(LogLevel::error, "request_failed",
-              {{"request_id", std::string(call.exchange.request_id())},
-               {"operation", std::string(to_string(call.operation))},
-               {"path", call.request.path},
-               {"reason", error.message}});
-  }
+  if (call.status >= kInternalServerError) log_failure(call, error);
   co_return co_await call.exchange.send(std::move(response), error.close);
+}
+
+// A storm of refusals must not fill the disk: the metrics count what the log leaves out.
+void S3Service::log_failure(const Call& call, const S3Error& error) {
+  using std::chrono::duration_cast;
+  const auto second =
+      duration_cast<std::chrono::seconds>(gateway_.clock.boot().time_since_epoch()).count();
+  if (log_second_.exchange(second) != second) log_lines_.store(0);
+  if (log_lines_.fetch_add(1) >= kFailureLinesPerSecond) return;
+  const bool ours = call.status == kInternalServerError;
+  log_event(ours ? LogLevel::error : LogLevel::warn, "request_failed",
+            {{"request_id", std::string(call.exchange.request_id())},
+             {"operation", std::string(to_string(call.operation))},
+             {"path", call.request.path},
+             {"status", std::to_string(call.status)},
+             {"code", std::string(code_name(error.code))},
+             {"reason", std::string(error_message(error))}});
 }
 
 void S3Service::finish(Call& call) {

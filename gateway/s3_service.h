@@ -1,6 +1,7 @@
 // The way of one request through the gateway: read its head, see what it asks for and who is
 // asking, run the operation, answer.
 #pragma once
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,16 @@ class S3Service final : public Service {
   S3Task<S3Response> run(Call& call);
   Awaitable<void> deliver(Call& call, S3Result<S3Response> result);
   Task<> send_error(Call& call, S3Error error);
+  void log_failure(const Call& call, const S3Error& error);
   void finish(Call& call);
 
   Gateway& gateway_;
   Authenticator& authenticator_;
   Metrics& metrics_;
   Md5Service* md5_;
+  // Of log_failure(): lines in this second.
+  std::atomic<std::int64_t> log_second_{0};
+  std::atomic<int> log_lines_{0};
 };
 
 }  // namespace penstock

@@ -1,5 +1,9 @@
 #include "gateway/s3_xml_input.h"
 
+#include <expat.h>
+
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <pugixml.hpp>
 
@@ -62,6 +66,38 @@ class Guard {
   std::size_t depth_ = 0, elements_ = 0, attributes_ = 0;
 };
 
+// Is there a reference ("&amp;", "&#10;") at `at`, where an ampersand stands?
+bool is_reference(std::string_view text, std::size_t at) {
+  constexpr std::size_t kReferenceMax = 12;
+  const std::string_view rest = text.substr(at + 1, kReferenceMax);
+  const auto end = rest.find(';');
+  if (end == std::string_view::npos || end == 0) return false;
+  return std::all_of(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
+    return c == '#' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+  });
+}
+
+// DuckDB writes keys as they are. An ampersand that begins no reference can only mean itself.
+std::string with_bare_ampersands_escaped(std::string text) {
+  if (text.find('&') == std::string::npos) return text;
+  if (text.find("<![CDATA[") != std::string::npos) return text;  // there it means itself anyhow
+  std::string escaped;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    escaped += text[at];
+    if (text[at] == '&' && !is_reference(text, at)) escaped += "amp;";
+  }
+  return escaped;
+}
+
+// pugixml takes much that is no XML (stray ampersands, text beside the root, attributes twice):
+// what was asked for must not be guessed. Guarded before: bounded, and without a DTD.
+bool well_formed(std::string_view text) {
+  using Parser = std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)>;
+  const Parser parser(XML_ParserCreate("UTF-8"), &XML_ParserFree);
+  return parser && XML_Parse(parser.get(), text.data(), static_cast<int>(text.size()), XML_TRUE) ==
+                       XML_STATUS_OK;
+}
+
 std::string_view local_name(pugi::xml_node node) {
   const std::string_view name = node.name();
   const auto colon = name.find(':');
@@ -81,6 +117,8 @@ class Document {
     const std::string_view bom = "\xEF\xBB\xBF";
     if (text_.starts_with(bom)) text_.erase(0, bom.size());
     if (!Guard(text_).accepts()) return std::nullopt;
+    text_ = with_bare_ampersands_escaped(std::move(text_));
+    if (!well_formed(text_)) return std::nullopt;
     constexpr unsigned kFlags = pugi::parse_escapes | pugi::parse_cdata | pugi::parse_eol |
                                 pugi::parse_ws_pcdata_single;
     if (!tree_.load_buffer_inplace(text_.data(), text_.size(), kFlags, pugi::encoding_utf8)) {
@@ -172,7 +210,11 @@ S3Result<DeleteInput> parse_delete(std::string body) {
   DeleteInput input;
   for (const auto child : root->children()) {
     const std::string_view name = local_name(child);
-    if (name == "Quiet") input.quiet = trim(text_of(child)) == "true";
+    if (name == "Quiet") {
+      const std::string_view quiet = trim(text_of(child));
+      if (quiet != "true" && quiet != "false") return malformed();
+      input.quiet = quiet == "true";
+    }
     if (name != "Object") continue;
     if (input.objects.size() == limits::kDeleteObjectsMax) return malformed();
     DeleteInput::Object object;
@@ -181,7 +223,10 @@ S3Result<DeleteInput> parse_delete(std::string body) {
       const std::string_view value = text_of(field);
       // Text in several pieces (a comment between them) would name another key than was meant.
       if (field.first_child() != field.last_child()) return malformed();
-      if (field_name == "Key") object.key = std::string(value);
+      if (field_name == "Key") {
+        if (!object.key.empty()) return malformed();  // one object, two names
+        object.key = std::string(value);
+      }
       if (field_name == "VersionId" && !value.empty()) object.version_id = std::string(value);
       if (field_name == "ETag") object.etag = std::string(bare_etag(value));
       object.other_condition |= field_name == "LastModifiedTime" || field_name == "Size";

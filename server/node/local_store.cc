@@ -213,7 +213,9 @@ LocalStore::Found LocalStore::open_volume(const std::string& path) {
   };
   VolumeParts parts{std::move(*disk), clock_,   random_, buffers_, std::move(make_worker),
                     devices_};
-  auto volume = Volume::open(std::move(parts), options_.volume);
+  VolumeOptions volume_options = options_.volume;
+  volume_options.boot_id = options_.boot_id;
+  auto volume = Volume::open(std::move(parts), std::move(volume_options));
   if (!volume) {
     found.error = volume.error();
     return found;

@@ -22,7 +22,7 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
 Database::Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options)
     : options_(options),
       disk_(disk),
-      env_(disk, clock, worker, options.background),
+      env_(disk, clock, worker, options.background, options.same_boot),
       block_cache_(leveldb::NewLRUCache(options.block_cache_bytes)),
       filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
 

@@ -29,6 +29,7 @@ struct DatabaseOptions {
   std::size_t block_cache_bytes = 1 * limits::kMiB;   // hot rows are in the register cache
   int open_files_max = 256;
   Background background = Background::on_worker;
+  bool same_boot = false;  // the machine has run on since the database was last open
 };
 
 class Database {

@@ -12,6 +12,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::uint64_t kPageBytes = 4096;  // of the page cache
+
 using leveldb::Slice;
 using leveldb::Status;
 
@@ -137,11 +139,13 @@ class Logger final : public leveldb::Logger {
 
 }  // namespace
 
-LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background)
+LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background,
+                       bool same_boot)
     : disk_(disk),
       clock_(clock),
       worker_(worker),
       background_(background),
+      same_boot_(same_boot),
       logger_(std::make_unique<Logger>(disk.path(""))) {}
 LevelDbEnv::~LevelDbEnv() = default;
 
@@ -151,6 +155,11 @@ Status LevelDbEnv::check_log(const std::string& name, File& file, std::uint64_t&
   readable_bytes = tail->whole_bytes;
   if (!tail->torn) return Status::OK();
   if (tail->record_after) return Status::Corruption("damaged before its end", disk_.path(name));
+  // What a process wrote before it was killed is in the page cache, whole or cut between two pages.
+  // So this was damaged, and it may have been acknowledged.
+  if (same_boot_ && tail->file_bytes % kPageBytes != 0) {
+    return Status::Corruption("its last record is damaged", disk_.path(name));
+  }
   // A later log is begun only when this one was whole, unless no record has reached it yet.
   if (is_log(leaf_of(name))) {
     const std::string directory = parent_of(name);

@@ -34,7 +34,9 @@ enum class Background : std::uint8_t {
 // must outlive both.
 class LevelDbEnv final : public leveldb::Env {
  public:
-  LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background);
+  // `same_boot`: the machine has run on since the logs were written: only the process ended.
+  LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background,
+             bool same_boot = false);
   ~LevelDbEnv() override;
 
   // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules
@@ -73,6 +75,7 @@ class LevelDbEnv final : public leveldb::Env {
   Clock& clock_;
   Worker& worker_;
   const Background background_;
+  const bool same_boot_;
   std::unique_ptr<leveldb::Logger> logger_;
   std::mutex mutex_;
   std::deque<std::function<void()>> scheduled_;  // Background::inline_ only

@@ -52,6 +52,7 @@ Result<LogTail> read_log_tail(File& file) {
   TRY(size, file.size());
   std::string memory(kLogBlockBytes, '\0');
   LogTail tail;
+  tail.file_bytes = size;
   bool in_record = false;
   for (std::uint64_t base = 0; base < size; base += kLogBlockBytes) {
     TRY(got, file.read_at(base, std::as_writable_bytes(std::span(memory))));

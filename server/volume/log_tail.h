@@ -4,6 +4,8 @@
 // succeeded. So after a power cut at most the last logical record can be damaged: it was never
 // acknowledged and may be dropped. A damaged place that is followed by the start of another valid
 // record was acknowledged once: the volume has lost something and must not serve again.
+// Without a power cut (same boot) nothing is torn but by a write that was cut off between pages:
+// then damage of the last record is damage, too.
 // LevelDB itself cannot tell the two apart: with paranoid checks it refuses both, without them it
 // skips both in silence. Therefore our Env reads a log with this first, shows LevelDB only its
 // whole records, and refuses a log that is damaged before its end. Format:
@@ -17,6 +19,7 @@
 namespace penstock {
 
 struct LogTail {
+  std::uint64_t file_bytes = 0;
   std::uint64_t whole_bytes = 0;  // end of the last whole logical record
   bool torn = false;              // something that is no whole record follows
   bool record_after = false;      // ... and then the start of a valid record

@@ -52,12 +52,16 @@ std::unique_ptr<Worker> Volume::make(const WorkerFactory& factory, const char* r
 
 Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
   compaction_worker_ = make(make_worker, "compaction", 1);
-  TRY(database, Database::open(*disk_, clock_, *compaction_worker_, options_.database));
+  const std::string& boot_id = options_.boot_id;
+  DatabaseOptions options = options_.database;
+  options.same_boot = !boot_id.empty() && read_boot(*disk_) == boot_id;
+  TRY(database, Database::open(*disk_, clock_, *compaction_worker_, options));
   database_ = std::move(database);
   TRY(meta, load_meta(*database_));
   if (VolumeIdentity{meta.cluster, meta.volume} != identity_) {
     return fail(Errc::corrupt, "the database in " + path() + " belongs to another volume");
   }
+  if (!boot_id.empty()) CHECK_OK(write_boot(*disk_, boot_id));
   return meta;
 }
 

@@ -43,6 +43,7 @@ struct VolumeOptions {
   RegisterStoreOptions registers;
   FragmentStoreOptions fragments;
   SpaceOptions space;
+  std::string boot_id;  // of this boot of the machine; empty = unknown
   unsigned register_read_threads = 2;  // a long scan leaves one for reads
   unsigned fragment_write_threads = 2;
   unsigned fragment_read_threads = 2;

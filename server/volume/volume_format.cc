@@ -15,6 +15,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kIdentityFile = "volume.json";
 constexpr const char* kStartsFile = "starts";
+constexpr const char* kBootFile = "boot";
 constexpr const char* kFormattingFile = "formatting";
 constexpr const char* kLockFile = "lock";
 constexpr std::string_view kIdentity = "penstock volume";
@@ -172,6 +173,17 @@ Result<> write_starts(Disk& disk, std::uint64_t starts) {
   std::string payload;
   ByteWriter(payload).number(starts);
   return replace_file(disk, kStartsFile, seal_row(kStartsFile, payload));
+}
+
+std::string read_boot(Disk& disk) {
+  const auto bytes = read_small_file(disk, kBootFile);
+  if (!bytes) return {};
+  const auto payload = unseal_row(kBootFile, *bytes);
+  return payload ? std::string(*payload) : std::string();
+}
+
+Result<> write_boot(Disk& disk, std::string_view boot_id) {
+  return replace_file(disk, kBootFile, seal_row(kBootFile, boot_id));
 }
 
 }  // namespace penstock

@@ -36,4 +36,9 @@ Result<std::uint64_t> read_starts(Disk& disk);
 // Durable and atomic. Errors: io; full.
 Result<> write_starts(Disk& disk, std::uint64_t starts);
 
+// The boot of the machine in which the volume was opened last; empty if it is not known.
+std::string read_boot(Disk& disk);
+// Atomic. Errors: io; full.
+Result<> write_boot(Disk& disk, std::string_view boot_id);
+
 }  // namespace penstock

@@ -61,4 +61,26 @@ TEST_CASE("whatever is written, a parser reads the text back") {
   CHECK(std::string(document.child("R").child_value("Key")) == printable);
 }
 
+TEST_CASE("what is no XML deletes nothing") {
+  const auto in_delete = [](std::string inside) { return "<Delete>" + inside + "</Delete>"; };
+  const auto object = [](std::string key) { return "<Object><Key>" + key + "</Key></Object>"; };
+  const std::string bad[] = {
+      in_delete(object("&bad;")),
+      in_delete(object("&#xZZ;")),
+      in_delete(object("v1&#xD800;")),
+      in_delete(object("\x01")),
+      in_delete(object("\xff")),
+      "text" + in_delete(object("k")),
+      in_delete(object("k")) + "trailing",
+      in_delete("<Object><Key a=\"1\" a=\"2\">k</Key></Object>"),
+      in_delete("<Object><Key>v1</Key><Key>v2</Key></Object>"),
+      in_delete(object("k") + "<Quiet>maybe</Quiet>"),
+  };
+  for (const std::string& text : bad) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_delete(text));
+  }
+  CHECK(parse_delete(in_delete(object("a &amp; b&#x0D;&#10;\xc3\xa4"))));
+}
+
 }  // namespace penstock

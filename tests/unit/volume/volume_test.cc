@@ -309,6 +309,28 @@ TEST_CASE("a torn log tail is dropped, damage before it keeps the volume out") {
   CHECK(code_of(opened) == Errc::corrupt);
 }
 
+TEST_CASE("without a power cut a damaged last record keeps the volume out") {
+  VolumeHarness h;
+  VolumeOptions options = VolumeHarness::options();
+  options.boot_id = "one boot";
+  REQUIRE(h.format());
+  h.open(options);
+  h.store(h.object("key"), h.ballot(1), h.value(1));
+  h.close();
+  h.open(options);  // a process that ends leaves nothing torn
+  h.store(h.object("last"), h.ballot(20'000'000), h.value(1));
+  h.close();
+  const auto logs = files_with(h.disk, ".log");
+  REQUIRE(logs.size() == 1);
+  auto log = h.disk.open(logs[0], OpenMode::read);
+  REQUIRE(log);
+  const std::uint64_t last_byte = (*log)->size().value() - 1;
+  h.disk.flip_bit(logs[0], last_byte, 3);
+  CHECK(code_of(h.try_open(options)) == Errc::corrupt);
+  options.boot_id = "the next boot";  // it may have been torn by the power cut between the two
+  CHECK(h.try_open(options));
+}
+
 TEST_CASE("a damaged table is noticed, never taken for an empty one") {
   VolumeHarness h;
   h.fresh();
