@@ -1,7 +1,7 @@
-// Reads the XML documents that requests carry. Well-formed XML 1.0, bounded before it is parsed: bytes, elements, depth
-// and attributes; no DTD, so no entities; UTF-8 only. Element names count without a namespace
-// prefix, the order of children does not count, unknown elements are passed over as S3 does.
-// Errors of all: MalformedXML.
+// Reads the XML documents that requests carry: well-formed XML 1.0. Bounded before it is parsed:
+// bytes, elements, depth and attributes; no DTD, so no entities; UTF-8 only. Element names count
+// without a namespace prefix, the order of children does not count, unknown elements are passed
+// over as S3 does. Errors of all: MalformedXML.
 #pragma once
 #include <cstdint>
 #include <optional>

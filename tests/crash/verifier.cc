@@ -122,11 +122,25 @@ Awaitable<void> Verifier::read_again() {
   }
 }
 
+// A Complete that was cut off may be finished at any time by the sweep of uploads, as its request
+// was never answered; but not once the name was written anew.
+std::optional<Ledger::Value> Verifier::pending(const Name& name) const {
+  if (written_.contains(name)) return std::nullopt;
+  for (const Upload& upload : ledger_.uploads()) {
+    if (upload.state != Upload::State::busy || upload.object != name) continue;
+    for (const Ledger::Value value : ledger_.entry(name).unknown) {
+      if (ledger_.content(value).etag == one_part_etag(upload.bytes)) return value;
+    }
+  }
+  return std::nullopt;
+}
+
 Awaitable<void> Verifier::expect(Name name, Ledger::Value value) {
   Ledger only;
   const auto wanted = value == Ledger::kAbsent ? Ledger::kAbsent : only.add(ledger_.content(value));
   only.begin(name, wanted);
   only.end(name, wanted, Ledger::Outcome::applied);
+  if (const auto later = pending(name)) only.begin(name, only.add(ledger_.content(*later)));
   auto request = ask("GET", name.bucket, name.key);
   auto answer = co_await process_.call(std::move(request), "");
   std::string why;
@@ -166,9 +180,11 @@ Awaitable<void> Verifier::list_bucket(std::string bucket) {
     token = xml_element(answer->body, "NextContinuationToken");
     if (xml_element(answer->body, "IsTruncated") != "true") break;
   }
-  for (const auto& [name, value] : seen_) {
+  for (auto& [name, value] : seen_) {
     if (name.bucket != bucket || name.key.empty()) continue;
     const auto found = listed.find(name.key);
+    const auto later = found == listed.end() ? std::nullopt : pending(name);
+    if (later && ledger_.content(*later).etag == found->second.etag) value = *later;
     const bool there = value != Ledger::kAbsent;
     if (there != (found != listed.end())) {
       violation("LIST " + bucket + (there ? " misses " : " shows absent ") + name.key);
@@ -221,6 +237,7 @@ Awaitable<void> Verifier::complete(Upload upload) {
   auto answer = co_await process_.call(std::move(request), std::move(xml));
   if (is(answer, 200)) {
     seen_[upload.object] = value;
+    written_.insert(upload.object);
   } else {
     violation("upload of " + to_string(upload.object) + " cannot be completed: " + said(answer));
   }
@@ -256,6 +273,7 @@ Awaitable<void> Verifier::write(Name name, std::size_t size) {
   auto answer = co_await process_.call(std::move(request), std::move(body));
   if (is(answer, 200)) {
     seen_[name] = value;
+    written_.insert(name);
   } else {
     violation("PUT " + to_string(name) + " after the start: " + said(answer));
   }
@@ -266,6 +284,7 @@ Awaitable<void> Verifier::remove(Name name) {
   auto answer = co_await process_.call(std::move(request), "");
   if (is(answer, 204)) {
     seen_[name] = Ledger::kAbsent;
+    written_.insert(name);
   } else {
     violation("DELETE " + to_string(name) + " after the start: " + said(answer));
   }

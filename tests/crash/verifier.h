@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class Verifier {
   Awaitable<void> write(Name name, std::size_t size);
   Awaitable<void> remove(Name name);
   // GETs `name`; it must show exactly `value`.
+  std::optional<Ledger::Value> pending(const Name& name) const;
   Awaitable<void> expect(Name name, Ledger::Value value);
   void violation(std::string text) { violations_.push_back(std::move(text)); }
   bool exists(const Name& bucket) const;
@@ -50,6 +52,7 @@ class Verifier {
   Ledger ledger_;
   Process process_;
   std::map<Name, Ledger::Value> seen_;
+  std::set<Name> written_;  // since the start
   std::vector<std::string> violations_;
 };
 
