@@ -129,8 +129,8 @@ TEST_CASE("streams that are hashed together in any interleaving get their own di
 
 TEST_CASE("threads share the streams and none is lost") {
   std::mt19937_64 random(7);
+  boost::asio::io_context io;  // outlives the worker, which may still be in post()
   ThreadWorker worker("md5", 3);
-  boost::asio::io_context io;
   Md5Service service(worker, 3);
   std::vector<Body> bodies = random_bodies(random, 100);
   for (Body& body : bodies) {

@@ -78,6 +78,7 @@ struct RealVolume {
   std::atomic<int> failures{0};
   OpenRoom room;
   std::unique_ptr<FragmentStore> store;
+  boost::asio::io_context io;  // outlives the workers: one may still be in post()
   ThreadWorker writer{"test-write", 2};  // last: joined before what their jobs use goes
   ThreadWorker reader{"test-read", 2};
 };
@@ -107,12 +108,12 @@ Task<> put(RealVolume& volume, FragmentId id, std::uint64_t size) {
 
 // Runs one coroutine here, waiting for the workers.
 template <class T>
-T run_here(Awaitable<T> task) {
-  boost::asio::io_context io;
+T run_here(RealVolume& volume, Awaitable<T> task) {
   std::optional<T> answer;
   auto ended = [&answer](std::exception_ptr, T value) { answer.emplace(std::move(value)); };
-  boost::asio::co_spawn(io, std::move(task), std::move(ended));
-  io.run();
+  boost::asio::co_spawn(volume.io, std::move(task), std::move(ended));
+  volume.io.restart();
+  volume.io.run();
   return std::move(answer.value());
 }
 
@@ -141,10 +142,10 @@ Task<> churn(RealVolume& volume, std::uint64_t who, std::uint64_t rounds) {
 }  // namespace
 
 TEST_CASE("writers, readers and removers on several threads never see each other's bytes") {
+  boost::asio::io_context one;  // both outlive the volume's workers
+  boost::asio::io_context two;
   RealVolume volume;
   std::vector<Result<>> results(8, fail(Errc::aborted, "not run"));
-  boost::asio::io_context one;
-  boost::asio::io_context two;
   for (std::uint64_t who = 0; who < results.size(); ++who) {
     auto ended = [&results, who](std::exception_ptr, Result<> result) { results[who] = result; };
     boost::asio::co_spawn(who % 2 == 0 ? one : two, churn(volume, who + 1, 25), std::move(ended));
@@ -167,10 +168,10 @@ TEST_CASE("large ranges are answered as file ranges, small ones from memory") {
   const FragmentId id = make_id(1);
   const FragmentId big = make_id(2);
   const std::uint64_t big_size = 9 * limits::kMiB + 5;
-  REQUIRE(run_here(put(volume, id, 400'000)));
-  REQUIRE(run_here(put(volume, big, big_size)));
+  REQUIRE(run_here(volume, put(volume, id, 400'000)));
+  REQUIRE(run_here(volume, put(volume, big, big_size)));
   const auto read = [&](FragmentReadRequest request) {
-    auto piece = run_here(volume.store->read(request)).value();
+    auto piece = run_here(volume, volume.store->read(request)).value();
     CHECK(read_piece(piece) ==
           pattern(request.id, big_size).substr(request.offset, request.length));
     return piece.fd >= 0;
