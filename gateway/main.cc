@@ -213,7 +213,7 @@ class LocalProcess {
     metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
       std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
       for (const auto& volume : store_->states()) {
-        counts[state_name(volume.status.state)] += 1;
+        counts[std::string(state_name(volume.status.state))] += 1;
         if (volume.status.full) counts["full"] += 1;
       }
       Samples samples;
@@ -244,25 +244,14 @@ class LocalProcess {
         });
   }
 
-  static std::string state_name(VolumeStatus::State state) {
-    switch (state) {
-      case VolumeStatus::State::open:
-        return "open";
-      case VolumeStatus::State::closed:
-        return "closed";
-      case VolumeStatus::State::missing:
-        return "missing";
-    }
-    return "?";
-  }
-
   Readiness tell_readiness() {
     Readiness readiness;
     readiness.ready = store_->ready_for_writes();
     readiness.text = readiness.ready ? "ready\n" : "not ready: too few volumes for writes\n";
     readiness.text += ring_control_->line();
     for (const auto& volume : store_->states()) {
-      readiness.text += volume.name + " " + state_name(volume.status.state);
+      readiness.text += volume.name + " ";
+      readiness.text += state_name(volume.status.state);
       if (volume.status.full) readiness.text += " full";
       if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
       readiness.text += "\n";

@@ -3,6 +3,7 @@
 // canonical text). Pure data: no I/O, no clock.
 // Thread-safety: immutable once parsed; share by shared_ptr<const ClusterMap>.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -83,6 +84,12 @@ Result<> check_policy(const LayoutPolicy& policy);
 // `group_count` is a power of two. Errors: invalid - see check_map().
 Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
                             std::uint32_t group_count, const LayoutPolicy* policy = nullptr);
+// Does the predicate hold for more than half of the listed volumes?
+template <class Has>
+bool has_majority(const std::vector<VolumeId>& list, Has has) {
+  const auto count = std::count_if(list.begin(), list.end(), has);
+  return static_cast<std::size_t>(count) * 2 > list.size();
+}
 // SHA-256 of a group's epoch and member lists: what acceptors hold an epoch to mean. A change of
 // the map that leaves the group alone keeps it.
 std::array<unsigned char, 32> group_digest(const MapGroup& group);

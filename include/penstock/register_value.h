@@ -55,6 +55,12 @@ inline bool is_live(ValueKind kind) {
   return kind != ValueKind::absent && kind != ValueKind::tombstone;
 }
 
+// An upload that may still become an object, or take parts again.
+inline bool is_open_upload(ValueKind kind) {
+  return kind == ValueKind::upload_open || kind == ValueKind::upload_completing ||
+         kind == ValueKind::upload_reopening;
+}
+
 struct RegisterValue {
   ValueKind kind = ValueKind::absent;
   OpId op_id;  // zero for a tombstone written by a complete round

@@ -34,6 +34,18 @@ Task<> VolumeClient::adopt(std::shared_ptr<const AdoptRequest>, Deadline) {
 Task<SharedBytes> VolumeClient::read_map(Deadline) { co_return no_upkeep(); }
 Task<JoinState> VolumeClient::read_join_state(Deadline) { co_return no_upkeep(); }
 
+std::string_view state_name(VolumeStatus::State state) {
+  switch (state) {
+    case VolumeStatus::State::open:
+      return "open";
+    case VolumeStatus::State::closed:
+      return "closed";
+    case VolumeStatus::State::missing:
+      return "missing";
+  }
+  return "?";
+}
+
 std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
                                  ConstBytes block) {
   // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion

@@ -172,6 +172,8 @@ struct VolumeStatus {
   bool full = false;
 };
 
+std::string_view state_name(VolumeStatus::State state);  // "open" ...; for people and metrics
+
 class VolumeClient {
  public:
   virtual ~VolumeClient() = default;

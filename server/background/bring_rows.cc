@@ -39,8 +39,7 @@ Task<> bring_some(ReplacementContext& context, Found rows) {
   co_await context.rows.wait(static_cast<double>(count));
   FanOut<void> rounds;
   for (auto& row : rows) rounds.start(executor, bring_one(&context, std::move(row)));
-  FanOut<void>::Enough all = [](const FanOut<void>::Answers&) { return false; };
-  CO_CHECK(co_await rounds.wait(std::move(all)));
+  CO_CHECK(co_await rounds.wait_all());
   for (const auto& answer : rounds.take()) CO_CHECK(*answer);
   context.board.step(count);
   context.board.change([count](ReplacementStatus& status) { status.rows_brought += count; });
@@ -79,8 +78,7 @@ bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joi
   };
   return std::all_of(map.groups.begin(), map.groups.end(), [&](const MapGroup& group) {
     if (joint_only && group.joint.empty()) return true;
-    const auto count = std::count_if(group.replicas.begin(), group.replicas.end(), has);
-    return static_cast<std::size_t>(count) * 2 > group.replicas.size();
+    return has_majority(group.replicas, has);
   });
 }
 

@@ -21,11 +21,6 @@ Result<ReplicaSet> replicas_of_hint(const BackgroundContext& context, const Stor
   return replicas_of(*map, group_of_key(*map, hint.bucket, hint.partitions, hint.key).group);
 }
 
-template <class T>
-typename FanOut<T>::Enough all_answers() {
-  return [](const typename FanOut<T>::Answers&) { return false; };
-}
-
 bool in_map(const ClusterMap& map, VolumeId volume) {
   return std::any_of(map.volumes.begin(), map.volumes.end(),
                      [volume](const MapVolume& entry) { return entry.id == volume; });
@@ -74,8 +69,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
         if (!co_await pace_.turn()) break;
         works.start(executor, work_off(volume, std::move(mine[i])));
       }
-      auto all = all_answers<void>();
-      CO_CHECK(co_await works.wait(std::move(all)));
+      CO_CHECK(co_await works.wait_all());
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }
@@ -137,8 +131,7 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
     asked.push_back(i);
     reads.start(executor, client->read_hint(hint.name, deadline));
   }
-  auto all = all_answers<Ballot>();
-  CO_CHECK(co_await reads.wait(std::move(all), context_.clock, deadline));
+  CO_CHECK(co_await reads.wait_all(context_.clock, deadline));
   std::map<Ballot, ReplicaMask> holders;
   const auto answers = reads.take();
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -182,8 +175,7 @@ Task<bool> HintWorker::remove(BlobRef blob, Deadline deadline) {
     removals.start(executor,
                    client->remove_fragment_if(fragment, RemovalRule::unread, deadline));
   }
-  auto all = all_answers<void>();
-  CO_CHECK(co_await removals.wait(std::move(all), context_.clock, deadline));
+  CO_CHECK(co_await removals.wait_all(context_.clock, deadline));
   std::uint64_t removed = 0;
   const auto answers = removals.take();
   for (const auto& answer : answers) removed += answer && *answer ? 1 : 0;
@@ -208,8 +200,7 @@ Task<> HintWorker::drop(VolumeId volume, const StoredHint& hint) {
     std::vector<HintName> names(1, hint.name);
     drops.start(executor, client->drop_hints(std::move(names), deadline));
   }
-  auto all = all_answers<void>();
-  CO_CHECK(co_await drops.wait(std::move(all), context_.clock, deadline));
+  CO_CHECK(co_await drops.wait_all(context_.clock, deadline));
   co_return Result<>{};
 }
 

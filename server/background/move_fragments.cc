@@ -79,8 +79,7 @@ class Pass {
     for (const auto& ref : refs) {
       looks.start(executor, examine_one(&repair_, ref, context_.soon()));
     }
-    FanOut<RegisterHealth>::Enough all = [](const auto&) { return false; };
-    CO_CHECK(co_await looks.wait(std::move(all)));
+    CO_CHECK(co_await looks.wait_all());
     auto answers = looks.take();
     for (std::size_t i = 0; i < refs.size(); ++i) {
       if (!*answers[i]) {
@@ -129,8 +128,7 @@ class Pass {
       co_await context_.bytes.wait(static_cast<double>(queue_[i].bytes));
       repairs.start(executor, repair_one(&repair_, queue_[i].ref, deadline));
     }
-    FanOut<Repaired>::Enough all = [](const auto&) { return false; };
-    CO_CHECK(co_await repairs.wait(std::move(all)));
+    CO_CHECK(co_await repairs.wait_all());
     for (const auto& answer : repairs.take()) {
       if (!*answer) {
         note(answer->error());

@@ -193,8 +193,7 @@ Task<bool> upload_is_open(Proposer& proposer, const RegisterRef& part, Deadline 
   upload.key.kind = RowKind::upload;
   upload.key.part = 0;
   CO_TRY(now, co_await proposer.read_background(upload, ReadWant::value, deadline));
-  co_return now.kind() == ValueKind::upload_open || now.kind() == ValueKind::upload_reopening ||
-      now.kind() == ValueKind::upload_completing;
+  co_return is_open_upload(now.kind());
 }
 
 // The moves of one blob and of the entries in its pages.

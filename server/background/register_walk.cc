@@ -63,8 +63,7 @@ Task<> RegisterWalk::fill(Deadline deadline) {
       asked.push_back(i);
       calls.start(executor, list_some(cursors_[i].client, std::move(request), deadline));
     }
-    FanOut<RegisterListReply>::Enough all = [](const auto&) { return false; };
-    CO_CHECK(co_await calls.wait(std::move(all), clock_, deadline));
+    CO_CHECK(co_await calls.wait_all(clock_, deadline));
     auto answers = calls.take();
     for (std::size_t i = 0; i < asked.size(); ++i) {
       Cursor& cursor = cursors_[asked[i]];

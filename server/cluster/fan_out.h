@@ -41,6 +41,9 @@ class FanOut {
   Task<> wait(Enough enough, Clock& clock, BootTime until) {
     return wait_for(state_, std::move(enough), &clock, until);
   }
+  // Until all have answered; the second form not longer than `until`.
+  Task<> wait_all() { return wait(never()); }
+  Task<> wait_all(Clock& clock, BootTime until) { return wait(never(), clock, until); }
   const Answers& answers() const { return state_->answers; }
   // The answers so far; later ones are forgotten.
   Answers take() {
@@ -65,6 +68,9 @@ class FanOut {
   };
   using Shared = std::shared_ptr<State>;
 
+  static Enough never() {
+    return [](const Answers&) { return false; };
+  }
   static Awaitable<void> run(Shared state, std::size_t index, Task<T> task) {
     auto answer = co_await std::move(task);
     state->answers[index] = std::move(answer);

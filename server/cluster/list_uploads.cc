@@ -7,11 +7,6 @@
 
 namespace penstock {
 namespace {
-bool is_under_way(ValueKind kind) {
-  return kind == ValueKind::upload_open || kind == ValueKind::upload_completing ||
-         kind == ValueKind::upload_reopening;
-}
-
 bool marks_prefix(const UploadListRequest& request) {
   return request.upload_id_marker.empty() &&
          is_common_prefix(request.key_marker, request.prefix, request.delimiter);
@@ -47,7 +42,7 @@ class UploadPageBuilder {
 
   // Errors: corrupt.
   Result<> add(const LiveRow& row) {
-    if (!is_under_way(row.kind)) return {};
+    if (!is_open_upload(row.kind)) return {};
     TRY(name, register_of_row(RowKind::upload, BucketId{}, row.key));
     // Upload rows of the marker's own key sort behind the marker.
     if (request_.upload_id_marker.empty() && name.key == request_.key_marker) return {};

@@ -33,8 +33,7 @@ Task<JoinState> ask_join_state(std::shared_ptr<VolumeClient> client, Deadline de
 template <class T>
 Task<std::vector<std::optional<Result<T>>>> all_of(FanOut<T> calls, Clock& clock,
                                                    Deadline deadline) {
-  typename FanOut<T>::Enough never = [](const typename FanOut<T>::Answers&) { return false; };
-  CO_CHECK(co_await calls.wait(std::move(never), clock, deadline));
+  CO_CHECK(co_await calls.wait_all(clock, deadline));
   co_return calls.take();
 }
 
@@ -123,9 +122,7 @@ class Install {
   }
 
   bool majority_of(const std::vector<VolumeId>& list) const {
-    const auto count = std::count_if(list.begin(), list.end(),
-                                     [this](VolumeId id) { return adopted_.contains(id); });
-    return static_cast<std::size_t>(count) * 2 > list.size();
+    return has_majority(list, [this](VolumeId id) { return adopted_.contains(id); });
   }
   bool old_lists_adopted() const {
     return std::all_of(map_->groups.begin(), map_->groups.end(), [this](const MapGroup& group) {

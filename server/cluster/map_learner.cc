@@ -23,8 +23,7 @@ Task<> MapLearner::ask_all() {
   for (auto& client : membership_.volumes()) {
     calls.start(executor, ask_for_map(std::move(client), until));
   }
-  FanOut<SharedBytes>::Enough all = [](const FanOut<SharedBytes>::Answers&) { return false; };
-  CO_CHECK(co_await calls.wait(std::move(all), clock_, until));
+  CO_CHECK(co_await calls.wait_all(clock_, until));
   SharedBytes seen;
   for (const auto& answer : calls.take()) {
     if (!answer || !*answer) continue;

@@ -29,8 +29,7 @@ Awaitable<void> pin_for_reader(BlobContext* context, std::vector<BlobRef> blobs,
       pins.start(executor, client->pin_for_reader(std::move(some), deadline));
     }
   }
-  Pins::Enough all = [](const Pins::Answers&) { return false; };
-  const auto waited = co_await pins.wait(std::move(all), context->clock, deadline);
+  const auto waited = co_await pins.wait_all(context->clock, deadline);
   std::size_t silent = waited ? 0 : 1;
   for (const auto& answer : pins.answers()) silent += answer && *answer ? 0 : 1;
   if (silent == 0) co_return;

@@ -157,8 +157,7 @@ Task<> RowWalk::fill_once(Deadline deadline) {
     scans.start(executor,
                 scan_group(context_.membership, context_.clock, scan_of(groups_[i]), deadline));
   }
-  FanOut<MergeInput>::Enough all = [](const FanOut<MergeInput>::Answers&) { return false; };
-  CO_CHECK(co_await scans.wait(std::move(all)));
+  CO_CHECK(co_await scans.wait_all());
   auto answers = scans.take();
   for (std::size_t i = 0; i < scanned.size(); ++i) {
     if (!*answers[i]) co_return answers[i]->error();

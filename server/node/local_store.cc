@@ -25,17 +25,6 @@ VolumeStatus refusal(VolumeStatus::State state, std::string reason) {
   return status;
 }
 
-std::string_view state_name(VolumeStatus::State state) {
-  switch (state) {
-    case VolumeStatus::State::open:
-      return "open";
-    case VolumeStatus::State::closed:
-      return "closed";
-    case VolumeStatus::State::missing:
-      return "missing";
-  }
-  return "?";
-}
 // The map that the volume holds; the one before it, should it not be readable.
 std::string readable_map(const Volume& volume) {
   std::string text = volume.get_map();
@@ -430,9 +419,7 @@ bool LocalStore::ready_for_writes() const {
   }
   if (roomy < 1 + std::min(now->policy.m, 1u)) return false;
   const auto majority_open = [&](const std::vector<VolumeId>& list) {
-    const auto alive = std::count_if(list.begin(), list.end(),
-                                     [&](VolumeId id) { return open.contains(id); });
-    return static_cast<std::size_t>(alive) > list.size() / 2;
+    return has_majority(list, [&](VolumeId id) { return open.contains(id); });
   };
   return std::all_of(now->groups.begin(), now->groups.end(), [&](const MapGroup& group) {
     return majority_open(group.replicas) && (group.joint.empty() || majority_open(group.joint));

@@ -25,18 +25,6 @@ std::string field(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-const char* state_text(VolumeStatus::State state) {
-  switch (state) {
-    case VolumeStatus::State::open:
-      return "open";
-    case VolumeStatus::State::closed:
-      return "closed";
-    case VolumeStatus::State::missing:
-      return "missing";
-  }
-  return "?";
-}
-
 Json json_of(const LocalStore::VolumeState& volume, const ClusterMap& map) {
   const MapVolume* entry = map.find(volume.id);
   const auto change = change_of(map);
@@ -46,7 +34,7 @@ Json json_of(const LocalStore::VolumeState& volume, const ClusterMap& map) {
   return Json{{"id", hex_name(volume.id.value)},
               {"name", volume.name},
               {"path", volume.path},
-              {"state", state_text(volume.status.state)},
+              {"state", state_name(volume.status.state)},
               {"role", role},
               {"reason", volume.status.reason},
               {"full", volume.status.full},

@@ -6,9 +6,7 @@ namespace {
 
 // Does this row prove that its common prefix is to be listed? Uploads that ended are not.
 bool is_witness(RowKind kind, ValueKind value) {
-  if (kind != RowKind::upload) return is_live(value);
-  return value == ValueKind::upload_open || value == ValueKind::upload_completing ||
-         value == ValueKind::upload_reopening;
+  return kind == RowKind::upload ? is_open_upload(value) : is_live(value);
 }
 
 // The smallest string above all that begin with `prefix`; empty if there is none.
