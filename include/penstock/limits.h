@@ -87,6 +87,7 @@ inline constexpr std::chrono::seconds kBucketCacheAge{
     1};  // positive answers; volumes check the number
 inline constexpr std::size_t kBucketCacheEntries = 10'000;
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
+inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
 inline constexpr std::chrono::seconds kScanCall{5};      // one scan: it may pass 64k tombstones
 inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
 inline constexpr std::size_t kManifestPagesCached = 64;  // about 10 MiB of decoded parts
