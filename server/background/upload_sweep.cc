@@ -110,7 +110,12 @@ Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
   name.upload_id = row.key.upload_id;
   const RegisterRef ref = name.upload();
   CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
-  if (!now.live()) co_return Result<>{};
+  if (!now.live()) {
+    // Only a minority holds the row: one never chosen, or one that missed the tombstone. The
+    // complete round overwrites it everywhere, or finds it after all: then it is the next pass's.
+    CO_CHECK(co_await context_.proposer.settle(ref, true, true, deadline));
+    co_return Result<>{};
+  }
   CO_TRY(upload, upload_record(*now.value));
   switch (now.kind()) {
     case ValueKind::upload_open:

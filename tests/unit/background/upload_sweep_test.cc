@@ -83,6 +83,19 @@ TEST_CASE("an ended upload is forgotten after a day: its parts first, then itsel
   CHECK(f.context.board->read().tombstones_waiting == 2);
 }
 
+TEST_CASE("a row that a minority holds does not stay: the complete round reaches every replica") {
+  UploadFixture f;
+  const auto replicas = f.replicas();
+  const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;
+  for (std::size_t i = 1; i < replicas.size(); ++i) f.node(replicas[i]).acceptor.rows.erase(key);
+  f.sweep();
+  const Ballot first = f.node(replicas[0]).acceptor.rows.at(key).accepted.ballot;
+  for (const VolumeId replica : replicas) {
+    REQUIRE(f.node(replica).acceptor.rows.contains(key));
+    CHECK(f.node(replica).acceptor.rows.at(key).accepted.ballot == first);
+  }
+}
+
 TEST_CASE("a Complete that stopped half-way is rolled forward") {
   UploadFixture f;
   f.begin_complete(f.put_part());
