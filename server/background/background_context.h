@@ -29,6 +29,7 @@ struct BackgroundOptions {
   Duration hint_retry_first = std::chrono::minutes(1);
   Duration hint_retry_last = std::chrono::hours(1);
   Duration upload_expiry = limits::kUploadExpiry;
+  Duration roll_forward_after = limits::kRollForwardAfter;
   Duration upload_kept = limits::kUploadKept;
   Duration tombstone_wait = limits::kTombstoneWait;  // R9: between the mark and the drop
 };

@@ -90,9 +90,11 @@ bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
   const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
   switch (row.kind) {
     case ValueKind::upload_open:
+      return *rank == 0 || is_older(context_, row.ballot, turn);
     case ValueKind::upload_completing:
     case ValueKind::upload_reopening:
-      return *rank == 0 || is_older(context_, row.ballot, turn);
+      // Before that its Complete may live, which need not give up where a sweeper must.
+      return is_older(context_, row.ballot, context_.options.roll_forward_after + turn);
     case ValueKind::upload_done:
     case ValueKind::upload_aborted:
       return is_older(context_, row.ballot, context_.options.upload_kept + turn);

@@ -29,6 +29,7 @@ BackgroundOptions background_options() {
   options.hint_retry_first = std::chrono::seconds(1);
   options.hint_retry_last = std::chrono::seconds(8);
   options.upload_expiry = graces::kUploadEnd;
+  options.roll_forward_after = graces::kRollForwardAfter;
   options.upload_kept = graces::kUploadEnd;
   return options;
 }
