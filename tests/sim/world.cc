@@ -246,6 +246,8 @@ Verdict World::run() {
   if (!run_until_finished(clients, kQuietLimit))
     history_.violation("a read hangs after all faults are over");
   stop_background();
+  // Reads that others overtook hold their memory until their own volume answers or times out.
+  time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
   final_checks(verdict);
   return verdict;
 }
