@@ -45,7 +45,7 @@ RegisterRef register_of(const Bucket& bucket, RowKind kind, std::string key) {
 struct Index::State {
   ListContext context;
   BucketCatalog catalog;
-  std::mutex mutex;
+  std::mutex mutex{};
   std::set<std::string> rolled_forward{};  // buckets whose removal is gone on with right now
 };
 
