@@ -19,8 +19,8 @@ namespace penstock {
 Task<> delete_bucket(ListContext context, BucketCatalog& catalog, std::string name,
                      Deadline deadline);
 
-// Goes on from (2) for a bucket that stands in `deleting`; it is open or gone afterwards. Nothing to
-// do for any other. Errors: unavailable; unknown_outcome; timeout.
+// Goes on from (2) for a bucket that stands in `deleting`; it is open or gone afterwards. Nothing
+// to do for any other. Errors: unavailable; unknown_outcome; timeout.
 Task<> roll_bucket_forward(ListContext context, BucketCatalog& catalog, std::string name,
                            Deadline deadline);
 

@@ -343,8 +343,8 @@ Awaitable<void> SimClient::side_bucket() {
     auto begun = co_await gateway->call(std::move(begin), "");
     if (begun && begun->status == 200) {
       const std::string upload = element(begun->body, "UploadId");
-      auto part = in_bucket(bucket.name,
-                            request("PUT", "part", Pairs{{"partNumber", "1"}, {"uploadId", upload}}));
+      const Pairs query{{"partNumber", "1"}, {"uploadId", upload}};
+      auto part = in_bucket(bucket.name, request("PUT", "part", query));
       auto stored = co_await gateway->call(std::move(part), std::string(30'000, 'p'));
       (void)stored;
     }
