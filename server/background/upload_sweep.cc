@@ -128,7 +128,7 @@ Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
                                       deadline);
     default:
       if (!is_older(context_, now.ballot, context_.options.upload_kept)) co_return Result<>{};
-      co_return co_await forget(std::move(name), deadline);
+      co_return co_await forget(std::move(name));
   }
 }
 
@@ -174,17 +174,21 @@ Task<> UploadSweep::roll_forward(Home home, UploadName name, UploadRecord upload
   co_return Result<>{};
 }
 
-Task<> UploadSweep::forget(UploadName name, Deadline deadline) {
+// The parts first: without the upload's row nobody would know that they have ended. There may be
+// thousands, each is a step.
+Task<> UploadSweep::forget(UploadName name) {
   Index& index = context_.objects.index();
-  CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id, deadline));
+  CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id,
+                                          context_.step_deadline()));
   for (const PartInfo& part : parts) {
+    if (!co_await pace_.turn()) co_return Result<>{};
     const RegisterRef ref = Index::part(*name.bucket, name.key, name.upload_id, part.number);
     Forget update(false, context_.proposer.new_op_id());
-    CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
+    CO_CHECK(co_await context_.proposer.update_background(ref, update, context_.step_deadline()));
   }
   const RegisterRef ref = name.upload();
   Forget update(true, context_.proposer.new_op_id());
-  CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
+  CO_CHECK(co_await context_.proposer.update_background(ref, update, context_.step_deadline()));
   context_.board->change([](BackgroundStatus& status) { ++status.uploads_forgotten; });
   co_return Result<>{};
 }

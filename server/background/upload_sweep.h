@@ -29,7 +29,7 @@ class UploadSweep {
   Task<> look_after(Home home, RegisterEntry row);
   Task<> end_open(Home home, UploadName name, UploadRecord upload, Deadline deadline);
   Task<> roll_forward(Home home, UploadName name, UploadRecord upload, Deadline deadline);
-  Task<> forget(UploadName name, Deadline deadline);
+  Task<> forget(UploadName name);
 
   BackgroundContext& context_;
   Pace pace_;
