@@ -17,7 +17,7 @@ Task<> OrphanSweep::pass() {
                        context_.local.end();
     if (local) total += client->status().fragment_count;
   }
-  Progress progress(context_.clock, "orphan_sweep", total);
+  Progress progress(context_, "fragments", total);
   Found left;
   Result<> whole;
   const std::vector<VolumeId> volumes = context_.local;
