@@ -88,21 +88,24 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
     if (!co_await pace_.turn()) co_return Result<>{};
     CO_TRY(page, co_await client->list_registers(request, context_.step_deadline()));
     request.after = std::move(page.covered);
-    std::erase_if(page.rows, [&](const RegisterEntry& row) { return !takes(volume, row); });
-    waiting += page.rows.size();
-    std::erase_if(page.rows, [&](const RegisterEntry& row) {
-      return marked_.contains(row.key) || !all_well(row);
-    });
-    for (std::size_t first = 0; first < page.rows.size(); first += kRoundsSideBySide) {
-      const std::size_t last = std::min(first + kRoundsSideBySide, page.rows.size());
+    std::vector<RegisterEntry> rows;
+    for (RegisterEntry& row : page.rows) {
+      const auto rank = rank_if_taken(volume, row);
+      if (!rank) continue;
+      const bool marked = marked_.contains(row.key);
+      if (*rank == 0 || !marked) ++waiting;  // each once
+      if (!marked && all_well(row)) rows.push_back(std::move(row));
+    }
+    for (std::size_t first = 0; first < rows.size(); first += kRoundsSideBySide) {
+      const std::size_t last = std::min(first + kRoundsSideBySide, rows.size());
       FanOut<void> marks;
       for (std::size_t i = first; i < last; ++i) {
         if (marked_.size() + (last - first) > limits::kTombstonesMarkedMax) break;
         if (!co_await pace_.turn()) break;
         RegisterRef ref;
-        ref.key = std::move(page.rows[i].key);
+        ref.key = std::move(rows[i].key);
         ref.number = kPassesFences;
-        ref.partitions = page.rows[i].partitions;
+        ref.partitions = rows[i].partitions;
         marks.start(executor, mark(std::move(ref)));
       }
       auto all = all_of_them();
@@ -124,11 +127,12 @@ Task<> TombstonePurge::mark(RegisterRef ref) {
 
 // A later volume of the group looks at what the first one has left alone for long: each mark gives
 // the row a new ballot.
-bool TombstonePurge::takes(VolumeId volume, const RegisterEntry& row) const {
+std::optional<std::size_t> TombstonePurge::rank_if_taken(VolumeId volume,
+                                                         const RegisterEntry& row) const {
   const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
-  if (!rank) return false;
+  if (!rank || *rank == 0) return rank;
   const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
-  return *rank == 0 || is_older(context_, row.ballot, turn);
+  return is_older(context_, row.ballot, turn) ? rank : std::nullopt;
 }
 
 bool TombstonePurge::all_well(const RegisterEntry& row) const {

@@ -33,7 +33,8 @@ class TombstonePurge {
   // Looks at the tombstones of one kind that a volume holds, and counts those that are its to mark.
   Task<> mark_volume(VolumeId volume, RowKind kind, Progress& progress, std::uint64_t& waiting);
   Task<> mark(RegisterRef ref);
-  bool takes(VolumeId volume, const RegisterEntry& row) const;
+  // The rank of the volume in the row's group, if it is its turn.
+  std::optional<std::size_t> rank_if_taken(VolumeId volume, const RegisterEntry& row) const;
   // A mark needs every replica: with one away the round would be for nothing.
   bool all_well(const RegisterEntry& row) const;
 
