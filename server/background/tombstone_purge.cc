@@ -22,6 +22,7 @@ Task<> TombstonePurge::pass() {
   Progress progress(context_, "tombstones", marked_.size());
   CO_CHECK(co_await drop_due(progress));
   std::uint64_t waiting = 0;
+  tried_.clear();
   Result<> whole;
   const std::vector<VolumeId> volumes = context_.local;
   for (const VolumeId volume : volumes) {
@@ -94,7 +95,7 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
       if (!rank) continue;
       const bool marked = marked_.contains(row.key);
       if (*rank == 0 || !marked) ++waiting;  // each once
-      if (!marked && all_well(row)) rows.push_back(std::move(row));
+      if (!marked && is_worth_a_round(row)) rows.push_back(std::move(row));
     }
     for (std::size_t first = 0; first < rows.size(); first += kRoundsSideBySide) {
       const std::size_t last = std::min(first + kRoundsSideBySide, rows.size());
@@ -135,14 +136,16 @@ std::optional<std::size_t> TombstonePurge::rank_if_taken(VolumeId volume,
   return is_older(context_, row.ballot, turn) ? rank : std::nullopt;
 }
 
-bool TombstonePurge::all_well(const RegisterEntry& row) const {
+bool TombstonePurge::is_worth_a_round(const RegisterEntry& row) {
   const auto map = context_.membership.map();
   const RegisterKey& key = row.key;
   const auto share = group_of_key(*map, key.bucket, row.partitions, key.key);
   const auto replicas = replicas_of(*map, share.group);
   if (!replicas) return false;
-  return std::none_of(replicas->volumes.begin(), replicas->volumes.end(),
-                      [this](VolumeId id) { return context_.membership.suspect(id); });
+  const bool suspects =
+      std::any_of(replicas->volumes.begin(), replicas->volumes.end(),
+                  [this](VolumeId id) { return context_.membership.suspect(id); });
+  return !suspects || tried_.insert(share.group).second;
 }
 
 }  // namespace penstock

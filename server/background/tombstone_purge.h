@@ -9,6 +9,7 @@
 // Thread-safety: one executor.
 #pragma once
 #include <map>
+#include <set>
 
 #include "server/background/pace.h"
 
@@ -35,11 +36,13 @@ class TombstonePurge {
   Task<> mark(RegisterRef ref);
   // The rank of the volume in the row's group, if it is its turn.
   std::optional<std::size_t> rank_if_taken(VolumeId volume, const RegisterEntry& row) const;
-  // A mark needs every replica: with one away the round would be for nothing.
-  bool all_well(const RegisterEntry& row) const;
+  // A mark needs every replica. Of a group with a suspect one row is tried in each pass: perhaps
+  // nobody else would find out that the volume answers again.
+  bool is_worth_a_round(const RegisterEntry& row);
 
   BackgroundContext& context_;
   Pace pace_;
+  std::set<GroupId> tried_;  // groups with a suspect, in this pass
   std::map<RegisterKey, Marked> marked_;  // at most limits::kTombstonesMarkedMax
 };
 

@@ -372,7 +372,8 @@ Awaitable<void> SimClient::look_at_side_bucket(const SideBucket& bucket) {
   auto answer = co_await gateway->call(std::move(asked), "");
   const int status = answer ? answer->status : 0;
   if (status != 200 && status != 404)
-    history_.violation("bucket " + bucket.name + " answers " + std::to_string(status));
+    history_.violation("bucket " + bucket.name + " answers " + std::to_string(status) + " " +
+                       (answer ? answer->body : ""));
   if (status == 200 && bucket.gone)
     history_.violation("bucket " + bucket.name + " came back");
   if (status == 404 && bucket.has_object)
