@@ -126,13 +126,15 @@ Task<> TombstonePurge::mark(RegisterRef ref) {
   co_return Result<>{};
 }
 
-// A later volume of the group looks at what the first one has left alone for long: each mark gives
-// the row a new ballot.
+// A later volume of the group looks at what the first one has left alone for longer than a purge
+// takes: each mark gives the row a new ballot, and makes the mark of another process worthless.
 std::optional<std::size_t> TombstonePurge::rank_if_taken(VolumeId volume,
                                                          const RegisterEntry& row) const {
   const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
   if (!rank || *rank == 0) return rank;
-  const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
+  const BackgroundOptions& options = context_.options;
+  const Duration purge = options.tombstone_wait + 2 * options.tombstones_every;
+  const auto turn = static_cast<Duration::rep>(*rank) * (options.takeover + purge);
   return is_older(context_, row.ballot, turn) ? rank : std::nullopt;
 }
 
