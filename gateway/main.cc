@@ -8,22 +8,22 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <cstdio>
-#include <fstream>
 #include <future>
 #include <iostream>
-#include <sstream>
 #include <thread>
 
 #include "gateway/admin_server.h"
-#include "gateway/credentials.h"
 #include "gateway/http_server.h"
-#include "gateway/local_config.h"
+#include "gateway/local_arguments.h"
+#include "gateway/ring_command.h"
 #include "gateway/s3_service.h"
 #include "penstock/log.h"
 #include "server/background/background.h"
 #include "server/background/background_metrics.h"
+#include "server/node/control_socket.h"
 #include "server/node/io_threads.h"
 #include "server/node/local_store.h"
+#include "server/node/ring_metrics.h"
 
 // What jemalloc reads at its start: memory that was free for a second goes back to the system.
 extern "C" const char* const malloc_conf;
@@ -35,89 +35,6 @@ namespace {
 constexpr std::chrono::seconds kDrain{25};  // how long running requests may take after SIGTERM
 constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
 constexpr std::size_t kIdleBufferBytes = 24 * limits::kMiB;
-
-struct LocalArguments {
-  std::string listen = "127.0.0.1:9000";
-  std::string admin_listen;
-  std::string credentials_file;
-  std::string config_file;
-  unsigned volumes = 6;
-  std::vector<std::string> directories;
-};
-
-struct Endpoint {
-  std::string address;
-  std::uint16_t port = 0;
-};
-
-Result<Endpoint> parse_endpoint(const std::string& text, const char* option) {
-  const auto colon = text.rfind(':');
-  std::string address = text.substr(0, colon);
-  if (address.size() > 2 && address.front() == '[' && address.back() == ']') {
-    address = address.substr(1, address.size() - 2);
-  }
-  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const bool digits = !port.empty() && port.find_first_not_of("0123456789") == std::string::npos;
-  if (address.empty() || !digits || port.size() > 5 || std::stoul(port) > 65535) {
-    return fail(Errc::invalid, std::string(option) + " wants ADDRESS:PORT, not \"" + text + "\"");
-  }
-  return Endpoint{address, static_cast<std::uint16_t>(std::stoul(port))};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return fail(Errc::not_found, "cannot read \"" + path + "\"");
-  return text.str();
-}
-
-Result<LocalConfig> read_config(const std::string& path) {
-  if (path.empty()) return LocalConfig{};
-  TRY(text, read_file(path));
-  auto config = parse_local_config(text);
-  if (!config) return fail(Errc::invalid, path + ": " + config.error().context);
-  return config;
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string boot_id() {
-  auto text = read_file("/proc/sys/kernel/random/boot_id");
-  return text ? text->substr(0, text->find('\n')) : "";
-}
-
-// The root pair lies in every directory, so that the loss of one disk does not lock the owner out.
-Result<Account> root_account(const std::vector<std::string>& directories, Random& random) {
-  for (const auto& directory : directories) {
-    auto found = read_root_credentials(directory);
-    if (found) return found;
-    if (found.error().code != Errc::not_found) return found;
-  }
-  const Account made = make_root_account(random);
-  for (const auto& directory : directories) CHECK_OK(write_root_credentials(directory, made));
-  std::printf(
-      "New root credentials, shown this once and kept in %s:\n  access key  %s\n  secret key  %s\n",
-      root_credentials_path(directories.front()).c_str(), made.access_key.c_str(),
-      made.secret_key.c_str());
-  std::fflush(stdout);
-  return made;
-}
-
-Result<CredentialStore> load_credentials(const LocalArguments& arguments, Random& random) {
-  TRY(kept, root_account(arguments.directories, random));
-  TRY(root,
-      override_root(kept, environment("PENSTOCK_ACCESS_KEY"), environment("PENSTOCK_SECRET_KEY")));
-  std::vector<Account> accounts{root};
-  if (!arguments.credentials_file.empty()) {
-    TRY(more, read_accounts(arguments.credentials_file));
-    accounts.insert(accounts.end(), more.begin(), more.end());
-  }
-  return CredentialStore::make(std::move(accounts));
-}
 
 // Everything of a running `penstock local`, in the order in which it is made; taken down in the
 // reverse one.
@@ -131,6 +48,7 @@ class LocalProcess {
 
   ~LocalProcess() {
     stopping_.store(true);
+    if (control_) control_->stop();
     if (watcher_.joinable()) watcher_.join();
     io_.stop();  // no coroutine runs while the parts go
   }
@@ -146,6 +64,7 @@ class LocalProcess {
     options.volume.fragments.lease = std::chrono::seconds(config_.removal.lease);
     options.volume.fragments.reader_pin = std::chrono::seconds(2 * config_.removal.hint_delay);
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
+    directories_ = arguments.directories;
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);
     TRY(credentials, load_credentials(arguments, random_));
@@ -158,6 +77,8 @@ class LocalProcess {
     CHECK_OK(on_io([this, admin] { return admin_->listen(admin.address, admin.port); }));
     watcher_ = std::thread([this] { watch(); });
     boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
+    boost::asio::post(io_.at(0), [this] { replacement_->start(io_.at(0).get_executor()); });
+    CHECK_OK(control_->start(directories_));
     const auto states = store_->states();
     const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
       return volume.status.state == VolumeStatus::State::open;
@@ -180,6 +101,7 @@ class LocalProcess {
       log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
     const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
     if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
+    control_->stop();
     on_io_void(end_background());
     on_io_void(proposer_->drain());
     if (watcher_.joinable()) watcher_.join();
@@ -191,8 +113,9 @@ class LocalProcess {
  private:
   Result<> wire() {
     TRY(ring, Ring::build(*store_->map()));
-    membership_ =
-        std::make_unique<Membership>(store_->map(), std::move(ring), store_->clients(), clock_);
+    auto connect = [this](const MapVolume& volume) { return store_->client(volume.id); };
+    membership_ = std::make_unique<Membership>(store_->map(), std::move(ring), store_->clients(),
+                                               clock_, connect);
     proposer_ = std::make_unique<Proposer>(*membership_, clock_, random_);
     index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
     blobs_ = std::make_unique<BlobContext>(
@@ -203,6 +126,12 @@ class LocalProcess {
     objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_,
                                          std::chrono::seconds(removal.hint_delay));
     background_ = std::make_unique<BackgroundWork>(background_context());
+    auto on_map = [this](std::shared_ptr<const ClusterMap> map) { store_->take_map(map); };
+    replacement_ = std::make_unique<VolumeReplacement>(
+        ReplacementParts{*membership_, *proposer_, *blobs_, clock_, {}, on_map});
+    ring_control_ = std::make_unique<RingControl>(*store_, *replacement_, io_);
+    control_ = std::make_unique<ControlSocket>(
+        [this](const std::string& question) { return ring_control_->answer(question); });
     gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
     Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region};
     authenticator_ = std::make_unique<Authenticator>(*credentials_, clock_, options);
@@ -222,13 +151,13 @@ class LocalProcess {
     admin_ = std::make_unique<AdminServer>(io_.at(0), *metrics_, readiness, clock_, random_);
     add_collectors();
     add_collectors_of_background(*metrics_, [this] { return background_->status(); });
+    add_collectors_of_ring(*metrics_, *ring_control_);
     return Result<>{};
   }
 
   BackgroundContext background_context() {
     const RemovalConfig& removal = config_.removal;
     BackgroundContext context{*membership_, *proposer_, *objects_, clock_, {}, {}};
-    for (const auto& volume : store_->clients()) context.local.push_back(volume->id());
     BackgroundOptions& options = context.options;
     options.hint_delay = std::chrono::seconds(removal.hint_delay);
     options.takeover = options.hint_delay;
@@ -245,7 +174,9 @@ class LocalProcess {
   }
 
   Awaitable<void> end_background() {
+    replacement_->stop();
     background_->stop();
+    co_await replacement_->finish();
     co_await background_->finish();
   }
 
@@ -325,6 +256,7 @@ class LocalProcess {
     Readiness readiness;
     readiness.ready = store_->ready_for_writes();
     readiness.text = readiness.ready ? "ready\n" : "not ready: too few volumes for writes\n";
+    readiness.text += ring_control_->line();
     for (const auto& volume : store_->states()) {
       readiness.text += volume.name + " " + state_name(volume.status.state);
       if (volume.status.full) readiness.text += " full";
@@ -368,6 +300,7 @@ class LocalProcess {
   }
 
   LocalConfig config_;
+  std::vector<std::string> directories_;
   RealClock clock_;
   SystemRandom random_;
   BufferPool buffers_;
@@ -382,6 +315,9 @@ class LocalProcess {
   std::unique_ptr<BlobContext> blobs_;
   std::unique_ptr<Objects> objects_;
   std::unique_ptr<BackgroundWork> background_;
+  std::unique_ptr<VolumeReplacement> replacement_;
+  std::unique_ptr<RingControl> ring_control_;
+  std::unique_ptr<ControlSocket> control_;
   std::unique_ptr<Gateway> gateway_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Metrics> metrics_;
@@ -449,6 +385,49 @@ int run_local(const LocalArguments& arguments) {
 }  // namespace
 }  // namespace penstock
 
+namespace {
+
+struct RingArguments {
+  std::string directory;
+  std::string volume;
+  std::string with;
+  bool wait = false;
+  bool json = false;
+};
+struct RingCommands {
+  CLI::App* status;
+  CLI::App* replace;
+};
+
+RingCommands add_ring_commands(CLI::App& app, RingArguments& arguments) {
+  auto* ring = app.add_subcommand("ring", "The volumes of a running store: show, replace.");
+  ring->require_subcommand(1);
+  auto* status = ring->add_subcommand(
+      "status",
+      "Which volumes there are, what is lost, how far a replacement has come.\n"
+      "Asks the running `penstock local DIR` through DIR/control.sock.");
+  auto* replace = ring->add_subcommand(
+      "replace",
+      "Replaces a volume, lost or still working, by a new one while the store is in use.\n"
+      "NEWDIR must be empty: it becomes a volume with an identity of its own; a wiped disk never\n"
+      "takes its old one up again. Rows and fragments are made anew from the other volumes, or\n"
+      "copied while the old one can be read. A restart in between goes on with it.\n"
+      "Example: penstock ring replace /data --volume v2 --with /mnt/new-disk --wait");
+  for (auto* command : {status, replace}) {
+    command->add_option("DIR", arguments.directory, "The directory `penstock local` was given")
+        ->required();
+  }
+  status->add_flag("--json", arguments.json, "The whole answer as JSON");
+  replace->add_option("--volume", arguments.volume, "Name, id or directory of the old volume")
+      ->required();
+  replace->add_option("--with", arguments.with, "Directory of the new volume, on a new disk")
+      ->required();
+  replace->add_flag("--wait", arguments.wait, "Until the store is whole, showing the progress");
+  return {status, replace};
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app(
       "Penstock: an S3-compatible object store tuned for training.\n"
@@ -484,7 +463,13 @@ int main(int argc, char** argv) {
                    "Volumes under a single DIR when it is formatted: 1, or 3 and more")
       ->capture_default_str()
       ->check(CLI::Range(1u, 64u));
+  RingArguments ring_arguments;
+  const RingCommands ring = add_ring_commands(app, ring_arguments);
   CLI11_PARSE(app, argc, argv);
   if (local->parsed()) return penstock::run_local(arguments);
-  return 0;
+  if (ring.status->parsed()) {
+    return penstock::show_ring_status(ring_arguments.directory, ring_arguments.json);
+  }
+  return penstock::replace_ring_volume(ring_arguments.directory, ring_arguments.volume,
+                                       ring_arguments.with, ring_arguments.wait);
 }

@@ -177,6 +177,7 @@ S3Error to_s3(const Error& error, S3Code not_found) {
     case Errc::timeout:
     case Errc::refused:
     case Errc::stale_epoch:
+    case Errc::epoch_behind:
     case Errc::overloaded:
     case Errc::unknown_outcome:
     case Errc::busy:

@@ -40,17 +40,36 @@ bool is_label(std::string_view text) {
 
 std::map<std::string_view, std::uint32_t> volumes_by_host(const ClusterMap& map) {
   std::map<std::string_view, std::uint32_t> counts;
-  for (const auto& volume : map.volumes) ++counts[volume.host];
+  for (const auto& volume : map.volumes) {
+    if (volume.successor.value == 0) ++counts[volume.host];
+  }
   return counts;
 }
 
 // How many volumes one blob or register can use if a host takes at most `per_host`.
 std::uint32_t places(const ClusterMap& map, std::uint32_t per_host) {
   const auto hosts = volumes_by_host(map);
-  if (hosts.size() < kHostsAsDomains) return static_cast<std::uint32_t>(map.volumes.size());
+  if (hosts.size() < kHostsAsDomains) return static_cast<std::uint32_t>(map.staying());
   std::uint32_t sum = 0;
   for (const auto& [host, count] : hosts) sum += std::min(count, per_host);
   return sum;
+}
+
+Result<> check_successors(const ClusterMap& map) {
+  std::set<VolumeId> successors;
+  for (const auto& volume : map.volumes) {
+    if (volume.successor.value == 0) continue;
+    const std::string who = "volume \"" + volume.name + "\"";
+    const MapVolume* successor = map.find(volume.successor);
+    if (successor == nullptr || successor->successor.value != 0) {
+      return refuse(who + " is to be replaced by a volume that is not there to stay");
+    }
+    if (!successors.insert(volume.successor).second) {
+      return refuse(who + " shares its successor with another one");
+    }
+    if (volume.weight != 0) return refuse(who + " is being replaced and would take new data");
+  }
+  return {};
 }
 
 Result<> check_volumes(const ClusterMap& map) {
@@ -71,7 +90,7 @@ Result<> check_volumes(const ClusterMap& map) {
       return refuse(who + " has a weight outside 0 ... 1e9");
     }
   }
-  return {};
+  return check_successors(map);
 }
 
 Result<> check_fit(const ClusterMap& map) {
@@ -129,9 +148,14 @@ const MapVolume* ClusterMap::find(VolumeId id) const {
   return found == volumes.end() ? nullptr : &*found;
 }
 
+std::size_t ClusterMap::staying() const {
+  const auto stays = [](const MapVolume& volume) { return volume.successor.value == 0; };
+  return static_cast<std::size_t>(std::count_if(volumes.begin(), volumes.end(), stays));
+}
+
 std::uint32_t ClusterMap::failure_domains() const {
   const std::size_t hosts = volumes_by_host(*this).size();
-  return static_cast<std::uint32_t>(hosts >= kHostsAsDomains ? hosts : volumes.size());
+  return static_cast<std::uint32_t>(hosts >= kHostsAsDomains ? hosts : staying());
 }
 
 Result<> check_policy(const LayoutPolicy& policy) {
@@ -208,7 +232,7 @@ Result<ClusterMap> make_map(ClusterId cluster, std::vector<MapVolume> volumes,
 }
 
 std::uint32_t partitions_for_new_bucket(const ClusterMap& map) {
-  return map.volumes.size() <= kFewVolumes ? 1 : kPartitionsManyVolumes;
+  return map.staying() <= kFewVolumes ? 1 : kPartitionsManyVolumes;
 }
 
 std::array<unsigned char, 32> group_digest(const MapGroup& group) {

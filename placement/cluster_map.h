@@ -23,6 +23,7 @@ struct MapVolume {
   std::string host;
   std::string zone;
   double weight = 1.0;  // relative share of new data; 0 = takes no new data
+  VolumeId successor{};  // non-zero: it is being replaced by that volume and leaves the map then
   auto operator<=>(const MapVolume&) const = default;
 };
 
@@ -58,6 +59,8 @@ struct ClusterMap {
   // Canonical: parse(to_json()) has the same digest.
   std::string to_json() const;
   const MapVolume* find(VolumeId id) const;
+  // How many volumes are there to stay.
+  std::size_t staying() const;
   // Number of failure domains: hosts if there are at least three, else volumes.
   std::uint32_t failure_domains() const;
 };

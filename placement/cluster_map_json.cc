@@ -77,6 +77,7 @@ class Fields {
     taken_.insert(key);
     return &*found;
   }
+  bool has(const char* key) const { return value_->contains(key); }
   Result<> no_more() const {
     for (const auto& item : value_->items()) {
       if (!taken_.contains(item.key())) {
@@ -113,9 +114,15 @@ Result<MapVolume> parse_volume(const Json& json) {
   TRY(host, fields.text("host"));
   TRY(zone, fields.text("zone"));
   TRY(weight, fields.real("weight"));
+  VolumeId successor;  // there only while the volume is being replaced
+  if (fields.has("successor")) {
+    TRY(text, fields.text("successor"));
+    TRY(number, from_hex(text));
+    successor = VolumeId{number};
+  }
   CHECK_OK(fields.no_more());
-  return MapVolume{VolumeId{id},    std::move(name), std::move(address),
-                   std::move(host), std::move(zone), weight};
+  return MapVolume{VolumeId{id},    std::move(name), std::move(address), std::move(host),
+                   std::move(zone), weight,          successor};
 }
 
 Result<MapGroup> parse_group(const Json& json) {
@@ -199,6 +206,9 @@ std::string ClusterMap::to_json() const {
                                {"host", volume.host},
                                {"zone", volume.zone},
                                {"weight", volume.weight}});
+    if (volume.successor.value != 0) {
+      json["volumes"].back()["successor"] = hex(volume.successor.value);
+    }
   }
   json["groups"] = Json::array();
   for (const auto& group : groups) {

@@ -20,7 +20,7 @@ ARROWS = {
     "server/volume": ("penstock/", "server/volume/"),
     "server/cluster": ("penstock/", "placement/", "server/cluster/"),
     "server/background": ("penstock/", "placement/", "server/cluster/", "server/background/"),
-    "server/node": ("penstock/", "placement/", "server/cluster/", "server/volume/", "server/node/"),
+    "server/node": ("penstock/", "placement/", "server/cluster/", "server/background/", "server/volume/", "server/node/"),
     "gateway": ("penstock/", "placement/", "server/cluster/", "gateway/"),
 }
 SEES_ALL = {"gateway/main.cc"}
@@ -34,7 +34,7 @@ AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
 AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
 # Awaitables of void: nothing to drop.
-AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|remove_all)$")
+AWAIT_VOID = re.compile(r"(sleep_until|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|remove_all|learn|learn_map|bring_up_to_date)$")
 
 
 def tracked(root):

@@ -56,6 +56,8 @@ std::string_view to_string(Errc code) {
       return "precondition";
     case Errc::shutting_down:
       return "shutting_down";
+    case Errc::epoch_behind:
+      return "epoch_behind";
   }
   return "?";
 }

@@ -27,7 +27,7 @@ enum class Errc : std::uint8_t {
   unavailable,      // no quorum, volume closed, not connected: known not to have been done
   timeout,          // no answer in time: the outcome is unknown
   refused,          // an acceptor has promised or accepted a higher ballot
-  stale_epoch,      // another group epoch (or map digest) than the volume's
+  stale_epoch,      // the volume is at a newer group epoch, or at this one with another digest
   stale_bucket,     // the bucket's number is at or below the volume's fence
   upload_not_open,  // a part row needs an open upload row beside it
   upload_missing,   // ... and this volume lacks that row; send it first
@@ -38,6 +38,7 @@ enum class Errc : std::uint8_t {
   aborted,          // the peer or the process stopped this operation
   precondition,     // a condition of an update failed on a chosen value: 412
   shutting_down,
+  epoch_behind,     // the volume has not learned the round's group epoch yet; others may have
 };
 std::string_view to_string(Errc code);
 

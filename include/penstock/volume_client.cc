@@ -28,6 +28,12 @@ Task<RegisterListReply> VolumeClient::list_registers(RegisterListRequest, Deadli
   co_return no_upkeep();
 }
 
+Task<> VolumeClient::adopt(std::shared_ptr<const AdoptRequest>, Deadline) {
+  co_return no_upkeep();
+}
+Task<SharedBytes> VolumeClient::read_map(Deadline) { co_return no_upkeep(); }
+Task<JoinState> VolumeClient::read_join_state(Deadline) { co_return no_upkeep(); }
+
 std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
                                  ConstBytes block) {
   // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion

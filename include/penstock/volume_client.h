@@ -24,6 +24,7 @@ namespace penstock {
 struct Round {
   GroupId group;
   Epoch epoch;  // the group epoch that the round read at its start
+  std::uint64_t digest = 0;  // and what it stands for: the first 8 bytes of GroupEpoch::digest
   BucketNumber bucket_number;
   std::uint32_t partitions = 1;  // of the bucket: kept with the row, for background work
   bool pass_fence = false;  // the bucket deleter's own rounds and background rounds
@@ -178,7 +179,7 @@ class VolumeClient {
   // Cheap, cached; what the failure detector and placement look at.
   virtual VolumeStatus status() const = 0;
 
-  // ---- registers (metadata rules R2 … R9, R12). Errors: stale_epoch; stale_bucket.
+  // ---- registers (metadata rules R2 … R9, R12). Errors: stale_epoch; epoch_behind; stale_bucket.
   virtual Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
                                      Deadline deadline) = 0;
   // Durable before it answers. Errors: full; upload_not_open; upload_missing.
@@ -221,6 +222,16 @@ class VolumeClient {
   // Durable. Dropping absent ones succeeds.
   virtual Task<> drop_hints(std::vector<HintName> names, Deadline deadline);
   virtual Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline);
+
+  // ---- the map and the epochs of its groups (R12). A client without this half answers
+  // `unavailable`.
+  // All or nothing, durable before it answers: from then on this volume answers under these epochs
+  // only. What it has already is no error. Errors: stale_epoch - an epoch would go back, or is
+  // known with another digest; busy - another such call is under way.
+  virtual Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline);
+  // The map that was adopted last.
+  virtual Task<SharedBytes> read_map(Deadline deadline);
+  virtual Task<JoinState> read_join_state(Deadline deadline);
 };
 
 // CRC32C of one 16 KiB block (or the shorter last one), seeded with (write-id, slot, block number):

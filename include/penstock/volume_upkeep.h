@@ -1,6 +1,8 @@
 // What background work asks of one volume: which hints, registers and fragments it holds, of
 // whatever bucket, and who owns them. Values; the calls are VolumeClient's.
 #pragma once
+#include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,6 +82,35 @@ struct RegisterListReply {
   std::vector<RegisterEntry> rows;
   // Where the next call goes on; empty: nothing is left. Rows that cannot be read are skipped.
   std::optional<RegisterKey> covered;
+};
+
+// What a group's epoch stands for. The digest (SHA-256) is of the group's member lists, so that a
+// change of the map which leaves a group alone keeps both its epoch and its digest.
+struct GroupEpoch {
+  GroupId group;
+  Epoch epoch;
+  std::array<std::uint8_t, 32> digest{};
+  // What rounds carry of it.
+  std::uint64_t short_digest() const {
+    std::uint64_t number = 0;
+    for (std::size_t i = 0; i < sizeof number; ++i) {
+      number |= static_cast<std::uint64_t>(digest[i]) << (8 * i);
+    }
+    return number;
+  }
+};
+
+// What a volume that joins a group must know before it answers: of the old list's majority the
+// highest (R12).
+struct JoinState {
+  std::uint64_t horizon = 0;                                // H (R9)
+  std::vector<std::pair<BucketId, BucketNumber>> fences{};  // of deleted buckets
+};
+
+struct AdoptRequest {
+  SharedBytes map;  // its canonical text
+  std::vector<GroupEpoch> epochs;
+  JoinState join;
 };
 
 }  // namespace penstock

@@ -40,7 +40,7 @@ Result<Header> decode_header(std::string_view bytes) {
   if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
   Header header;
   const auto operation = reader.number<std::uint8_t>();
-  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::list_registers)) {
+  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::read_join_state)) {
     return fail(Errc::corrupt, "wire: unknown operation");
   }
   header.operation = static_cast<Operation>(operation);
@@ -70,7 +70,7 @@ Result<Failure> decode_failure(std::string_view bytes) {
   FieldReader reader(bytes);
   Failure failure;
   failure.error.code =
-      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::shutting_down)));
+      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::epoch_behind)));
   failure.error.context = reader.text();
   return reader.finish(std::move(failure));
 }

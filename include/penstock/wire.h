@@ -43,6 +43,9 @@ enum class Operation : std::uint8_t {
   read_hint = 18,
   drop_hints = 19,
   list_registers = 20,
+  adopt = 21,
+  read_map = 22,
+  read_join_state = 23,
 };
 
 struct Header {
@@ -136,5 +139,11 @@ Result<std::vector<HintName>> decode_hint_names(std::string_view bytes);
 Result<Ballot> decode_ballot(std::string_view bytes);
 Result<RegisterListRequest> decode_register_list_request(std::string_view bytes);
 Result<RegisterListReply> decode_register_list_reply(std::string_view bytes);
+
+// The map and its epochs. The reply of read_map is the text as it is.
+std::string encode(const AdoptRequest& request);
+std::string encode(const JoinState& state);
+Result<AdoptRequest> decode_adopt_request(std::string_view bytes);
+Result<JoinState> decode_join_state(std::string_view bytes);
 
 }  // namespace penstock::wire

@@ -24,8 +24,8 @@ FieldWriter& FieldWriter::key(const RegisterKey& value) {
 }
 
 FieldWriter& FieldWriter::round(const Round& value) {
-  number(value.group.value).number(value.epoch.value).number(value.bucket_number.value);
-  number(value.partitions);
+  number(value.group.value).number(value.epoch.value).number(value.digest);
+  number(value.bucket_number.value).number(value.partitions);
   return flag(value.pass_fence).flag(value.follows).flag(value.identity);
 }
 
@@ -91,6 +91,7 @@ Round FieldReader::round() {
   Round round;
   round.group.value = number<std::uint32_t>();
   round.epoch.value = number<std::uint64_t>();
+  round.digest = number<std::uint64_t>();
   round.bucket_number.value = number<std::uint64_t>();
   round.partitions = number<std::uint32_t>();
   round.pass_fence = flag();

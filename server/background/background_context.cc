@@ -16,6 +16,13 @@ RegisterRef ref_of(RowKind kind, const FragmentOwner& owner) {
 }
 }  // namespace
 
+std::vector<VolumeId> BackgroundContext::local_volumes() const {
+  if (!local.empty()) return local;
+  std::vector<VolumeId> all;
+  for (const auto& client : membership.volumes()) all.push_back(client->id());
+  return all;
+}
+
 RegisterRef object_of(const FragmentOwner& owner) { return ref_of(RowKind::object, owner); }
 RegisterRef upload_of(const FragmentOwner& owner) { return ref_of(RowKind::upload, owner); }
 

@@ -89,11 +89,13 @@ struct BackgroundContext {
   Proposer& proposer;
   Objects& objects;
   Clock& clock;
-  std::vector<VolumeId> local;  // the volumes whose hints, fragments and uploads are looked after
+  // The volumes whose hints, fragments and uploads are looked after; none named: all of the map.
+  std::vector<VolumeId> local;
   BackgroundOptions options;
   std::shared_ptr<StatusBoard> board = std::make_shared<StatusBoard>();
   std::shared_ptr<std::atomic<bool>> stopping = std::make_shared<std::atomic<bool>>(false);
 
+  std::vector<VolumeId> local_volumes() const;
   bool stops() const { return stopping->load(); }
   Deadline step_deadline() const { return clock.boot() + Duration(limits::kOperationDeadline); }
 };

@@ -36,7 +36,7 @@ bool in_map(const ClusterMap& map, VolumeId volume) {
 Task<> HintWorker::pass() {
   std::uint64_t waiting = 0;
   Progress progress(context_, "hints", 0);
-  const std::vector<VolumeId> volumes = context_.local;
+  const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     if (context_.stops()) break;
     // A volume that does not answer is asked again in the next pass.

@@ -12,15 +12,14 @@ constexpr std::uint32_t kPageEntries = limits::kFragmentListMax;
 
 Task<> OrphanSweep::pass() {
   std::uint64_t total = 0;
+  const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const auto& client : context_.membership.volumes()) {
-    const bool local = std::find(context_.local.begin(), context_.local.end(), client->id()) !=
-                       context_.local.end();
+    const bool local = std::find(volumes.begin(), volumes.end(), client->id()) != volumes.end();
     if (local) total += client->status().fragment_count;
   }
   Progress progress(context_, "fragments", total);
   Found left;
   Result<> whole;
-  const std::vector<VolumeId> volumes = context_.local;
   for (const VolumeId volume : volumes) {
     auto swept = co_await sweep_volume(volume, progress, left);
     if (!swept) whole = std::move(swept);

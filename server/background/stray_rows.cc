@@ -40,7 +40,7 @@ Task<> StrayRows::pass() {
   there_.clear();
   gone_.clear();
   Result<> whole;
-  const std::vector<VolumeId> volumes = context_.local;
+  const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     for (const RowKind kind : {RowKind::object, RowKind::part}) {
       auto looked = co_await look_at(volume, kind, progress);

@@ -24,7 +24,7 @@ Task<> TombstonePurge::pass() {
   std::uint64_t waiting = 0;
   tried_.clear();
   Result<> whole;
-  const std::vector<VolumeId> volumes = context_.local;
+  const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     for (const RowKind kind : kRegisterKinds) {
       auto looked = co_await mark_volume(volume, kind, progress, waiting);

@@ -44,7 +44,7 @@ std::shared_ptr<const Bucket> fenceless(BucketId id, std::uint32_t partitions) {
 Task<> UploadSweep::pass() {
   Progress progress(context_, "uploads", 0);
   Result<> whole;
-  const std::vector<VolumeId> volumes = context_.local;
+  const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     auto swept = co_await sweep_volume(volume, progress);
     if (!swept) whole = std::move(swept);

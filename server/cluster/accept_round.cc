@@ -133,6 +133,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   } else {
     end.error = error_of(end.end, calls);
   }
+  if (end.end == RoundEnd::stale_epoch) co_await context.learner.learn();
   co_return end;
 }
 

@@ -319,6 +319,8 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
   auto left = std::make_shared<std::size_t>(0);
   for (std::uint32_t i = 0; i < slots; ++i) {
     if (blob.locations[i].volume.value == 0) continue;
+    // No new record names a volume that is being replaced: the last one that does can be found.
+    if (!context_.membership.stays(blob.locations[i].volume)) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
     if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {

@@ -167,12 +167,19 @@ ReplicaMask answered(const Answers& answers) {
   return mask;
 }
 
-// Errors: stale_bucket if any replica says so; unavailable below a majority.
+// Errors: stale_bucket if any replica says so; below a majority stale_epoch if one is at another
+// epoch (R12), else unavailable.
 Result<MergeInput> collect(Answers answers, const Quorum& quorum) {
   for (const auto& answer : answers) {
     if (answer && !*answer && answer->error().code == Errc::stale_bucket) return answer->error();
   }
+  const auto at_other_epoch = [](const auto& answer) {
+    return answer && !*answer && (answer->error().code == Errc::stale_epoch ||
+                                  answer->error().code == Errc::epoch_behind);
+  };
   if (!quorum.reached(answered(answers))) {
+    const auto other = std::find_if(answers.begin(), answers.end(), at_other_epoch);
+    if (other != answers.end()) return fail(Errc::stale_epoch, (*other)->error().context);
     return fail(Errc::unavailable, "a list needs a majority of each register group");
   }
   MergeInput input;
@@ -197,6 +204,7 @@ Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan
     }
     scan.request.round.group = scan.share.group;
     scan.request.round.epoch = asked.set.epoch;
+    scan.request.round.digest = asked.set.digest;
     scan.request.partition_mask = scan.share.partition_mask;
     const std::size_t summaries = summary_replica(asked, scan.summary_turn + attempt);
     const Deadline until = std::min(deadline, Deadline(clock.boot() + limits::kScanCall));

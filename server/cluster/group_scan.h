@@ -20,7 +20,8 @@ struct GroupScan {
   bool wide = false;  // ask all at once: replicas differ here, and each more decides more keys
 };
 
-// Errors: unavailable - below a majority, or none of them gave summaries; stale_bucket.
+// Errors: unavailable - below a majority, or none of them gave summaries; stale_epoch - learn the
+// newer map first; stale_bucket.
 Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan,
                             Deadline deadline);
 

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cassert>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
 
 #include "penstock/log.h"
 
@@ -22,15 +25,31 @@ struct Member {
   bool open() const { return client->status().state == VolumeStatus::State::open; }
 };
 
+// Replaced maps are kept this long, in further maps: whoever still looks at one does so within one
+// step of a coroutine, while each newer map has cost a sync of most volumes.
+constexpr std::size_t kViewsKept = 64;
+
 }  // namespace
 
 struct Membership::State {
-  State(std::shared_ptr<const ClusterMap> m, Ring r, Clock& c)
-      : map(std::move(m)), ring(std::move(r)), clock(c) {}
+  // A map and what belongs to it. Immutable; only the atomics of the members change.
+  struct Place {
+    std::shared_ptr<Member> member;  // null: out of reach
+    bool stays = true;
+  };
+  struct View {
+    std::shared_ptr<const ClusterMap> map;
+    Ring ring;
+    std::unordered_map<VolumeId, Place> places;
+  };
 
+  State(Clock& c, Connector connector) : clock(c), connect(std::move(connector)) {}
+
+  const View& view() const { return *current.load(std::memory_order_acquire); }
   Member* find(VolumeId id) const {
-    const auto at = members.find(id);
-    return at == members.end() ? nullptr : at->second.get();
+    const auto& places = view().places;
+    const auto at = places.find(id);
+    return at == places.end() ? nullptr : at->second.member.get();
   }
   BootTime::rep now() const { return clock.boot().time_since_epoch().count(); }
   void make_suspect(VolumeId id, Member& member) {
@@ -44,7 +63,7 @@ struct Membership::State {
     }
   }
   std::string name_of(VolumeId id) const {
-    const MapVolume* volume = map->find(id);
+    const MapVolume* volume = view().map->find(id);
     return volume == nullptr ? std::to_string(id.value) : volume->name;
   }
   bool takes_fragments(VolumeId id) const {
@@ -55,36 +74,71 @@ struct Membership::State {
   }
   std::vector<VolumeId> filtered(bool takes) const {
     std::vector<VolumeId> ids;
-    for (const MapVolume& volume : map->volumes) {
+    for (const MapVolume& volume : view().map->volumes) {
       if (takes_fragments(volume.id) == takes) ids.push_back(volume.id);
     }
     return ids;
   }
 
-  // Constant after construction; only the atomics of the members change.
-  const std::shared_ptr<const ClusterMap> map;
-  const Ring ring;
+  // Pre: change_mutex is held, or nobody else knows this yet.
+  void install(std::shared_ptr<const ClusterMap> map, Ring ring,
+               std::vector<std::shared_ptr<VolumeClient>> clients) {
+    auto next = std::make_unique<View>();
+    next->map = std::move(map);
+    next->ring = std::move(ring);
+    for (const MapVolume& volume : next->map->volumes) {
+      Place& place = next->places[volume.id];
+      place.stays = volume.successor.value == 0;
+      if (!views.empty()) {
+        const auto known = view().places.find(volume.id);
+        if (known != view().places.end()) place.member = known->second.member;
+      }
+    }
+    for (auto& client : clients) {
+      Place& place = next->places[client->id()];
+      assert(place.member == nullptr && "one client per volume");
+      place.member = std::make_shared<Member>();
+      place.member->client = std::move(client);
+    }
+    current.store(next.get(), std::memory_order_release);
+    views.push_back(std::move(next));
+    if (views.size() > kViewsKept) views.pop_front();
+  }
+
   Clock& clock;
-  std::unordered_map<VolumeId, std::unique_ptr<Member>> members;
+  const Connector connect;
+  std::mutex change_mutex;  // guards the next
+  std::deque<std::unique_ptr<const View>> views;
+  std::atomic<const View*> current{nullptr};  // the last of them; readers take no lock
 };
 
 Membership::Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
-                       std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock)
-    : state_(std::make_unique<State>(std::move(map), std::move(ring), clock)) {
-  for (auto& client : volumes) {
-    const VolumeId id = client->id();
-    auto member = std::make_unique<Member>();
-    member->client = std::move(client);
-    [[maybe_unused]] const bool first = state_->members.emplace(id, std::move(member)).second;
-    assert(first && "one client per volume");
-  }
+                       std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
+                       Connector connect)
+    : state_(std::make_unique<State>(clock, std::move(connect))) {
+  state_->install(std::move(map), std::move(ring), std::move(volumes));
 }
 
 Membership::~Membership() = default;
 
-std::shared_ptr<const ClusterMap> Membership::map() const { return state_->map; }
+Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
+  TRY(ring, Ring::build(*map));
+  const std::lock_guard lock(state_->change_mutex);
+  const ClusterMap& now = *state_->view().map;
+  if (map->cluster != now.cluster || map->epoch <= now.epoch) return false;
+  std::vector<std::shared_ptr<VolumeClient>> clients;
+  for (const MapVolume& volume : map->volumes) {
+    if (state_->find(volume.id) != nullptr || !state_->connect) continue;
+    if (auto client = state_->connect(volume)) clients.push_back(std::move(client));
+  }
+  log_event(LogLevel::info, "map_adopted", {{"epoch", std::to_string(map->epoch.value)}});
+  state_->install(std::move(map), std::move(ring), std::move(clients));
+  return true;
+}
 
-const Ring& Membership::ring() const { return state_->ring; }
+std::shared_ptr<const ClusterMap> Membership::map() const { return state_->view().map; }
+
+const Ring& Membership::ring() const { return state_->view().ring; }
 
 std::shared_ptr<VolumeClient> Membership::volume(VolumeId id) const {
   const Member* member = state_->find(id);
@@ -93,10 +147,16 @@ std::shared_ptr<VolumeClient> Membership::volume(VolumeId id) const {
 
 std::vector<std::shared_ptr<VolumeClient>> Membership::volumes() const {
   std::vector<std::shared_ptr<VolumeClient>> clients;
-  for (const MapVolume& volume : state_->map->volumes) {
+  for (const MapVolume& volume : map()->volumes) {
     if (auto client = this->volume(volume.id)) clients.push_back(std::move(client));
   }
   return clients;
+}
+
+bool Membership::stays(VolumeId id) const {
+  const auto& places = state_->view().places;
+  const auto at = places.find(id);
+  return at != places.end() && at->second.stays;
 }
 
 void Membership::report(VolumeId id, bool success) {

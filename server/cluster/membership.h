@@ -1,10 +1,9 @@
 // What a gateway or repairer knows of the cluster: the map, a client per volume, and which volumes
-// it suspects. Thread-safety: all methods from any thread. The map is immutable and replaced as a
-// whole.
+// it suspects. Thread-safety: all methods from any thread. A map is immutable and replaced as a
+// whole by a newer one.
 #pragma once
+#include <functional>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include "penstock/runtime.h"
@@ -16,17 +15,29 @@ namespace penstock {
 
 class Membership {
  public:
+  // How to reach a volume that a newer map names; null: not from here.
+  using Connector = std::function<std::shared_ptr<VolumeClient>(const MapVolume&)>;
+
   // `volumes`: a client for each volume of the map that this process can reach; the others count as
   // unavailable.
   Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
-             std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock);
+             std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
+             Connector connect = nullptr);
   ~Membership();
 
+  // Takes a newer map of the same cluster, asking the connector for volumes that had no client yet;
+  // an older map, or another cluster's, changes nothing. Rounds under way keep the map that they
+  // began with (R12). False: it was not newer. Errors: invalid - no ring can be built of it.
+  Result<bool> adopt(std::shared_ptr<const ClusterMap> map);
+
   std::shared_ptr<const ClusterMap> map() const;
+  // Valid until the caller's next await.
   const Ring& ring() const;
   // Null if unknown. The client stays valid as long as the caller holds it.
   std::shared_ptr<VolumeClient> volume(VolumeId id) const;
   std::vector<std::shared_ptr<VolumeClient>> volumes() const;
+  // Is it a volume of the map that is there to stay? Others must not be named by new records.
+  bool stays(VolumeId id) const;
 
   // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume
   // suspect: skipped for fragments, still asked but not awaited for registers. Any success clears

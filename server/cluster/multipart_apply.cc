@@ -59,7 +59,18 @@ class ApplyTarget final : public ObjectUpdate {
     ObjectRecord target = *upload_.target;
     target.upload_id = upload_id_;
     target.attempt = encode_attempt(op_id());
+    // Chosen under an older map perhaps: a volume that is being replaced is not named any more.
+    for (PartInfo& part : target.parts) {
+      if (part.blob) leave_out_leaving(*part.blob);
+    }
+    for (ManifestPage& page : target.manifest) leave_out_leaving(page.blob);
     return write_object(current, target, upload_.target->modified, nullptr);
+  }
+
+  void leave_out_leaving(BlobRef& blob) const {
+    for (Location& location : blob.locations) {
+      if (!frame().proposer.stays(location.volume)) location = Location{};
+    }
   }
 
   std::string upload_id_;

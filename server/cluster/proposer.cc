@@ -37,8 +37,22 @@ std::optional<Snapshot> Proposer::read_now(const RegisterRef& ref, ReadWant want
 
 Task<Snapshot> Proposer::settle(const RegisterRef& ref, bool complete, bool background,
                                 Deadline deadline) {
-  return settle_round(state_->context, RegisterTask{ref, background, deadline}, complete);
+  const Settling how = complete ? Settling::complete : Settling::if_needed;
+  return settle_round(state_->context, RegisterTask{ref, background, deadline}, how);
 }
+
+Task<Snapshot> Proposer::identity(const RegisterRef& ref, Deadline deadline) {
+  return settle_round(state_->context, RegisterTask{ref, true, deadline}, Settling::identity);
+}
+
+Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want,
+                                         Deadline deadline) {
+  return read_round(state_->context, RegisterTask{ref, true, deadline}, want);
+}
+
+bool Proposer::stays(VolumeId volume) const { return state_->context.membership.stays(volume); }
+
+Awaitable<void> Proposer::learn_map() { return state_->context.learner.learn(); }
 
 Task<Snapshot> Proposer::update(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline) {
   return state_->update(RegisterTask{ref, false, deadline}, &update);

@@ -103,6 +103,15 @@ class Proposer {
   // register is live, or not every replica acked. Errors: unavailable; corrupt.
   Task<std::optional<TombstoneMark>> mark_tombstone(const RegisterRef& ref, Deadline deadline);
   Task<DropEnd> drop_tombstone(const RegisterRef& ref, TombstoneMark mark, Deadline deadline);
+  // Every row is accepted again at a new ballot, also one that a majority holds (R12: so that a
+  // joining volume has it, too). Absent stays absent. Passes the fence.
+  Task<Snapshot> identity(const RegisterRef& ref, Deadline deadline);
+  // As read, but passes the fence: for background work.
+  Task<Snapshot> read_background(const RegisterRef& ref, ReadWant want, Deadline deadline);
+  // Is the volume one of the map that is there to stay?
+  bool stays(VolumeId volume) const;
+  // After `stale_epoch` from a volume: asks the volumes for a newer map, waits a moment.
+  Awaitable<void> learn_map();
 
   OpId new_op_id();
   // Accepts still under way past their majority (R5); 0 at rest.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 
+#include "server/cluster/map_learner.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/straggler_set.h"
 
@@ -10,12 +11,13 @@ namespace penstock {
 
 struct ProposerContext {
   ProposerContext(Membership& m, Clock& c, Random& r)
-      : membership(m), clock(c), random(r), groups(m), process(r.next()) {}
+      : membership(m), clock(c), random(r), groups(m), learner(m, c), process(r.next()) {}
 
   Membership& membership;
   Clock& clock;
   Random& random;
   RegisterGroups groups;
+  MapLearner learner;
   // Shared with the calls under way, which may outlive the proposer when a process ends in
   // disorder.
   const std::shared_ptr<StragglerSet> stragglers = std::make_shared<StragglerSet>();

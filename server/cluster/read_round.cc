@@ -11,6 +11,7 @@ namespace {
 
 constexpr unsigned kAttemptsMax = 8;
 constexpr unsigned kQuorumAttemptsMax = 2;
+constexpr unsigned kStaleMax = 500;  // at 10 ms each
 constexpr Duration kRecordPatience{5000};
 
 using ReadCalls = RegisterCalls<Accepted>;
@@ -76,7 +77,14 @@ Result<Snapshot> snapshot_of(const RegisterKey& key, const Accepted& row, ReadWa
 class ReadAttempt {
  public:
   // How it ended when there is no snapshot.
-  enum class Next : std::uint8_t { answer, ask_again, settle, no_quorum, stale_bucket };
+  enum class Next : std::uint8_t {
+    answer,
+    ask_again,
+    settle,
+    no_quorum,
+    stale_epoch,
+    stale_bucket
+  };
   struct Outcome {
     Next next = Next::answer;
     Snapshot snapshot;
@@ -170,10 +178,14 @@ Task<ReadAttempt::Outcome> ReadAttempt::run() {
     co_return outcome;
   }
   if (calls_.failed_with(Errc::stale_epoch) != 0) {
-    outcome.next = Next::ask_again;
+    outcome.next = Next::stale_epoch;
     co_return outcome;
   }
   if (group_->majority(told(calls_))) co_return co_await send_again();
+  if (calls_.failed_with(Errc::epoch_behind) != 0) {
+    outcome.next = Next::stale_epoch;
+    co_return outcome;
+  }
   outcome.next = Next::no_quorum;
   outcome.error = no_quorum_error(calls_);
   co_return outcome;
@@ -251,6 +263,7 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
   const RegisterKey& key = task.ref.key;
   Error last = fail(Errc::unavailable, "the register keeps changing");
   unsigned without_quorum = 0;
+  unsigned stale = 0;
   for (unsigned attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
     ReadAttempt once(context, task, want, group);
@@ -264,10 +277,15 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
       if (++without_quorum >= kQuorumAttemptsMax) break;
     }
     if (context.clock.boot() >= task.deadline) break;
+    if (outcome.next == Next::stale_epoch && ++stale < kStaleMax) {
+      co_await context.learner.learn();
+      --attempt;  // a change of the group is no contention: it ends by itself
+      continue;
+    }
     co_await retry_wait(context, attempt);
     if (outcome.next != Next::settle) continue;
     // The value is settled now; the next round of questions finds it at a majority.
-    CO_CHECK(co_await settle_round(context, task, false));
+    CO_CHECK(co_await settle_round(context, task, Settling::if_needed));
   }
   co_return std::move(last);
 }

@@ -29,6 +29,7 @@ Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_f
   Round round;
   round.group = group.id;
   round.epoch = group.epoch();
+  round.digest = group.set.digest;
   round.bucket_number = ref.number;
   round.partitions = ref.partitions;
   round.pass_fence = pass_fence;
@@ -86,6 +87,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   } else {
     promises.error = error_of(promises.end, calls);
   }
+  if (promises.end == RoundEnd::stale_epoch) co_await context.learner.learn();
   co_return promises;
 }
 

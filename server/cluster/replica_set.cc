@@ -16,7 +16,19 @@ ReplicaMask add_all(const std::vector<VolumeId>& list, std::vector<VolumeId>& vo
   }
   return mask;
 }
+GroupEpoch epoch_of(const MapGroup& entry, GroupId group) {
+  return GroupEpoch{group, entry.epoch, group_digest(entry)};
+}
 }  // namespace
+
+std::vector<GroupEpoch> epochs_of(const ClusterMap& map) {
+  std::vector<GroupEpoch> epochs;
+  epochs.reserve(map.groups.size());
+  for (std::uint32_t group = 0; group < map.groups.size(); ++group) {
+    epochs.push_back(epoch_of(map.groups[group], GroupId{group}));
+  }
+  return epochs;
+}
 
 Result<ReplicaSet> replicas_of(const ClusterMap& map, GroupId group) {
   if (group.value >= map.groups.size()) return fail(Errc::invalid, "no such register group");
@@ -26,6 +38,7 @@ Result<ReplicaSet> replicas_of(const ClusterMap& map, GroupId group) {
   }
   ReplicaSet set;
   set.epoch = entry.epoch;
+  set.digest = epoch_of(entry, group).short_digest();
   set.quorum.replicas = add_all(entry.replicas, set.volumes);
   set.quorum.joint = add_all(entry.joint, set.volumes);
   return set;

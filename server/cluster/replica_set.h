@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "penstock/volume_upkeep.h"
 #include "placement/cluster_map.h"
 
 namespace penstock {
@@ -27,9 +28,13 @@ struct Quorum {
 
 struct ReplicaSet {
   Epoch epoch;
+  std::uint64_t digest = 0;       // what the epoch stands for: Round::digest
   std::vector<VolumeId> volumes;  // both lists, each volume once
   Quorum quorum;
 };
+
+// The epochs of all groups of a map, as acceptors take them.
+std::vector<GroupEpoch> epochs_of(const ClusterMap& map);
 
 // Errors: invalid - the map has no such group, or one with too many replicas.
 Result<ReplicaSet> replicas_of(const ClusterMap& map, GroupId group);

@@ -55,7 +55,10 @@ RoundEnd end_of(const RegisterCalls<Reply>& calls, Ballot ballot, ReplicaMask he
                 BallotSource* ballots) {
   if (calls.group().majority(grants(calls) | held)) return RoundEnd::majority;
   if (calls.failed_with(Errc::stale_bucket) != 0) return RoundEnd::stale_bucket;
-  if (calls.failed_with(Errc::stale_epoch) != 0) return RoundEnd::stale_epoch;
+  // R12: a newer epoch ends the round, even one that is only on its way: not all have it yet.
+  if ((calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::epoch_behind)) != 0) {
+    return RoundEnd::stale_epoch;
+  }
   const auto counter = demanded(calls, ballot);
   if (counter && ballots != nullptr) ballots->demand(*counter);
   const bool refused = (calls.where([](const Reply& reply) { return !granted(reply); })) != 0;

@@ -133,8 +133,21 @@ GroupScan RowWalk::scan_of(const Group& group) const {
   return scan;
 }
 
+// R12: a list keeps no epoch over several scans; each scan is of one epoch. One that was refused as
+// stale is begun again with the newer map.
 Task<> RowWalk::fill(Deadline deadline) {
   if (!set_up_) set_up();
+  while (true) {
+    auto filled = co_await fill_once(deadline);
+    if (filled || filled.error().code != Errc::stale_epoch ||
+        context_.clock.boot() >= deadline) {
+      co_return filled;
+    }
+    co_await context_.proposer.learn_map();
+  }
+}
+
+Task<> RowWalk::fill_once(Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
   std::vector<std::size_t> scanned;
   FanOut<MergeInput> scans;

@@ -75,6 +75,7 @@ class RowWalk {
     bool empty() const { return taken >= rows.size(); }
   };
   void set_up();
+  Task<> fill_once(Deadline deadline);
   GroupScan scan_of(const Group& group) const;
   // What taking the steps of one scan has met.
   struct Trouble {

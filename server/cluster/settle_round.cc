@@ -24,7 +24,7 @@ Task<Settled> accept_highest(ProposerContext& context, const RegisterTask& task,
   co_return settled;
 }
 
-Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, bool complete) {
+Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, Settling how) {
   BallotSource ballots(context);
   Error last = fail(Errc::unavailable, "other rounds are under way");
   unsigned without_quorum = 0;
@@ -40,11 +40,13 @@ Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, bool co
       continue;
     }
     CO_TRY(value, value_of(task.ref.key, promises.highest));
-    if (!complete && promises.settled) {
+    const bool absent = value == nullptr;
+    const bool keep = how == Settling::if_needed || (how == Settling::identity && absent);
+    if (keep && (promises.settled || how == Settling::identity)) {
       Snapshot snapshot;
       snapshot.ballot = promises.highest.ballot;
       snapshot.value = std::move(value);
-      snapshot.settled = true;
+      snapshot.settled = promises.settled;
       co_return snapshot;
     }
     CO_TRY(settled, co_await accept_highest(context, task, promises, std::move(value), ballots));

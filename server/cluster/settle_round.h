@@ -6,10 +6,13 @@
 
 namespace penstock {
 
-// A value that a majority holds already is left as it is, unless `complete`: then it is accepted
-// again, or a tombstone if the key is absent. Errors: unavailable - no quorum; overloaded;
-// stale_bucket; corrupt.
-Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, bool complete);
+enum class Settling : std::uint8_t {
+  if_needed,  // a value that a majority holds already is left as it is
+  identity,   // it is accepted again in any case; an absent key stays absent
+  complete,   // the same, and a tombstone is written if the key is absent
+};
+// Errors: unavailable - no quorum; overloaded; stale_bucket; corrupt.
+Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, Settling how);
 
 // Makes `promises.highest` chosen at the round's ballot; a tombstone if it is absent.
 // Errors: those of highest_again(). An end other than `majority`: prepare again.

@@ -3,12 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <filesystem>
-#include <future>
 #include <set>
 
 #include "penstock/log.h"
+#include "placement/map_change.h"
+#include "server/cluster/map_install.h"
+#include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
 namespace penstock {
@@ -16,16 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t kGroups = 256;
-
-std::string hex_name(std::uint64_t id) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));
-  return text;
-}
-
-// Notes about other volumes: the highest start counter seen, and the boot in which one failed.
-std::string starts_note(VolumeId id) { return "starts/" + hex_name(id.value); }
-std::string failure_note(VolumeId id) { return "failed/" + hex_name(id.value); }
 
 VolumeStatus refusal(VolumeStatus::State state, std::string reason) {
   VolumeStatus status;
@@ -45,6 +36,29 @@ std::string_view state_name(VolumeStatus::State state) {
   }
   return "?";
 }
+// The map that the volume holds; the one before it, should it not be readable.
+std::string readable_map(const Volume& volume) {
+  std::string text = volume.get_map();
+  if (ClusterMap::parse(text)) return text;
+  log_event(LogLevel::error, "map_unreadable", {{"path", volume.path()}});
+  return volume.get_old_map();
+}
+
+// Is more than half of the volumes there, with and without the one that joins?
+bool enough_there(const ClusterMap& map, const std::set<VolumeId>& there) {
+  const auto change = change_of(map);
+  const auto more_than_half = [&](VolumeId without) {
+    std::size_t all = 0, found = 0;
+    for (const auto& volume : map.volumes) {
+      if (volume.id == without) continue;
+      ++all;
+      found += there.contains(volume.id) ? 1 : 0;
+    }
+    return found * 2 > all;
+  };
+  if (!change) return more_than_half(VolumeId{});
+  return more_than_half(change->joining) && more_than_half(change->leaving);
+}
 }  // namespace
 
 LocalStore::LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
@@ -52,8 +66,10 @@ LocalStore::LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, R
     : options_(std::move(options)), io_(io), clock_(clock), random_(random), buffers_(buffers) {}
 
 LocalStore::~LocalStore() {
-  for (auto& slot : slots_) {
-    if (slot.volume) slot.volume->close();
+  for (const auto& list : {slots_, retired_}) {
+    for (const auto& slot : list) {
+      if (slot->volume) slot->volume->close();
+    }
   }
 }
 
@@ -64,20 +80,44 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
   TRY(format, store->wants_format());
   if (format) CHECK_OK(store->format());
   std::vector<Found> found;
-  for (const auto& path : store->volume_paths()) {
-    found.push_back(store->open_volume(path));
-    const auto code = found.back().error.code;
-    // A newer format or a second process is no lost disk: starting without it would harm.
-    if (found.back().volume) continue;
-    if (code == Errc::busy) return fail(code, path + " is in use by another process");
-    if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
-  }
+  CHECK_OK(store->open_all(found));
   CHECK_OK(store->choose_map(found));
   store->fill_slots(std::move(found));
   store->refuse_old_copies();
   CHECK_OK(store->agree_epochs());
   store->warn_of_shared_devices();
   return store;
+}
+
+// The volumes in their first directories tell of those that came later.
+Result<> LocalStore::open_all(std::vector<Found>& found) {
+  std::set<std::string> seen;
+  std::vector<std::string> paths = volume_paths();
+  while (!paths.empty()) {
+    for (const auto& path : paths) {
+      if (!seen.insert(path).second) continue;
+      found.push_back(open_volume(path));
+      const auto code = found.back().error.code;
+      // A newer format or a second process is no lost disk: starting without it would harm.
+      if (found.back().volume) continue;
+      if (code == Errc::busy) return fail(code, path + " is in use by another process");
+      if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
+    }
+    paths = noted_paths(found);
+    std::erase_if(paths, [&](const auto& path) { return seen.contains(path); });
+  }
+  return Result<>{};
+}
+
+std::vector<std::string> LocalStore::noted_paths(const std::vector<Found>& found) const {
+  std::vector<std::string> paths;
+  for (const auto& volume : found) {
+    if (!volume.volume) continue;
+    for (const auto& [name, bytes] : volume.volume->notes()) {
+      if (name.starts_with(kPathNote)) paths.push_back(bytes);
+    }
+  }
+  return paths;
 }
 
 std::vector<std::string> LocalStore::volume_paths() const {
@@ -182,21 +222,29 @@ LocalStore::Found LocalStore::open_volume(const std::string& path) {
   return found;
 }
 
-// The map of the highest epoch that more than half of its volumes hold, by digest.
+// See the head of local_store.h. Of two maps of one epoch, which only a change that was cut off
+// twice can leave, the one with more holders counts.
 Result<> LocalStore::choose_map(const std::vector<Found>& found) {
   std::map<std::string, std::size_t> holders;
+  std::set<VolumeId> there;
   std::string reasons;
   for (const auto& volume : found) {
     if (volume.volume) {
-      ++holders[volume.volume->get_map()];
+      there.insert(volume.volume->id());
+      ++holders[readable_map(*volume.volume)];
     } else {
       reasons += "; " + volume.path + ": " + volume.error.context;
     }
   }
+  std::size_t most = 0;
   for (const auto& [json, count] : holders) {
     auto map = ClusterMap::parse(json);
-    if (!map || count <= map->volumes.size() / 2) continue;
-    if (!map_ || map->epoch > map_->epoch) map_ = std::make_shared<ClusterMap>(std::move(*map));
+    if (!map || !enough_there(*map, there)) continue;
+    if (map_ && (map->epoch < map_->epoch || (map->epoch == map_->epoch && count <= most))) {
+      continue;
+    }
+    map_ = std::make_shared<ClusterMap>(std::move(*map));
+    most = count;
   }
   if (map_) return Result<>{};
   if (options_.directories.size() == 1 && !fs::exists(options_.directories.front() + "/cluster")) {
@@ -216,105 +264,115 @@ void LocalStore::refuse(Slot& slot, std::string reason) {
 
 void LocalStore::fill_slots(std::vector<Found> found) {
   for (const auto& entry : map_->volumes) {
-    Slot slot;
-    slot.entry = entry;
-    slot.refused = refusal(VolumeStatus::State::missing, "no directory holds it");
+    auto slot = std::make_shared<Slot>();
+    slot->entry = entry;
+    slot->refused = refusal(VolumeStatus::State::missing, "no directory holds it");
     for (auto& volume : found) {
       if (volume.volume && volume.volume->id() == entry.id) {
-        slot.path = volume.path;
-        if (volume.volume->cluster() == map_->cluster) slot.volume = volume.volume;
+        slot->path = volume.path;
+        if (volume.volume->cluster() == map_->cluster) slot->volume = volume.volume;
       } else if (!volume.volume && options_.directories.size() == 1 &&
                  volume.path == options_.directories.front() + "/" + entry.name) {
-        slot.path = volume.path;
+        slot->path = volume.path;
         const bool missing = volume.error.code == Errc::not_found;
-        slot.refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
-                               volume.error.context);
+        slot->refused =
+            refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
+                    volume.error.context);
       }
     }
     slots_.push_back(std::move(slot));
   }
   for (const auto& volume : found) {
-    const bool known = std::any_of(slots_.begin(), slots_.end(),
-                                   [&](const Slot& slot) { return slot.path == volume.path; });
-    if (known) continue;
+    const bool known = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return slot->path == volume.path;
+    });
+    if (!known) tell_unknown(volume);
+  }
+}
+
+void LocalStore::tell_unknown(const Found& found) const {
+  if (!found.volume) {
+    if (found.error.code == Errc::not_found) return;  // where a volume was that has been replaced
     log_event(LogLevel::error, "volume_unknown",
-              {{"path", volume.path},
-               {"reason", volume.volume ? "it is of another cluster" : volume.error.context}});
+              {{"path", found.path}, {"reason", found.error.context}});
+  } else if (found.volume->cluster() == map_->cluster) {
+    log_event(LogLevel::warn, "volume_not_in_the_map",
+              {{"path", found.path},
+               {"meaning", "it was replaced, or never joined; its directory may be removed"}});
+  } else {
+    log_event(LogLevel::error, "volume_unknown",
+              {{"path", found.path}, {"reason", "it is of another cluster"}});
   }
 }
 
 // R13: peers remember how often a volume was started and whether it failed in this boot; a volume
 // that is behind what they saw is an old copy and must come back under a new identity.
 void LocalStore::refuse_old_copies() {
-  for (auto& slot : slots_) {
-    if (!slot.volume) continue;
+  for (const auto& slot : slots_) {
+    if (!slot->volume) continue;
     for (const auto& peer : slots_) {
-      if (!peer.volume || &peer == &slot) continue;
-      const auto starts = peer.volume->get_note(starts_note(slot.entry.id));
-      if (starts && std::stoull(*starts) >= slot.volume->start_counter()) {
-        refuse(slot, "it is an old copy: started " + std::to_string(slot.volume->start_counter()) +
-                         " times, but " + peer.entry.name + " saw " + *starts);
+      if (!peer->volume || peer == slot) continue;
+      const auto starts = peer->volume->get_note(starts_note(slot->entry.id));
+      if (starts && std::stoull(*starts) >= slot->volume->start_counter()) {
+        refuse(*slot, "it is an old copy: started " +
+                          std::to_string(slot->volume->start_counter()) + " times, but " +
+                          peer->entry.name + " saw " + *starts);
         break;
       }
-      const auto failed = peer.volume->get_note(failure_note(slot.entry.id));
+      const auto failed = peer->volume->get_note(failure_note(slot->entry.id));
       if (failed && !options_.boot_id.empty() && *failed == options_.boot_id) {
-        refuse(slot, "it failed since the machine was booted; boot again or replace it");
+        refuse(*slot, "it failed since the machine was booted; boot again or replace it");
         break;
       }
     }
   }
   for (const auto& slot : slots_) {
-    if (!slot.volume) continue;
-    for (const auto& peer : slots_) {
-      if (!peer.volume || &peer == &slot) continue;
-      const auto noted = wait(peer.volume->put_note(starts_note(slot.entry.id),
-                                                    std::to_string(slot.volume->start_counter())));
-      if (!noted) {
-        log_event(LogLevel::warn, "note_failed",
-                  {{"volume", peer.entry.name}, {"reason", noted.error().context}});
-      }
-    }
+    if (slot->volume) note_start(*slot);
   }
 }
 
+void LocalStore::note_start(const Slot& started) {
+  for (const auto& peer : slots()) {
+    if (!peer->volume || peer.get() == &started) continue;
+    const auto noted = wait(peer->volume->put_note(
+        starts_note(started.entry.id), std::to_string(started.volume->start_counter())));
+    if (noted) continue;
+    log_event(LogLevel::warn, "note_failed",
+              {{"volume", peer->entry.name}, {"reason", noted.error().context}});
+  }
+}
+
+// R12: whatever epochs a volume was stopped at, it now takes those of the map. One that cannot is
+// left out; one that was about to join waits until the change goes on.
 Result<> LocalStore::agree_epochs() {
   for (const auto& slot : slots_) {
-    if (!slot.volume) {
+    if (slot->volume) continue;
+    log_event(LogLevel::error, "volume_lost",
+              {{"volume", slot->entry.name},
+               {"state", std::string(state_name(slot->refused.state))},
+               {"reason", slot->refused.reason}});
+  }
+  const Deadline deadline = clock_.boot() + Duration(limits::kOperationDeadline);
+  TRY(installed, wait(install_map(map_, clients(), clock_, deadline)));
+  for (const auto& [id, error] : installed.failed) {
+    for (const auto& slot : slots_) {
+      if (slot->entry.id != id || error.code != Errc::stale_epoch) continue;
+      refuse(*slot, "it holds another version of the map: " + error.context);
       log_event(LogLevel::error, "volume_lost",
-                {{"volume", slot.entry.name},
-                 {"state", std::string(state_name(slot.refused.state))},
-                 {"reason", slot.refused.reason}});
-      continue;
+                {{"volume", slot->entry.name}, {"state", "closed"},
+                 {"reason", slot->refused.reason}});
     }
-    std::vector<GroupEpoch> epochs;
-    for (std::uint32_t group = 0; group < map_->groups.size(); ++group) {
-      const MapGroup& entry = map_->groups[group];
-      epochs.push_back(GroupEpoch{GroupId{group}, entry.epoch, group_digest(entry)});
-    }
-    const auto set = wait(slot.volume->set_epochs(std::move(epochs)));
-    if (!set) return set.error();
   }
   return Result<>{};
-}
-
-Result<> LocalStore::wait(Task<> task) {
-  std::promise<Result<>> promise;
-  auto future = promise.get_future();
-  boost::asio::co_spawn(io_.at(0), std::move(task),
-                        [&promise](std::exception_ptr error, Result<> result) {
-                          if (error) result = fail(Errc::io, "a coroutine threw");
-                          promise.set_value(std::move(result));
-                        });
-  return future.get();
 }
 
 void LocalStore::warn_of_shared_devices() const {
   std::map<dev_t, std::string> devices;
   for (const auto& slot : slots_) {
     struct stat status {};
-    if (slot.path.empty() || stat(slot.path.c_str(), &status) != 0) continue;
+    if (slot->path.empty() || stat(slot->path.c_str(), &status) != 0) continue;
     auto& names = devices[status.st_dev];
-    names += (names.empty() ? "" : " ") + slot.entry.name;
+    names += (names.empty() ? "" : " ") + slot->entry.name;
   }
   for (const auto& [device, names] : devices) {
     if (names.find(' ') == std::string::npos) continue;
@@ -323,68 +381,90 @@ void LocalStore::warn_of_shared_devices() const {
   }
 }
 
+std::shared_ptr<const ClusterMap> LocalStore::map() const {
+  const std::lock_guard lock(mutex_);
+  return map_;
+}
+
+std::vector<std::shared_ptr<LocalStore::Slot>> LocalStore::slots() const {
+  const std::lock_guard lock(mutex_);
+  return slots_;
+}
+
 std::vector<std::shared_ptr<VolumeClient>> LocalStore::clients() const {
   std::vector<std::shared_ptr<VolumeClient>> clients;
-  for (const auto& slot : slots_) {
-    if (slot.volume) clients.push_back(slot.volume);
+  for (const auto& slot : slots()) {
+    if (slot->volume) clients.push_back(slot->volume);
   }
   return clients;
 }
 
+std::shared_ptr<VolumeClient> LocalStore::client(VolumeId id) const {
+  for (const auto& slot : slots()) {
+    if (slot->entry.id == id) return slot->volume;
+  }
+  return nullptr;
+}
+
 std::vector<LocalStore::VolumeState> LocalStore::states() const {
   std::vector<VolumeState> states;
-  for (const auto& slot : slots_) {
-    states.push_back(
-        {slot.entry.name, slot.path, slot.volume ? slot.volume->status() : slot.refused});
+  for (const auto& slot : slots()) {
+    states.push_back({slot->entry.id, slot->entry.name, slot->path,
+                      slot->volume ? slot->volume->status() : slot->refused});
   }
   return states;
 }
 
 bool LocalStore::ready_for_writes() const {
+  const auto now = map();
   std::set<VolumeId> open;
   std::size_t roomy = 0;
-  for (const auto& slot : slots_) {
-    if (!slot.volume) continue;
-    const auto status = slot.volume->status();
+  for (const auto& slot : slots()) {
+    if (!slot->volume) continue;
+    const auto status = slot->volume->status();
     if (status.state != VolumeStatus::State::open) continue;
-    open.insert(slot.entry.id);
+    open.insert(slot->entry.id);
     if (!status.full) ++roomy;
   }
-  if (roomy < 1 + std::min(map_->policy.m, 1u)) return false;
-  return std::all_of(map_->groups.begin(), map_->groups.end(), [&](const MapGroup& group) {
-    const auto alive = std::count_if(group.replicas.begin(), group.replicas.end(),
+  if (roomy < 1 + std::min(now->policy.m, 1u)) return false;
+  const auto majority_open = [&](const std::vector<VolumeId>& list) {
+    const auto alive = std::count_if(list.begin(), list.end(),
                                      [&](VolumeId id) { return open.contains(id); });
-    return static_cast<std::size_t>(alive) > group.replicas.size() / 2;
+    return static_cast<std::size_t>(alive) > list.size() / 2;
+  };
+  return std::all_of(now->groups.begin(), now->groups.end(), [&](const MapGroup& group) {
+    return majority_open(group.replicas) && (group.joint.empty() || majority_open(group.joint));
   });
 }
 
 void LocalStore::watch() {
-  for (auto& slot : slots_) {
-    if (!slot.volume) continue;
-    const auto checked = slot.volume->check_identity();
-    const auto status = slot.volume->status();
-    if (status.full != std::exchange(slot.was_full, status.full)) {
+  for (const auto& slot : slots()) {
+    if (!slot->volume) continue;
+    const auto checked = slot->volume->check_identity();
+    const auto status = slot->volume->status();
+    if (status.full != std::exchange(slot->was_full, status.full)) {
       log_event(status.full ? LogLevel::warn : LogLevel::info,
-                status.full ? "volume_full" : "volume_not_full", {{"volume", slot.entry.name}});
+                status.full ? "volume_full" : "volume_not_full", {{"volume", slot->entry.name}});
     }
-    if (status.state == slot.last_state) continue;
-    slot.last_state = status.state;
+    if (status.state == slot->last_state) continue;
+    slot->last_state = status.state;
     log_event(LogLevel::error, "volume_lost",
-              {{"volume", slot.entry.name},
+              {{"volume", slot->entry.name},
                {"state", std::string(state_name(status.state))},
                {"reason", checked ? status.reason : checked.error().context}});
-    if (status.state == VolumeStatus::State::closed) note_failure(slot);
+    if (status.state == VolumeStatus::State::closed) note_failure(*slot);
   }
 }
 
 void LocalStore::note_failure(const Slot& failed) {
   if (options_.boot_id.empty()) return;
-  for (const auto& peer : slots_) {
-    if (!peer.volume || &peer == &failed) continue;
-    const auto noted = wait(peer.volume->put_note(failure_note(failed.entry.id), options_.boot_id));
+  for (const auto& peer : slots()) {
+    if (!peer->volume || peer.get() == &failed) continue;
+    const auto noted =
+        wait(peer->volume->put_note(failure_note(failed.entry.id), options_.boot_id));
     if (!noted) {
       log_event(LogLevel::warn, "note_failed",
-                {{"volume", peer.entry.name}, {"reason", noted.error().context}});
+                {{"volume", peer->entry.name}, {"reason", noted.error().context}});
     }
   }
 }

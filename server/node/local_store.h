@@ -4,11 +4,18 @@
 // `penstock local DIR` keeps six volumes DIR/v0 … DIR/v5; with several DIRs each is one volume. A
 // store is formatted only when no directory holds anything of a cluster. Later a volume directory
 // that is missing or empty is a *missing* volume, never a new one: an unmounted disk must not
-// rejoin empty. The cluster map is the one of the highest epoch that more than half of the volumes
-// hold.
+// rejoin empty. Only prepare_volume(), asked for by a person, makes a new one.
+//
+// The map of a start is the one of the highest epoch that any volume holds, if more than half of
+// its volumes are there (of both its lists, while one is being replaced): a map that was decided
+// upon lies at more than half, so it is found; one that was not is a step forward all the same.
+// Where a volume lies when not under its first directories, the others have noted.
 #pragma once
+#include <boost/asio/co_spawn.hpp>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,18 +45,35 @@ class LocalStore {
                                                   BufferPool& buffers);
   ~LocalStore();  // closes the volumes in order
 
-  std::shared_ptr<const ClusterMap> map() const { return map_; }
+  std::shared_ptr<const ClusterMap> map() const;
   // One client per volume of the map that is open; missing ones are told by states() only.
   std::vector<std::shared_ptr<VolumeClient>> clients() const;
+  // The client of one volume; null: it is not open here. Thread-safety: any thread.
+  std::shared_ptr<VolumeClient> client(VolumeId id) const;
   bool was_formatted() const { return formatted_; }
 
   struct VolumeState {
+    VolumeId id;
     std::string name;
     std::string path;
     VolumeStatus status;
   };
   // Thread-safety: any thread.
   std::vector<VolumeState> states() const;
+  // ---- changes while the store runs
+  // Formats `path`, an empty directory or none yet, as a volume that the map does not name yet, and
+  // opens it; the other volumes note where it lies. Blocks; one call at a time.
+  // Errors: invalid - it holds something, a volume perhaps; busy; io; full. The context says what
+  // to do.
+  struct Prepared {
+    MapVolume entry;
+    std::shared_ptr<VolumeClient> client;
+  };
+  Result<Prepared> prepare_volume(const std::string& path);
+  // A newer map holds. Volumes that it does not name any more are closed for good.
+  // Thread-safety: any thread.
+  void take_map(std::shared_ptr<const ClusterMap> map);
+
   // Writes are possible: every register group has a majority, and a blob finds volumes enough.
   bool ready_for_writes() const;
   // Looks whether each volume's directory is still the one that was opened, logs what changed since
@@ -76,15 +100,21 @@ class LocalStore {
   Result<bool> wants_format() const;
   Result<> format();
   Found open_volume(const std::string& path);
+  Result<> open_all(std::vector<Found>& found);
+  std::vector<std::string> noted_paths(const std::vector<Found>& found) const;
   Result<> choose_map(const std::vector<Found>& found);
   void fill_slots(std::vector<Found> found);
   void refuse(Slot& slot, std::string reason);
+  void tell_unknown(const Found& found) const;
   void refuse_old_copies();
+  void note_start(const Slot& started);
   Result<> agree_epochs();
   void note_failure(const Slot& failed);
   void warn_of_shared_devices() const;
+  std::vector<std::shared_ptr<Slot>> slots() const;
   // Runs `task` on an I/O thread and waits for it.
-  Result<> wait(Task<> task);
+  template <class T>
+  Result<T> wait(Task<T> task);
 
   LocalStoreOptions options_;
   IoThreads& io_;
@@ -92,9 +122,23 @@ class LocalStore {
   Random& random_;
   BufferPool& buffers_;
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
-  std::shared_ptr<const ClusterMap> map_;
-  std::vector<Slot> slots_;
   bool formatted_ = false;
+  mutable std::mutex mutex_;  // guards what follows
+  std::shared_ptr<const ClusterMap> map_;
+  std::vector<std::shared_ptr<Slot>> slots_;    // of the map, and one that was prepared
+  std::vector<std::shared_ptr<Slot>> retired_;  // closed; calls under way may still use them
 };
+
+template <class T>
+Result<T> LocalStore::wait(Task<T> task) {
+  std::promise<Result<T>> promise;
+  auto future = promise.get_future();
+  boost::asio::co_spawn(io_.at(0), std::move(task),
+                        [&promise](std::exception_ptr error, Result<T> result) {
+                          if (error) result = fail(Errc::io, "a coroutine threw");
+                          promise.set_value(std::move(result));
+                        });
+  return future.get();
+}
 
 }  // namespace penstock

@@ -22,12 +22,17 @@ AcceptorState::AcceptorState(const VolumeMeta& meta)
 }
 
 Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
+  // R12: only rounds of this very epoch. Who is told `stale_epoch` looks for a newer map; a volume
+  // that is behind the round says so, and others may make up its majority.
   const std::size_t group = round.group.value;
-  if (group >= epochs_.size() || epochs_[group].epoch != round.epoch || round.epoch.value == 0) {
-    const auto own = group < epochs_.size() ? epochs_[group].epoch.value : 0;
-    return fail(Errc::stale_epoch, "group " + std::to_string(group) + " is at epoch " +
-                                       std::to_string(own) + ", the round at " +
-                                       std::to_string(round.epoch.value));
+  const GroupEpoch* own = group < epochs_.size() ? &epochs_[group] : nullptr;
+  const Epoch epoch = own == nullptr ? Epoch{} : own->epoch;
+  if (epoch != round.epoch || epoch.value == 0 || own->short_digest() != round.digest) {
+    const bool behind = epoch < round.epoch;
+    return fail(behind ? Errc::epoch_behind : Errc::stale_epoch,
+                "group " + std::to_string(group) + " is at epoch " + std::to_string(epoch.value) +
+                    (epoch == round.epoch ? " with other members" : "") + ", the round at " +
+                    std::to_string(round.epoch.value));
   }
   if (!round.pass_fence && !fences_.empty()) {
     const auto fence = fences_.find(bucket);

@@ -26,7 +26,7 @@ class AcceptorState {
   // A start: everything at or below the stored ceiling may have been promised before.
   explicit AcceptorState(const VolumeMeta& meta);
 
-  // Errors: stale_epoch; stale_bucket.
+  // Errors: stale_epoch; epoch_behind; stale_bucket.
   Result<> gate(const Round& round, BucketId bucket) const;
 
   // `accepted`: the ballot of the synced row. pass: the promise is given.
@@ -52,6 +52,7 @@ class AcceptorState {
   void raise_horizon(std::uint64_t counter) { horizon_ = std::max(horizon_, counter); }
 
   BucketNumber fence(BucketId bucket) const;
+  const std::unordered_map<BucketId, BucketNumber>& fences() const { return fences_; }
   void raise_fence(BucketId bucket, BucketNumber number);
 
   // The rows to write so that `wanted` holds; those that hold already are left out.

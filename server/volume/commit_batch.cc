@@ -232,13 +232,15 @@ void CommitBatch::decide(ControlWork work) {
     return;
   }
   if (work.ceiling > core_.acceptor.ceiling()) ceiling_ = std::max(ceiling_, work.ceiling);
+  if (work.horizon > core_.acceptor.horizon()) horizon_ = std::max(horizon_, work.horizon);
   for (RowOp& row : rows.value()) control_rows_.push_back(std::move(row));
   controls_.push_back(std::move(work));
 }
 
 leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   leveldb::WriteBatch batch;
-  empty = accepts_.empty() && drops_.empty() && control_rows_.empty() && ceiling_ == 0;
+  empty = accepts_.empty() && drops_.empty() && control_rows_.empty() && ceiling_ == 0 &&
+          horizon_ == 0;
   for (const AcceptPlan& plan : accepts_) {
     const AcceptRequest& request = *plan.work.request;
     const std::string key = register_row_key(request.key);
@@ -260,7 +262,7 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
   for (const RowOp& row : control_rows_) put_row(batch, row);
   if (ceiling_ > 0) put_row(batch, ceiling_row(ceiling_));
-  if (!drops_.empty()) put_row(batch, horizon_row(horizon_));
+  if (horizon_ > 0) put_row(batch, horizon_row(horizon_));
   return batch;
 }
 

@@ -1,5 +1,7 @@
 #include "server/volume/register_store.h"
 
+#include <algorithm>
+
 #include "server/volume/row_key.h"
 
 namespace penstock {
@@ -142,16 +144,28 @@ Task<> RegisterStore::control(ControlWork work) {
 }
 
 Task<> RegisterStore::set_epochs(std::vector<GroupEpoch> epochs) {
+  co_return co_await adopt(std::move(epochs), JoinState(), std::vector<RowOp>());
+}
+
+Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
+                            std::vector<RowOp> rows) {
   if (setting_epochs_.exchange(true)) {
     co_return fail(Errc::busy, "another change of the epochs is under way");
   }
   auto wanted = std::make_shared<const std::vector<GroupEpoch>>(std::move(epochs));
   ControlWork work;
-  work.decide = [wanted](AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
+  work.horizon = join.horizon;
+  work.decide = [wanted, fences = std::move(join.fences), more = std::move(rows)](
+                    AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
     TRY(changed, acceptor.check_epochs(*wanted));
-    std::vector<RowOp> rows;
-    for (const GroupEpoch& epoch : changed) rows.push_back(epoch_row(epoch));
-    return rows;
+    std::vector<RowOp> all = more;
+    for (const GroupEpoch& epoch : changed) all.push_back(epoch_row(epoch));
+    for (const auto& [bucket, number] : fences) {
+      if (number <= acceptor.fence(bucket)) continue;
+      all.push_back(fence_row(bucket, number));
+      acceptor.raise_fence(bucket, number);
+    }
+    return all;
   };
   work.durable = [wanted](AcceptorState& acceptor) {
     for (const GroupEpoch& epoch : *wanted) acceptor.set_epoch(epoch);
@@ -159,6 +173,18 @@ Task<> RegisterStore::set_epochs(std::vector<GroupEpoch> epochs) {
   auto done = co_await control(std::move(work));
   setting_epochs_ = false;
   co_return done;
+}
+
+Result<JoinState> RegisterStore::join_state() {
+  std::lock_guard lock(core_.mutex);
+  if (core_.closed) return *core_.closed;
+  JoinState state;
+  state.horizon = core_.acceptor.horizon();
+  for (const auto& [bucket, number] : core_.acceptor.fences()) {
+    state.fences.emplace_back(bucket, number);
+  }
+  std::sort(state.fences.begin(), state.fences.end());
+  return state;
 }
 
 Task<> RegisterStore::commit_rows(std::vector<RowOp> rows) {

@@ -51,6 +51,10 @@ class RegisterStore {
   // Errors: stale_epoch - one would go back, or is known with another digest; busy - another such
   // call is under way.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
+  // The same with what a joining volume takes over (R12) and further rows, all in one batch.
+  Task<> adopt(std::vector<GroupEpoch> epochs, JoinState join, std::vector<RowOp> rows);
+  // The horizon and fences, of all that was durable before.
+  Result<JoinState> join_state();
   // Rows of other parts of the volume, all or none, in the next batch.
   Task<> commit_rows(std::vector<RowOp> rows);
 

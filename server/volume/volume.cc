@@ -39,7 +39,8 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
   TRY(meta, volume->open_database(parts.make_worker));
   CHECK_OK(volume->count_start(meta));
   CHECK_OK(volume->open_stores(parts.make_worker, meta));
-  volume->map_ = std::move(meta.map);
+  volume->map_ = std::make_shared<const std::string>(std::move(meta.map));
+  volume->old_map_ = std::make_shared<const std::string>(std::move(meta.old_map));
   volume->notes_ = std::move(meta.notes);
   return volume;
 }
@@ -144,6 +145,10 @@ void Volume::fail_with(const Error& error) {
   }
 }
 
+void Volume::retire() {
+  health_->close_with(VolumeStatus::State::closed, fail(Errc::unavailable, "it was replaced"));
+}
+
 Result<> Volume::check_identity() {
   CHECK_OK(health_->check());
   if (space_->refresh_due()) space_->refresh();
@@ -162,17 +167,12 @@ Result<> Volume::check_identity() {
 
 std::string Volume::get_map() const {
   std::lock_guard lock(mutex_);
-  return map_;
+  return *map_;
 }
 
-Task<> Volume::set_map(std::string json) {
-  CO_CHECK(health_->check());
-  std::vector<RowOp> rows;
-  rows.push_back(map_row(json));
-  CO_CHECK(co_await registers_->commit_rows(std::move(rows)));
+std::string Volume::get_old_map() const {
   std::lock_guard lock(mutex_);
-  map_ = std::move(json);
-  co_return Result<>{};
+  return *old_map_;
 }
 
 std::optional<std::string> Volume::get_note(const std::string& name) const {

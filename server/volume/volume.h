@@ -65,9 +65,10 @@ class Volume final : public VolumeClient {
   std::uint64_t start_nonce() const { return start_nonce_; }
   std::string path() const;
 
-  // The stored copy of the cluster map, as it was set last. Durable. Errors: as any write.
+  // The stored copy of the cluster map, as it was adopted last; and the one before, empty if there
+  // was none.
   std::string get_map() const;
-  Task<> set_map(std::string json);
+  std::string get_old_map() const;
   // Small facts that the node keeps here, e.g. the highest start counter seen of another volume, or
   // with which boot id it failed. Durable. Errors: invalid - name or bytes too long; overloaded -
   // too many notes.
@@ -83,6 +84,8 @@ class Volume final : public VolumeClient {
   Result<> check_identity();
   // Closes the volume as failed. The first reason stays.
   void fail_with(const Error& error);
+  // Closes the volume because another one has taken its place.
+  void retire();
 
   FragmentStore& fragments() { return *fragments_; }
 
@@ -113,6 +116,9 @@ class Volume final : public VolumeClient {
   Task<Ballot> read_hint(HintName name, Deadline deadline) override;
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;
   Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override;
+  Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
+  Task<SharedBytes> read_map(Deadline deadline) override;
+  Task<JoinState> read_join_state(Deadline deadline) override;
 
  private:
   Result<> check_call(const char* call, Deadline deadline) const;
@@ -137,8 +143,9 @@ class Volume final : public VolumeClient {
   std::uint64_t start_counter_ = 0;
   std::uint64_t start_nonce_ = 0;
 
-  mutable std::mutex mutex_;  // guards the next two
-  std::string map_;
+  mutable std::mutex mutex_;  // guards the next three
+  SharedBytes map_;
+  SharedBytes old_map_;
   std::map<std::string, std::string> notes_;
 
   // Each uses those above it; destroyed from below.

@@ -80,7 +80,7 @@ Result<> check_formattable(Disk& disk) {
   if (disk.exists(kFormattingFile) && !disk.exists(kIdentityFile)) return {};
   for (const std::string& name : names) {
     if (name == "lost+found" || name == kLockFile) continue;  // of a fresh ext4; our own
-    const bool volume = name == kIdentityFile;
+    const bool volume = disk.exists(kIdentityFile);
     return fail(Errc::invalid, disk.path("") + (volume ? " is a volume already"
                                                        : " is not empty: it holds " + name));
   }

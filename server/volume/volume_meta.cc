@@ -45,6 +45,9 @@ bool apply_row(std::string_view name, std::string_view payload, VolumeMeta& meta
   } else if (name == "map") {
     meta.map = payload;
     return true;
+  } else if (name == "map/old") {
+    meta.old_map = payload;
+    return true;
   } else if (name.starts_with(kNotePrefix)) {
     meta.notes[std::string(name.substr(kNotePrefix.size()))] = payload;
     return true;
@@ -98,6 +101,7 @@ RowOp starts_row(std::uint64_t starts) { return make_row_op("starts", number_pay
 RowOp ceiling_row(std::uint64_t counter) { return make_row_op("ceiling", number_payload(counter)); }
 RowOp horizon_row(std::uint64_t counter) { return make_row_op("horizon", number_payload(counter)); }
 RowOp map_row(std::string_view json) { return make_row_op("map", json); }
+RowOp old_map_row(std::string_view json) { return make_row_op("map/old", json); }
 RowOp epoch_row(const GroupEpoch& epoch) {
   std::string payload = number_payload(epoch.epoch.value);
   payload.append(epoch.digest.begin(), epoch.digest.end());

@@ -3,9 +3,9 @@
 //   identity  cluster id, volume id       starts    u64, +1 at each open (R13)
 //   ceiling   u64 (R4)                    horizon   u64 (R9)
 //   map       the cluster map, JSON       note/…    what this volume keeps for the node
+//   map/old   the map before that one
 //   epoch/G   u64, digest 32 (R12)        fence/B   u64, per bucket id (metadata "Buckets")
 #pragma once
-#include <array>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -13,18 +13,11 @@
 
 #include "penstock/result.h"
 #include "penstock/types.h"
+#include "penstock/volume_upkeep.h"
 #include "server/volume/database.h"
 #include "server/volume/row_op.h"
 
 namespace penstock {
-
-// What a group's epoch stands for. The digest (SHA-256) is of the group's member lists, so that a
-// change of the map which leaves a group alone keeps both its epoch and its digest.
-struct GroupEpoch {
-  GroupId group;
-  Epoch epoch;
-  std::array<std::uint8_t, 32> digest{};
-};
 
 struct VolumeMeta {
   ClusterId cluster;
@@ -33,6 +26,7 @@ struct VolumeMeta {
   std::uint64_t ceiling = 0;
   std::uint64_t horizon = 0;
   std::string map;
+  std::string old_map;  // empty: there was none before
   std::map<GroupId, GroupEpoch> epochs;
   std::unordered_map<BucketId, BucketNumber> fences;
   std::map<std::string, std::string> notes;
@@ -51,6 +45,7 @@ RowOp starts_row(std::uint64_t starts);
 RowOp ceiling_row(std::uint64_t counter);
 RowOp horizon_row(std::uint64_t counter);
 RowOp map_row(std::string_view json);
+RowOp old_map_row(std::string_view json);
 RowOp epoch_row(const GroupEpoch& epoch);
 RowOp fence_row(BucketId bucket, BucketNumber number);
 RowOp note_row(std::string_view name, std::string_view bytes);

@@ -47,4 +47,38 @@ Task<RegisterListReply> Volume::list_registers(RegisterListRequest request, Dead
   co_return co_await registers_->list_registers(std::move(request));
 }
 
+// The map, the one before it, the epochs and what was taken over: one batch, synced before the
+// first answer under any of it (R12).
+Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
+  CO_CHECK(check_call("adopt", deadline));
+  SharedBytes before;
+  {
+    std::lock_guard lock(mutex_);
+    before = map_;
+  }
+  std::vector<RowOp> rows;
+  const bool changes = *before != *request->map;
+  if (changes) {
+    rows.push_back(map_row(*request->map));
+    rows.push_back(old_map_row(*before));
+  }
+  CO_CHECK(co_await registers_->adopt(request->epochs, request->join, std::move(rows)));
+  if (!changes) co_return Result<>{};
+  std::lock_guard lock(mutex_);
+  old_map_ = std::move(before);
+  map_ = request->map;
+  co_return Result<>{};
+}
+
+Task<SharedBytes> Volume::read_map(Deadline deadline) {
+  CO_CHECK(check_call("read_map", deadline));
+  std::lock_guard lock(mutex_);
+  co_return map_;
+}
+
+Task<JoinState> Volume::read_join_state(Deadline deadline) {
+  CO_CHECK(check_call("read_join_state", deadline));
+  co_return registers_->join_state();
+}
+
 }  // namespace penstock

@@ -267,4 +267,31 @@ Task<std::vector<FragmentId>> FakeAcceptor::pin(std::vector<FragmentId>, Deadlin
 }
 Task<> FakeAcceptor::remove_fragment(FragmentId, Deadline) { co_return no_part_of_this(); }
 
+Task<> FakeAcceptor::adopt(std::shared_ptr<const AdoptRequest> request, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  for (const GroupEpoch& wanted : request->epochs) {
+    if (wanted.epoch < epoch) co_return fail(Errc::stale_epoch, "an older epoch");
+    epoch = wanted.epoch;
+  }
+  map = request->map;
+  horizon = std::max(horizon, request->join.horizon);
+  for (const auto& [bucket, number] : request->join.fences) {
+    fences[bucket] = std::max(fences[bucket], number);
+  }
+  co_return Result<>{};
+}
+
+Task<SharedBytes> FakeAcceptor::read_map(Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  co_return map;
+}
+
+Task<JoinState> FakeAcceptor::read_join_state(Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  JoinState joined;
+  joined.horizon = horizon;
+  joined.fences.assign(fences.begin(), fences.end());
+  co_return joined;
+}
+
 }  // namespace penstock

@@ -40,6 +40,7 @@ class FakeAcceptor final : public VolumeClient {
   bool cached = false;      // read_now() answers
   Duration clock_offset{};  // of its own clock
   Epoch epoch;
+  SharedBytes map;  // adopted last
   std::map<BucketId, BucketNumber> fences;
   std::map<RegisterKey, Row> rows;
   std::map<RegisterKey, std::vector<Hint>> hints;  // of the last accept
@@ -75,6 +76,10 @@ class FakeAcceptor final : public VolumeClient {
   Task<Ballot> read_hint(HintName name, Deadline deadline) override;
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;
   Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override;
+  // All groups share `epoch`.
+  Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
+  Task<SharedBytes> read_map(Deadline deadline) override;
+  Task<JoinState> read_join_state(Deadline deadline) override;
 
  private:
   template <class Reply>

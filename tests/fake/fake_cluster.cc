@@ -9,6 +9,14 @@ std::vector<std::shared_ptr<VolumeClient>> as_clients(
   return {nodes.begin(), nodes.end()};
 }
 
+std::shared_ptr<VolumeClient> client_of(const std::vector<std::shared_ptr<FakeNode>>& nodes,
+                                        VolumeId id) {
+  for (const auto& node : nodes) {
+    if (node->id() == id) return node;
+  }
+  return nullptr;
+}
+
 std::shared_ptr<const ClusterMap> map_of(std::size_t count, std::uint32_t groups) {
   std::vector<MapVolume> volumes;
   for (std::size_t i = 0; i < count; ++i) {
@@ -26,7 +34,8 @@ std::shared_ptr<const ClusterMap> map_of(std::size_t count, std::uint32_t groups
 FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
                          const std::vector<std::shared_ptr<FakeNode>>& nodes, FakeClock& clock,
                          Random& random)
-    : membership(map, Ring::build(*map).value(), as_clients(nodes), clock),
+    : membership(map, Ring::build(*map).value(), as_clients(nodes), clock,
+                 [&nodes](const MapVolume& volume) { return client_of(nodes, volume.id); }),
       proposer(membership, clock, random),
       buffers(16 * limits::kMiB),
       budget(256 * limits::kMiB),
@@ -36,11 +45,15 @@ FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
 
 FakeCluster::FakeCluster(std::uint64_t seed, std::uint32_t groups)
     : random(seed), map(map_of(kVolumes, groups)) {
-  for (const MapVolume& volume : map->volumes) {
-    nodes.push_back(std::make_shared<FakeNode>(volume.id, clock, io));
-  }
+  for (const MapVolume& volume : map->volumes) add_node(volume.id);
   set_log_level(LogLevel::error);
   gateway = &another_gateway();
+}
+
+FakeNode& FakeCluster::add_node(VolumeId id) {
+  nodes.push_back(std::make_shared<FakeNode>(id, clock, io));
+  nodes.back()->acceptor.map = std::make_shared<const std::string>(map->to_json());
+  return *nodes.back();
 }
 
 FakeCluster::~FakeCluster() { settle_down(); }

@@ -42,6 +42,8 @@ class FakeCluster {
   FakeGateway& another_gateway() {
     return *gateways.emplace_back(std::make_unique<FakeGateway>(map, nodes, clock, random));
   }
+  // A volume as it is after its format.
+  FakeNode& add_node(VolumeId id);
   template <class T>
   Result<T> run(Task<T> task) {
     return run_task(io, clock, std::move(task));

@@ -83,6 +83,13 @@ class FakeNode final : public VolumeClient {
   Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override {
     return acceptor.list_registers(std::move(request), deadline);
   }
+  Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override {
+    return acceptor.adopt(std::move(request), deadline);
+  }
+  Task<SharedBytes> read_map(Deadline deadline) override { return acceptor.read_map(deadline); }
+  Task<JoinState> read_join_state(Deadline deadline) override {
+    return acceptor.read_join_state(deadline);
+  }
 
  private:
   ScanReply scan_rows(const ScanRequest& request) const;

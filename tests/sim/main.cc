@@ -6,6 +6,7 @@
 
 #include "penstock/log.h"
 #include "tests/sim/history_file.h"
+#include "tests/sim/replacement_world.h"
 #include "tests/sim/world.h"
 
 namespace {
@@ -13,6 +14,7 @@ namespace {
 struct Arguments {
   std::uint64_t from = 1;
   std::uint64_t seeds = 200;
+  std::uint64_t replacements = 20;
   bool verbose = false;
   std::string check;
 };
@@ -49,6 +51,27 @@ int run_range(const Arguments& arguments) {
   return failed == 0 ? 0 : 1;
 }
 
+// A volume is replaced in each of these worlds; the number of failing ones.
+int run_replacements(const Arguments& arguments) {
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < arguments.replacements; ++i) {
+    const auto seed = arguments.from + i;
+    const auto violations = penstock::sim::run_replacement_seed(seed);
+    if (violations.empty()) continue;
+    ++failed;
+    std::printf("replacement %llu FAILED; again: penstock-sim --seeds 0 --from %llu "
+                "--replacements 1 --verbose\n",
+                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
+    for (const auto& violation : violations) std::printf("  %s\n", violation.c_str());
+    std::fflush(stdout);
+  }
+  std::printf("%llu replacements from %llu, %llu failed\n",
+              static_cast<unsigned long long>(arguments.replacements),
+              static_cast<unsigned long long>(arguments.from),
+              static_cast<unsigned long long>(failed));
+  return failed == 0 ? 0 : 1;
+}
+
 // Judges a history that was recorded elsewhere, as tests/cluster does.
 int check_file(const std::string& path) {
   const auto verdict = penstock::sim::check_history_file(path);
@@ -74,11 +97,15 @@ int main(int argc, char** argv) {
       ->envname("PENSTOCK_SIM_SEEDS")
       ->capture_default_str();
   app.add_option("--from", arguments.from, "The first one")->capture_default_str();
+  app.add_option("--replacements", arguments.replacements,
+                 "In how many worlds a volume is replaced")
+      ->capture_default_str();
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
   app.add_option("--check", arguments.check,
                  "Run no seeds: judge the recorded history in this file (JSON lines)");
   CLI11_PARSE(app, argc, argv);
   if (!arguments.check.empty()) return check_file(arguments.check);
   if (!arguments.verbose) penstock::set_log_sink([](penstock::LogLevel, std::string_view) {});
-  return run_range(arguments);
+  const int replacements = run_replacements(arguments);
+  return std::max(replacements, run_range(arguments));
 }

@@ -277,4 +277,21 @@ Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Dea
   return forward<RegisterListReply>(state_, std::move(call), deadline);
 }
 
+Task<> SimLink::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
+  Call<void> call = [request, state = state_](VolumeClient& volume) {
+    return volume.adopt(request, state->there());
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
+Task<SharedBytes> SimLink::read_map(Deadline deadline) {
+  Call<SharedBytes> call = [state = state_](VolumeClient& volume) { return volume.read_map(state->there()); };
+  return forward<SharedBytes>(state_, std::move(call), deadline);
+}
+Task<JoinState> SimLink::read_join_state(Deadline deadline) {
+  Call<JoinState> call = [state = state_](VolumeClient& volume) {
+    return volume.read_join_state(state->there());
+  };
+  return forward<JoinState>(state_, std::move(call), deadline);
+}
+
 }  // namespace penstock::sim

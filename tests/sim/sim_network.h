@@ -67,6 +67,9 @@ class SimLink final : public VolumeClient {
   Task<Ballot> read_hint(HintName name, Deadline deadline) override;
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;
   Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override;
+  Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
+  Task<SharedBytes> read_map(Deadline deadline) override;
+  Task<JoinState> read_join_state(Deadline deadline) override;
 
   struct State;
 

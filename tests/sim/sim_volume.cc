@@ -50,6 +50,7 @@ Result<> SimVolume::start() {
   options.space.ballast_bytes = 0;
   TRY(volume, Volume::open(std::move(parts), options));
   volume_ = std::move(volume);
+  if (map_->find(entry_.id) == nullptr) return Result<>{};  // it joins later, by adopting a map
   std::vector<GroupEpoch> epochs;
   for (std::uint32_t group = 0; group < map_->groups.size(); ++group) {
     const auto& entry = map_->groups[group];

@@ -21,6 +21,7 @@ Round some_round() {
   Round round;
   round.group = GroupId{3};
   round.epoch = Epoch{4};
+  round.digest = 6;
   round.bucket_number = BucketNumber{5};
   round.follows = true;
   return round;
@@ -131,7 +132,8 @@ TEST_CASE("an accept of the first version is frozen") {
   CHECK(hex_encode(encode(some_accept())) ==
         "700700000000000000030000006b007901000000750900"
         "0a000000000000000b000000000000000c00000000000000"
-        "030000000400000000000000050000000000000001000000000100"
+        "03000000040000000000000006000000000000000500000000000000"
+        "01000000000100"
         "0101000000760100000000"
         "01000000010000000000000002000000000000004d00000000000000"
         "050000007768657265020000007570");
@@ -183,6 +185,21 @@ TEST_CASE("the messages of upkeep come back as well") {
   rows.rows.push_back(RegisterEntry{part_key(), 16, Ballot{1, 2, 3}, ValueKind::part, "sum"});
   rows.covered = part_key();
   round_trip(rows, decode_register_list_reply);
+}
+
+TEST_CASE("the messages that change a map come back, and are frozen") {
+  AdoptRequest request;
+  request.map = std::make_shared<const std::string>("{}");
+  request.epochs.push_back(GroupEpoch{GroupId{1}, Epoch{2}, {}});
+  request.epochs.back().digest[31] = 0xff;
+  request.join.horizon = 3;
+  request.join.fences = {{BucketId{4}, BucketNumber{5}}};
+  round_trip(request, decode_adopt_request);
+  round_trip(request.join, decode_join_state);
+  CHECK(hex_encode(encode(request)) ==
+        "01020000007b7d01000000010000000200000000000000"
+        "00000000000000000000000000000000000000000000000000000000000000ff"
+        "03000000000000000100000004000000000000000500000000000000");
 }
 
 TEST_CASE("the answers of upkeep of the first version are frozen") {

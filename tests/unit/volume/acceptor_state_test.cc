@@ -121,16 +121,32 @@ TEST_CASE("a round passes in its own epoch only") {
   round.group = GroupId{2};
   round.epoch = Epoch{5};
   round.bucket_number = BucketNumber{1};
-  CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+  CHECK(state.gate(round, BucketId{1}).error().code == Errc::epoch_behind);
   state.set_epoch({GroupId{2}, Epoch{5}, {}});
   CHECK(state.gate(round, BucketId{1}));
   for (const std::uint64_t other : {0, 4, 6}) {
     round.epoch = Epoch{other};
-    CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+    const Errc expected = other > 5 ? Errc::epoch_behind : Errc::stale_epoch;
+    CHECK(state.gate(round, BucketId{1}).error().code == expected);
   }
   round.group = GroupId{1};
   round.epoch = Epoch{0};
   CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+}
+
+TEST_CASE("a round of the same epoch with other members is refused") {
+  AcceptorState state = running();
+  GroupEpoch epoch{GroupId{2}, Epoch{5}, {}};
+  epoch.digest[0] = 7;
+  state.set_epoch(epoch);
+  Round round;
+  round.group = GroupId{2};
+  round.epoch = Epoch{5};
+  round.bucket_number = BucketNumber{1};
+  CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+  round.digest = epoch.short_digest();
+  CHECK(round.digest == 7);
+  CHECK(state.gate(round, BucketId{1}));
 }
 
 TEST_CASE("an epoch never goes back and never changes its digest") {

@@ -120,10 +120,48 @@ TEST_CASE("a database that lost its newest log is not the volume any more") {
   CHECK(code_of(h.try_open()) == Errc::corrupt);
 }
 
+TEST_CASE("a map comes with its epochs and with what a joining volume takes over, or not at all") {
+  VolumeHarness h;
+  h.fresh();
+  const RegisterKey key = h.object("key");
+  AdoptRequest request;
+  request.map = std::make_shared<const std::string>("joint");
+  request.epochs = {GroupEpoch{kGroup, Epoch{2}, {}}};
+  request.join.horizon = h.ballot(1'000'000).counter;
+  request.join.fences = {{BucketId{9}, BucketNumber{4}}};
+  const auto shared = std::make_shared<const AdoptRequest>(request);
+  REQUIRE(h.run(h.volume->adopt(shared, h.later())));
+  h.crash(Keep::none, Keep::none);
+  auto opened = h.try_open();
+  REQUIRE(opened);
+  h.volume = std::move(*opened);
+  CHECK(h.volume->get_map() == "joint");
+  CHECK(code_of(h.prepare(key, h.ballot(2))) == Errc::stale_epoch);  // a round of epoch 1
+  const auto state = h.run(h.volume->read_join_state(h.later()));
+  CHECK(state->horizon == request.join.horizon);
+  CHECK(state->fences == request.join.fences);
+  auto low = h.prepare_request(key, h.ballot(500'000));
+  low->round.epoch = Epoch{2};
+  const auto refused = h.prepare(low);
+  CHECK(!refused->promised);
+  CHECK(refused->horizon == request.join.horizon);
+  // An older map does not come back, and changes nothing when it is tried.
+  request.map = std::make_shared<const std::string>("steady");
+  request.epochs = {GroupEpoch{kGroup, Epoch{1}, {}}};
+  const auto older = std::make_shared<const AdoptRequest>(request);
+  CHECK(code_of(h.run(h.volume->adopt(older, h.later()))) == Errc::stale_epoch);
+  CHECK(h.volume->get_map() == "joint");
+}
+
 TEST_CASE("map and notes are durable when they are set") {
   VolumeHarness h;
   h.fresh();
-  REQUIRE(h.run(h.volume->set_map("second")));
+  const auto adopt = [&h](std::string map, AdoptRequest request = {}) {
+    request.map = std::make_shared<const std::string>(std::move(map));
+    auto shared = std::make_shared<const AdoptRequest>(std::move(request));
+    return h.run(h.volume->adopt(std::move(shared), h.later()));
+  };
+  REQUIRE(adopt("second"));
   REQUIRE(h.run(h.volume->put_note("peer/8", "start 3")));
   REQUIRE(h.run(h.volume->put_note("peer/9", "start 1")));
   REQUIRE(h.run(h.volume->put_note("peer/9", "start 2")));
@@ -133,6 +171,7 @@ TEST_CASE("map and notes are durable when they are set") {
   h.crash(Keep::none, Keep::none);
   Volume& volume = h.open();
   CHECK(volume.get_map() == "second");
+  CHECK(volume.get_old_map() == R"({"epoch":1})");
   CHECK(volume.get_note("peer/8") == "start 3");
   CHECK(volume.get_note("peer/9") == "start 2");
   CHECK(volume.get_note("peer/7") == std::nullopt);
@@ -156,7 +195,7 @@ TEST_CASE("the first failed write or sync closes the volume for ever") {
       CHECK(code_of(h.read(key)) == Errc::unavailable);
       CHECK(code_of(h.scan(h.scan_request())) == Errc::unavailable);
       CHECK(h.volume->read_now(*h.read_request(key))->error().code == Errc::unavailable);
-      CHECK(code_of(h.run(h.volume->set_map("x"))) == Errc::unavailable);
+      CHECK(code_of(h.run(h.volume->put_note("x", "y"))) == Errc::unavailable);
       CHECK(code_of(h.run(h.volume->remove_fragment({}, h.later()))) == Errc::unavailable);
       h.crash(Keep::none, Keep::none);
       h.open();

@@ -1,0 +1,191 @@
+#include "server/background/volume_replacement.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+
+#include "penstock/log.h"
+#include "server/background/replacement_context.h"
+#include "server/cluster/map_install.h"
+#include "server/cluster/replica_set.h"
+
+namespace penstock {
+namespace {
+
+using Map = std::shared_ptr<const ClusterMap>;
+
+std::string name_in(const ClusterMap& map, VolumeId id) {
+  const MapVolume* volume = map.find(id);
+  return volume == nullptr ? "?" : volume->name;
+}
+
+// Is a majority of each group's replicas open?
+bool enough_open(const Membership& membership, const ClusterMap& map) {
+  std::vector<VolumeId> open;
+  for (const auto& client : membership.volumes()) {
+    if (client->status().state == VolumeStatus::State::open) open.push_back(client->id());
+  }
+  return covers(map, open, false);
+}
+
+}  // namespace
+
+struct VolumeReplacement::State {
+  explicit State(ReplacementParts parts) : context(std::move(parts)) {}
+
+  Membership& membership() { return context.parts.membership; }
+  Map map() const { return context.parts.membership.map(); }
+
+  // Brings the volumes to `next`, then this process. Errors: unavailable - no volume took it.
+  Task<Installed> install(Map next, Volumes volumes) {
+    CO_TRY(installed, co_await install_map(next, std::move(volumes), context.parts.clock,
+                                           context.soon()));
+    some_behind = !installed.failed.empty();
+    for (const auto& [id, error] : installed.failed) {
+      if (error.code != Errc::stale_epoch) continue;
+      co_await context.parts.proposer.learn_map();  // another process has gone on
+      break;
+    }
+    if (installed.adopted.empty()) {
+      const std::string why =
+          installed.failed.empty() ? "none is in reach" : installed.failed.front().second.context;
+      co_return fail(Errc::unavailable, "no volume took the new map: " + why);
+    }
+    CO_CHECK(membership().adopt(next));
+    if (context.parts.on_map) context.parts.on_map(next);
+    co_return installed;
+  }
+
+  // The volumes that answer under the epochs of the map. Errors: unavailable - no majority does.
+  Task<Volumes> installed_volumes() {
+    CO_TRY(installed, co_await install(map(), membership().volumes()));
+    if (!installed.reached) {
+      const std::string why = installed.failed.empty()
+                                  ? "too few volumes are there"
+                                  : installed.failed.front().second.context;
+      co_return fail(Errc::unavailable, "the map has not reached a majority: " + why);
+    }
+    Volumes volumes;
+    for (const VolumeId id : installed.adopted) volumes.push_back(membership().volume(id));
+    co_return volumes;
+  }
+
+  Task<> step(MapChange change) {
+    const Map now = map();
+    CO_TRY(volumes, co_await installed_volumes());
+    if (change.phase == MapChange::Phase::joint) {
+      // The joining volume has no rows that the old list lacks.
+      std::erase_if(volumes,
+                    [&](const auto& client) { return client->id() == change.joining; });
+      CO_CHECK(co_await bring_rows(context, now, std::move(volumes)));
+      CO_TRY(next, end_joint(*now));
+      co_return co_await advance(std::move(next), "rows_brought");
+    }
+    CO_TRY(whole, co_await move_fragments(context, now, std::move(volumes)));
+    if (!whole) co_return Result<>{};
+    CO_TRY(next, end_replacement(*now));
+    CO_CHECK(co_await advance(std::move(next), "volume_replaced"));
+    context.board.change([](ReplacementStatus& status) { ++status.replaced; });
+    co_return Result<>{};
+  }
+
+  Task<> advance(ClusterMap next, const char* event) {
+    auto shared = std::make_shared<const ClusterMap>(std::move(next));
+    log_event(LogLevel::info, event, {{"map_epoch", std::to_string(shared->epoch.value)}});
+    CO_CHECK(co_await install(shared, membership().volumes()));
+    co_return Result<>{};
+  }
+
+  void show(const std::optional<MapChange>& change, std::string why) {
+    context.board.change([&](ReplacementStatus& status) {
+      status.active = change.has_value();
+      status.leaving = change ? change->leaving : VolumeId{};
+      status.joining = change ? change->joining : VolumeId{};
+      status.trouble = std::move(why);
+      if (!change) status.what.clear();
+    });
+  }
+
+  static Awaitable<void> run(std::shared_ptr<State> self) {
+    ReplacementContext& context = self->context;
+    while (!context.stopping.load()) {
+      const auto change = change_of(*self->map());
+      if (change && !self->beginning) {
+        self->show(change, self->trouble);
+        const auto done = co_await self->step(*change);
+        self->trouble = done ? "" : done.error().context;
+        self->show(change_of(*self->map()), self->trouble);
+        if (!done && !context.stopping.load()) {
+          log_event(LogLevel::warn, "replacement_waits", {{"reason", self->trouble}});
+          co_await self->wait(context.parts.options.retry_after);
+        }
+      } else if (self->some_behind && !self->beginning) {
+        co_await self->bring_up_to_date();
+      }
+      co_await self->wait(context.parts.options.look_every);
+    }
+    self->running = false;
+  }
+
+  // A volume that was away during a change is still at older epochs when it comes back.
+  Awaitable<void> bring_up_to_date() {
+    const auto installed = co_await install(map(), membership().volumes());
+    if (!installed || some_behind) co_await wait(context.parts.options.retry_after);
+  }
+
+  Awaitable<void> wait(Duration pause) {
+    co_await context.parts.clock.sleep_until(context.parts.clock.boot() + pause);
+  }
+
+  ReplacementContext context;
+  std::string trouble;
+  bool beginning = false;
+  bool some_behind = true;  // a volume may not have the map: nobody knows at the start
+  bool running = false;
+};
+
+VolumeReplacement::VolumeReplacement(ReplacementParts parts)
+    : state_(std::make_shared<State>(std::move(parts))) {}
+
+VolumeReplacement::~VolumeReplacement() { state_->context.stopping.store(true); }
+
+Task<> VolumeReplacement::begin(VolumeId leaving, MapVolume joining,
+                                std::shared_ptr<VolumeClient> client) {
+  const auto state = state_;
+  if (state->beginning) co_return fail(Errc::busy, "another volume is being replaced");
+  const Map now = state->map();
+  CO_TRY(next, begin_replacement(*now, leaving, std::move(joining)));
+  if (!enough_open(state->membership(), *now)) {
+    co_return fail(Errc::unavailable,
+                   "too few volumes are open: a majority of each register group is needed");
+  }
+  auto shared = std::make_shared<const ClusterMap>(std::move(next));
+  const auto change = change_of(*shared);
+  log_event(LogLevel::info, "replacement_begins",
+            {{"leaving", name_in(*shared, leaving)},
+             {"joining", name_in(*shared, change->joining)},
+             {"map_epoch", std::to_string(shared->epoch.value)}});
+  Volumes volumes = state->membership().volumes();
+  volumes.push_back(std::move(client));
+  state->beginning = true;
+  const auto installed = co_await state->install(shared, std::move(volumes));
+  state->beginning = false;
+  if (!installed) co_return installed.error();
+  state->show(change, "");
+  co_return Result<>{};
+}
+
+void VolumeReplacement::start(Executor executor) {
+  state_->running = true;
+  boost::asio::co_spawn(executor, State::run(state_), boost::asio::detached);
+}
+
+void VolumeReplacement::stop() { state_->context.stopping.store(true); }
+
+Awaitable<void> VolumeReplacement::finish() {
+  const auto state = state_;
+  while (state->running) co_await state->wait(std::chrono::milliseconds(10));
+}
+
+ReplacementStatus VolumeReplacement::status() const { return state_->context.board.read(); }
+
+}  // namespace penstock

@@ -1,0 +1,50 @@
+#include "server/cluster/map_learner.h"
+
+#include "penstock/limits.h"
+#include "penstock/log.h"
+#include "server/cluster/fan_out.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{10};
+
+// `client` is held until the answer.
+Task<SharedBytes> ask_for_map(std::shared_ptr<VolumeClient> client, Deadline deadline) {
+  co_return co_await client->read_map(deadline);
+}
+
+}  // namespace
+
+Task<> MapLearner::ask_all() {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  const BootTime until = clock_.boot() + Duration(limits::kRegisterCall);
+  FanOut<SharedBytes> calls;
+  for (auto& client : membership_.volumes()) {
+    calls.start(executor, ask_for_map(std::move(client), until));
+  }
+  FanOut<SharedBytes>::Enough all = [](const FanOut<SharedBytes>::Answers&) { return false; };
+  CO_CHECK(co_await calls.wait(std::move(all), clock_, until));
+  SharedBytes seen;
+  for (const auto& answer : calls.take()) {
+    if (!answer || !*answer) continue;
+    const SharedBytes& text = answer->value();
+    if (text == nullptr || (seen != nullptr && *seen == *text)) continue;
+    seen = text;
+    auto map = ClusterMap::parse(*text);
+    if (!map || map->epoch <= membership_.map()->epoch) continue;
+    CO_CHECK(membership_.adopt(std::make_shared<const ClusterMap>(std::move(*map))));
+  }
+  co_return Result<>{};
+}
+
+Awaitable<void> MapLearner::learn() {
+  if (!asking_.exchange(true)) {
+    const auto asked = co_await ask_all();
+    asking_.store(false);
+    if (!asked) log_event(LogLevel::warn, "map_refused", {{"reason", asked.error().context}});
+  }
+  co_await clock_.sleep_until(clock_.boot() + kPause);
+}
+
+}  // namespace penstock

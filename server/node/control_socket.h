@@ -1,0 +1,48 @@
+// How people who run the store talk to its process: a Unix-domain socket in the store's directory,
+// never TCP. Who may write to the file may speak (mode 0600): there is no other authentication.
+//
+// One question and one answer per connection, each one line of JSON that ends with a newline; a
+// question has at most 8 KiB. One connection at a time; one that is silent for 5 s is closed.
+// Thread-safety: start() and stop() on one thread; the handler runs on a thread of its own and may
+// block.
+#pragma once
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "penstock/result.h"
+
+namespace penstock {
+
+inline constexpr const char* kControlSocketName = "control.sock";
+inline constexpr std::size_t kControlQuestionBytesMax = 8 << 10;
+
+class ControlSocket {
+ public:
+  using Handler = std::function<std::string(const std::string& question)>;
+  explicit ControlSocket(Handler handler) : handler_(std::move(handler)) {}
+  ~ControlSocket() { stop(); }
+
+  // Listens in each of the directories that take a socket. Pre: no other process uses them.
+  // Errors: io - none of them does.
+  Result<> start(const std::vector<std::string>& directories);
+  // After the answer that is under way. The files are removed.
+  void stop();
+
+ private:
+  struct Listener {
+    std::string path;
+    int fd = -1;
+  };
+  Result<int> listen_in(const std::string& directory);
+  void run();
+  void answer(int connection);
+
+  const Handler handler_;
+  std::vector<Listener> listeners_;
+  int wake_fd_ = -1;  // readable: end
+  std::thread thread_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,154 @@
+#include "server/node/ring_control.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "server/node/volume_notes.h"
+
+namespace penstock {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string refusal_text(const std::string& why) {
+  return text_of(Json{{"ok", false}, {"error", why}});
+}
+
+std::string field(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+const char* state_text(VolumeStatus::State state) {
+  switch (state) {
+    case VolumeStatus::State::open:
+      return "open";
+    case VolumeStatus::State::closed:
+      return "closed";
+    case VolumeStatus::State::missing:
+      return "missing";
+  }
+  return "?";
+}
+
+Json json_of(const LocalStore::VolumeState& volume, const ClusterMap& map) {
+  const MapVolume* entry = map.find(volume.id);
+  const auto change = change_of(map);
+  std::string role = entry == nullptr ? "prepared" : "member";
+  if (change && change->leaving == volume.id) role = "leaving";
+  if (change && change->joining == volume.id) role = "joining";
+  return Json{{"id", hex_name(volume.id.value)},
+              {"name", volume.name},
+              {"path", volume.path},
+              {"state", state_text(volume.status.state)},
+              {"role", role},
+              {"reason", volume.status.reason},
+              {"full", volume.status.full},
+              {"free_bytes", volume.status.free_bytes},
+              {"fragments", volume.status.fragment_count}};
+}
+
+std::string same_path(const std::string& path) {
+  std::error_code ignored;
+  const auto canonical = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? path : canonical.string();
+}
+
+}  // namespace
+
+std::string RingControl::answer(const std::string& question) {
+  const Json json = Json::parse(question, nullptr, false);
+  if (!json.is_object()) return refusal_text("the question is not a JSON object");
+  const std::string op = field(json, "op");
+  if (op == "status") return tell_status();
+  if (op != "replace") return refusal_text("unknown operation \"" + op + "\"");
+  const auto done = replace(field(json, "volume"), field(json, "with"));
+  return done ? text_of(Json{{"ok", true}}) : refusal_text(done.error().context);
+}
+
+bool RingControl::is_whole() const {
+  if (change_of(*store_.map())) return false;
+  for (const auto& volume : store_.states()) {
+    if (volume.status.state != VolumeStatus::State::open) return false;
+  }
+  return replacement_.status().fragments_missing == 0;
+}
+
+std::string RingControl::line() const {
+  const auto map = store_.map();
+  const auto change = change_of(*map);
+  if (!change) return is_whole() ? "whole\n" : "not whole\n";
+  const auto now = replacement_.status();
+  return "not whole: " + map->find(change->leaving)->name + " is being replaced by " +
+         map->find(change->joining)->name + " (" + now.what + ", " + std::to_string(now.done) +
+         " of " + std::to_string(now.total) + ")\n";
+}
+
+std::string RingControl::tell_status() const {
+  const auto map = store_.map();
+  const auto status = replacement_.status();
+  Json json{{"ok", true}, {"whole", is_whole()}, {"writable", store_.ready_for_writes()}};
+  json["map_epoch"] = map->epoch.value;
+  json["survives_losses"] = map->policy.losses_survived();
+  json["volumes"] = Json::array();
+  for (const auto& volume : store_.states()) json["volumes"].push_back(json_of(volume, *map));
+  json["fragments_missing"] = status.fragments_missing;
+  json["change"] = nullptr;
+  if (const auto change = change_of(*map)) {
+    const bool joint = change->phase == MapChange::Phase::joint;
+    json["change"] = {{"leaving", map->find(change->leaving)->name},
+                      {"joining", map->find(change->joining)->name},
+                      {"phase", joint ? "joint" : "moving"},
+                      {"what", status.what},
+                      {"done", status.done},
+                      {"total", status.total},
+                      {"rate", status.rate},
+                      {"trouble", status.trouble}};
+  }
+  return text_of(json);
+}
+
+Result<MapVolume> RingControl::find_volume(const std::string& which) const {
+  const auto map = store_.map();
+  std::string known;
+  for (const auto& volume : store_.states()) {
+    const bool meant = volume.name == which || hex_name(volume.id.value) == which ||
+                       (!volume.path.empty() && same_path(volume.path) == same_path(which));
+    const MapVolume* entry = map->find(volume.id);
+    if (meant && entry != nullptr) return *entry;
+    if (entry != nullptr) known += " " + volume.name;
+  }
+  return fail(Errc::not_found, "no volume is called \"" + which + "\"; there are:" + known +
+                                   ". Give a name, id or directory of `penstock ring status`.");
+}
+
+Result<> RingControl::replace(const std::string& which, const std::string& path) {
+  if (which.empty() || path.empty()) return fail(Errc::invalid, "which volume, with what?");
+  if (path.front() != '/') return fail(Errc::invalid, "the new directory wants an absolute path");
+  if (const auto change = change_of(*store_.map())) {
+    return fail(Errc::busy, "volume " + store_.map()->find(change->leaving)->name +
+                                " is being replaced: wait for its end (penstock ring status)");
+  }
+  TRY(old, find_volume(which));
+  if (!store_.ready_for_writes()) {
+    return fail(Errc::unavailable,
+                "too few volumes are open to change the ring: bring volumes back first");
+  }
+  TRY(prepared, store_.prepare_volume(path));
+  std::promise<Result<>> promise;
+  boost::asio::co_spawn(
+      io_.at(0), replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client)),
+      [&promise](std::exception_ptr error, Result<> result) {
+        if (error) result = fail(Errc::aborted, "a coroutine threw");
+        promise.set_value(std::move(result));
+      });
+  return promise.get_future().get();
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+// What `penstock ring` asks of a running store, as JSON (control_socket.h): {"op":"status"} and
+// {"op":"replace","volume":ID|NAME|PATH,"with":PATH}. An answer has "ok", and "error" if that is
+// false. Thread-safety: one question at a time, not on an I/O thread: answers may take a while.
+#pragma once
+#include <string>
+
+#include "server/background/volume_replacement.h"
+#include "server/node/local_store.h"
+
+namespace penstock {
+
+class RingControl {
+ public:
+  // Ownership: borrows all.
+  RingControl(LocalStore& store, VolumeReplacement& replacement, IoThreads& io)
+      : store_(store), replacement_(replacement), io_(io) {}
+
+  std::string answer(const std::string& question);
+  // Nothing is missing: every volume of the map is open and no change is under way.
+  bool is_whole() const;
+  std::uint64_t map_epoch() const { return store_.map()->epoch.value; }
+  ReplacementStatus status() const { return replacement_.status(); }
+  // One line for /readyz.
+  std::string line() const;
+
+ private:
+  std::string tell_status() const;
+  Result<> replace(const std::string& which, const std::string& path);
+  Result<MapVolume> find_volume(const std::string& which) const;
+
+  LocalStore& store_;
+  VolumeReplacement& replacement_;
+  IoThreads& io_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,23 @@
+// What volumes note about each other (R13), by name. On disk, never change.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "penstock/types.h"
+
+namespace penstock {
+
+inline constexpr std::string_view kPathNote = "path/";
+
+inline std::string hex_name(std::uint64_t id) {
+  std::string text(16, '0');
+  for (std::size_t i = text.size(); i-- > 0; id >>= 4) text[i] = "0123456789abcdef"[id & 15];
+  return text;
+}
+// The highest start counter seen of a volume, the boot in which it failed, and where it lies if not
+// in one of the directories that the store was started with.
+inline std::string starts_note(VolumeId id) { return "starts/" + hex_name(id.value); }
+inline std::string failure_note(VolumeId id) { return "failed/" + hex_name(id.value); }
+inline std::string path_note(VolumeId id) { return std::string(kPathNote) + hex_name(id.value); }
+
+}  // namespace penstock

@@ -1,0 +1,284 @@
+#include "server/background/volume_replacement.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "penstock/log.h"
+#include "server/background/blob_rebuild.h"
+#include "server/background/register_walk.h"
+#include "tests/fake/fake_cluster.h"
+
+namespace penstock {
+namespace {
+
+const VolumeId kNew{77};
+
+MapVolume newcomer() {
+  MapVolume volume;
+  volume.id = kNew;
+  volume.name = "new";
+  return volume;
+}
+
+// Six volumes with objects of every form, and a seventh that takes the place of one.
+class ReplacementWorld {
+ public:
+  ReplacementWorld() {
+    bucket = cluster.make_bucket("bucket");
+    cluster.add_node(kNew);
+  }
+  ~ReplacementWorld() { end(); }
+
+  FakeGateway& gateway() { return *cluster.gateway; }
+  FakeNode& node(VolumeId id) {
+    for (auto& each : cluster.nodes) {
+      if (each->id() == id) return *each;
+    }
+    std::abort();
+  }
+  static std::string bytes_of(const std::string& key, std::size_t size) {
+    std::string text;
+    while (text.size() < size) text += key + std::to_string(text.size()) + " ";
+    text.resize(size);
+    return text;
+  }
+  void put(const std::string& key, std::size_t size) {
+    sizes[key] = size;
+    REQUIRE(cluster.run(store(key, bytes_of(key, size))));
+    if (!running) cluster.settle_down();  // a replacement looks at its map for ever
+  }
+  std::string get(const std::string& key) {
+    auto read = cluster.run(gateway().objects.get(*bucket, key, true, cluster.soon()));
+    if (!read) return "error: " + read.error().context;
+    if (read->inline_bytes) return *read->inline_bytes;
+    std::string text;
+    for (const PartInfo& part : read->record.parts) {
+      auto bytes = cluster.run(read_blob(gateway().blobs, *part.blob, cluster.soon()));
+      text += bytes ? *bytes : "error: " + bytes.error().context;
+    }
+    return text;
+  }
+  void check_all() {
+    for (const auto& [key, size] : sizes) CHECK_MESSAGE(get(key) == bytes_of(key, size), key);
+  }
+  // Does any record name the volume?
+  bool is_named(VolumeId id) {
+    for (const auto& [key, size] : sizes) {
+      auto read = cluster.run(gateway().objects.get(*bucket, key, false, cluster.soon()));
+      REQUIRE(read);
+      for (const PartInfo& part : read->record.parts) {
+        for (const Location& location : part.blob->locations) {
+          if (location.volume == id) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  VolumeReplacement& replacement() {
+    if (!running) {
+      ReplacementParts parts{gateway().membership, gateway().proposer, gateway().blobs,
+                             cluster.clock,        {},                 nullptr};
+      running = std::make_unique<VolumeReplacement>(std::move(parts));
+      running->start(cluster.io.get_executor());
+    }
+    return *running;
+  }
+  Result<> begin(VolumeId old) {
+    auto client = std::static_pointer_cast<VolumeClient>(cluster.nodes.back());
+    return cluster.run(replacement().begin(old, newcomer(), std::move(client)));
+  }
+  bool run_until_replaced() {
+    auto done = [this] { return replacement().status().replaced > 0; };
+    for (int i = 0; i < 100'000 && !done(); ++i) {
+      cluster.io.restart();
+      cluster.io.poll();
+      if (!done()) cluster.clock.advance(std::chrono::milliseconds(10));
+    }
+    return done();
+  }
+  // The process dies: what it had begun is left as it is.
+  void end() {
+    if (!running) return;
+    running->stop();
+    cluster.settle_down();
+    running.reset();
+  }
+
+  FakeCluster cluster;
+  std::shared_ptr<const Bucket> bucket;
+  std::map<std::string, std::size_t> sizes;
+  std::unique_ptr<VolumeReplacement> running;
+
+ private:
+  Task<> store(std::string key, std::string text) {
+    ObjectRecord record;
+    record.size_bytes = text.size();
+    record.etag = std::string(32, '0');
+    SharedBytes inline_bytes;
+    std::unique_ptr<BlobWriter> writer;
+    std::unique_ptr<WriterLease> lease;
+    if (text.size() <= 4096) {
+      inline_bytes = std::make_shared<const std::string>(text);
+    } else {
+      CO_TRY(opened, co_await BlobWriter::open(gateway().blobs, Index::owner(*bucket, key),
+                                               text.size(), cluster.soon()));
+      writer = std::move(opened);
+      std::size_t done = 0;
+      while (done < text.size()) {
+        CO_TRY(space, co_await writer->space());
+        const std::size_t count = std::min(space.size(), text.size() - done);
+        std::memcpy(space.data(), text.data() + done, count);
+        CO_CHECK(co_await writer->filled(count));
+        done += count;
+      }
+      CO_TRY(blob, co_await writer->commit(cluster.soon()));
+      PartInfo part;
+      part.size_bytes = text.size();
+      part.blob = blob;
+      record.parts.push_back(part);
+      lease = std::make_unique<WriterLease>(*writer, blob);
+    }
+    Condition condition;
+    CO_CHECK(co_await gateway().objects.put(*bucket, key, std::move(record), inline_bytes,
+                                            condition, cluster.soon(), lease.get()));
+    co_return Result<>{};
+  }
+};
+
+void fill(ReplacementWorld& world) {
+  world.put("inline", 100);
+  world.put("replicated", 50'000);
+  world.put("striped", 300'000);
+  world.put("long", 9'000'000);
+}
+
+VolumeId first_volume() { return VolumeId{1}; }
+
+}  // namespace
+
+TEST_CASE("a lost volume is replaced: rows and fragments are made again, two others may go then") {
+  ReplacementWorld world;
+  fill(world);
+  world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
+  world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
+  REQUIRE(world.begin(first_volume()));
+  REQUIRE(world.run_until_replaced());
+  CHECK(!world.is_named(first_volume()));
+  CHECK(world.is_named(kNew));
+  CHECK(world.node(kNew).acceptor.rows.size() > 0);
+  CHECK(world.gateway().membership.map()->find(first_volume()) == nullptr);
+  world.check_all();
+  for (const std::uint64_t other : {2, 3}) {
+    world.node(VolumeId{other}).acceptor.state = VolumeStatus::State::missing;
+    world.node(VolumeId{other}).fragments.faults.state = VolumeStatus::State::missing;
+  }
+  world.check_all();
+}
+
+TEST_CASE("a volume that still works is replaced by copies of its fragments") {
+  ReplacementWorld world;
+  fill(world);
+  REQUIRE(world.begin(first_volume()));
+  REQUIRE(world.run_until_replaced());
+  CHECK(!world.is_named(first_volume()));
+  CHECK(world.replacement().status().fragments_moved > 0);
+  CHECK(world.replacement().status().rows_brought > 0);
+  world.check_all();
+}
+
+TEST_CASE("what is written while a volume is replaced does not name the old one") {
+  ReplacementWorld world;
+  fill(world);
+  REQUIRE(world.begin(first_volume()));
+  world.put("during", 200'000);
+  auto read = world.cluster.run(
+      world.gateway().objects.get(*world.bucket, "during", false, world.cluster.soon()));
+  REQUIRE(read);
+  for (const Location& location : read->record.parts.front().blob->locations) {
+    CHECK(location.volume != first_volume());
+  }
+  REQUIRE(world.run_until_replaced());
+  world.put("after", 200'000);
+  world.check_all();
+}
+
+TEST_CASE("another process goes on with a replacement at whatever step the first one died") {
+  for (const int steps : {1, 3, 10, 30, 100, 300, 1000}) {
+    CAPTURE(steps);
+    ReplacementWorld world;
+    fill(world);
+    REQUIRE(world.begin(first_volume()));
+    for (int i = 0; i < steps; ++i) {
+      world.cluster.io.restart();
+      world.cluster.io.poll_one();
+      if (i % 3 == 0) world.cluster.clock.advance(std::chrono::milliseconds(1));
+    }
+    world.end();
+    REQUIRE(world.run_until_replaced());
+    CHECK(!world.is_named(first_volume()));
+    world.check_all();
+  }
+}
+
+TEST_CASE("a gateway that does not know of the change learns the newer map from the volumes") {
+  ReplacementWorld world;
+  fill(world);
+  FakeGateway& other = world.cluster.another_gateway();
+  REQUIRE(world.begin(first_volume()));
+  REQUIRE(world.run_until_replaced());
+  CHECK(other.membership.map()->epoch.value == 1);
+  auto read =
+      world.cluster.run(other.objects.get(*world.bucket, "inline", true, world.cluster.soon()));
+  REQUIRE(read);
+  CHECK(other.membership.map()->epoch == world.gateway().membership.map()->epoch);
+  CHECK(other.membership.volume(kNew) != nullptr);
+}
+
+TEST_CASE("the new volume takes over the highest horizon and fence before it answers") {
+  ReplacementWorld world;
+  fill(world);
+  world.node(VolumeId{3}).acceptor.horizon = 12345;
+  world.node(VolumeId{4}).acceptor.fences[BucketId{9}] = BucketNumber{2};
+  world.node(VolumeId{5}).acceptor.fences[BucketId{9}] = BucketNumber{6};
+  REQUIRE(world.begin(first_volume()));
+  CHECK(world.node(kNew).acceptor.horizon == 12345);
+  CHECK(world.node(kNew).acceptor.fences[BucketId{9}] == BucketNumber{6});
+}
+
+TEST_CASE("without a majority of some group no replacement begins, and nothing has changed") {
+  ReplacementWorld world;
+  fill(world);
+  for (const std::uint64_t lost : {1, 2, 3, 4}) {
+    world.node(VolumeId{lost}).acceptor.state = VolumeStatus::State::missing;
+  }
+  const auto begun = world.begin(first_volume());
+  REQUIRE(!begun);
+  CHECK(begun.error().code == Errc::unavailable);
+  CHECK(!change_of(*world.gateway().membership.map()));
+  for (const auto& each : world.cluster.nodes) CHECK(each->acceptor.epoch.value <= 1);
+}
+
+TEST_CASE("a walk over several volumes meets each register once, in order") {
+  ReplacementWorld world;
+  for (int i = 0; i < 20; ++i) world.put("key" + std::to_string(i), 10);
+  std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.nodes.begin(),
+                                                     world.cluster.nodes.end());
+  volumes.pop_back();
+  RegisterWalk walk(RowKind::object, volumes, world.cluster.clock);
+  std::vector<std::string> keys;
+  while (true) {
+    const auto found = world.cluster.run(walk.next(7, world.cluster.soon()));
+    REQUIRE(found);
+    if (found->empty()) break;
+    for (const auto& row : *found) {
+      if (row.key.bucket == world.bucket->record.id) keys.push_back(row.key.key);
+    }
+  }
+  CHECK(keys.size() == 20);
+  CHECK(std::is_sorted(keys.begin(), keys.end()));
+  CHECK(walk.listed().size() == 6);
+}
+
+}  // namespace penstock

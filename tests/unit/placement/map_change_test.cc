@@ -1,0 +1,155 @@
+#include "placement/map_change.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+namespace penstock {
+namespace {
+
+ClusterMap six_volumes() {
+  std::vector<MapVolume> volumes;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    MapVolume volume;
+    volume.id = VolumeId{100 + i};
+    volume.name = "v" + std::to_string(i);
+    volume.host = "local";
+    volume.weight = i == 2 ? 3.0 : 1.0;
+    volumes.push_back(volume);
+  }
+  return make_map(ClusterId{1, 2}, volumes, 16).value();
+}
+
+MapVolume fresh(std::uint64_t id = 200) {
+  MapVolume volume;
+  volume.id = VolumeId{id};
+  volume.name = "v" + std::to_string(id);
+  return volume;
+}
+
+bool holds(const std::vector<VolumeId>& list, VolumeId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+const VolumeId kOld{102};
+const VolumeId kNew{200};
+
+}  // namespace
+
+TEST_CASE("a steady map has no change under way") { CHECK(!change_of(six_volumes())); }
+
+TEST_CASE("a replacement begins with joint lists in the groups of the old volume alone") {
+  const ClusterMap before = six_volumes();
+  const ClusterMap joint = begin_replacement(before, kOld, fresh()).value();
+  CHECK(joint.epoch.value == before.epoch.value + 1);
+  for (std::size_t i = 0; i < joint.groups.size(); ++i) {
+    const MapGroup& group = joint.groups[i];
+    CHECK(group.replicas == before.groups[i].replicas);
+    CHECK(group.joint.empty() == !holds(group.replicas, kOld));
+    if (group.joint.empty()) continue;
+    CHECK(!holds(group.joint, kOld));
+    CHECK(holds(group.joint, kNew));
+  }
+  const auto change = change_of(joint);
+  REQUIRE(change);
+  CHECK(change->phase == MapChange::Phase::joint);
+  CHECK(change->leaving == kOld);
+  CHECK(change->joining == kNew);
+}
+
+TEST_CASE("the new volume takes host and weight of the old one, which takes no new data") {
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  CHECK(joint.find(kNew)->weight == 3.0);
+  CHECK(joint.find(kNew)->host == "local");
+  CHECK(joint.find(kOld)->weight == 0.0);
+  CHECK(joint.staying() == 6);
+}
+
+TEST_CASE("every step raises the epoch of every group, so that older rounds are refused") {
+  const ClusterMap before = six_volumes();
+  const ClusterMap joint = begin_replacement(before, kOld, fresh()).value();
+  const ClusterMap moving = end_joint(joint).value();
+  const ClusterMap after = end_replacement(moving).value();
+  const ClusterMap* steps[] = {&before, &joint, &moving, &after};
+  for (std::size_t step = 1; step < 4; ++step) {
+    CHECK(steps[step]->epoch > steps[step - 1]->epoch);
+    CHECK(steps[step]->digest != steps[step - 1]->digest);
+    for (std::size_t i = 0; i < before.groups.size(); ++i) {
+      CHECK(steps[step]->groups[i].epoch > steps[step - 1]->groups[i].epoch);
+      CHECK(group_digest(steps[step]->groups[i]) != group_digest(steps[step - 1]->groups[i]));
+    }
+  }
+}
+
+TEST_CASE("after the joint phase the new lists alone count; the old volume is still in the map") {
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  const ClusterMap moving = end_joint(joint).value();
+  REQUIRE(change_of(moving));
+  CHECK(change_of(moving)->phase == MapChange::Phase::moving);
+  for (std::size_t i = 0; i < joint.groups.size(); ++i) {
+    const MapGroup& was = joint.groups[i];
+    CHECK(moving.groups[i].replicas == (was.joint.empty() ? was.replicas : was.joint));
+    CHECK(moving.groups[i].joint.empty());
+  }
+  CHECK(moving.find(kOld) != nullptr);
+}
+
+TEST_CASE("at the end the old volume is gone and another one may be replaced") {
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  const ClusterMap moving = end_joint(joint).value();
+  const ClusterMap after = end_replacement(moving).value();
+  CHECK(!change_of(after));
+  CHECK(after.find(kOld) == nullptr);
+  CHECK(after.volumes.size() == 6);
+  CHECK(begin_replacement(after, kNew, fresh(300)));
+}
+
+TEST_CASE("one volume is replaced at a time, by one that is new to the map") {
+  const ClusterMap before = six_volumes();
+  const ClusterMap joint = begin_replacement(before, kOld, fresh()).value();
+  CHECK(begin_replacement(joint, VolumeId{103}, fresh(300)).error().code == Errc::busy);
+  CHECK(begin_replacement(before, VolumeId{999}, fresh()).error().code == Errc::not_found);
+  CHECK(begin_replacement(before, kOld, fresh(103)).error().code == Errc::invalid);
+  MapVolume same_name = fresh();
+  same_name.name = "v3";
+  CHECK(begin_replacement(before, kOld, same_name).error().code == Errc::invalid);
+}
+
+TEST_CASE("a store of one volume can be moved to another one") {
+  MapVolume only;
+  only.id = kOld;
+  only.name = "v0";
+  const ClusterMap before = make_map(ClusterId{1, 2}, {only}, 4).value();
+  const auto joint = begin_replacement(before, kOld, fresh());
+  REQUIRE(joint);
+  CHECK(end_replacement(end_joint(*joint).value()));
+}
+
+TEST_CASE("a map with a change under way survives its text") {
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  const ClusterMap again = ClusterMap::parse(joint.to_json()).value();
+  CHECK(again.digest == joint.digest);
+  CHECK(again.find(kOld)->successor == kNew);
+  CHECK(joint.to_json().find("successor") != std::string::npos);
+  CHECK(six_volumes().to_json().find("successor") == std::string::npos);
+}
+
+TEST_CASE("maps with successors that make no sense are refused") {
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  ClusterMap weighty = joint;
+  ClusterMap unknown = joint;
+  ClusterMap shared = joint;
+  for (MapVolume& volume : weighty.volumes) {
+    if (volume.id == kOld) volume.weight = 1;
+  }
+  for (MapVolume& volume : unknown.volumes) {
+    if (volume.id == kOld) volume.successor = VolumeId{999};
+  }
+  shared.volumes[0].weight = 0;
+  shared.volumes[0].successor = kNew;
+  CHECK(!check_map(weighty));
+  CHECK(!check_map(unknown));
+  CHECK(!check_map(shared));
+}
+
+}  // namespace penstock
