@@ -284,7 +284,9 @@ Task<> SimLink::adopt(std::shared_ptr<const AdoptRequest> request, Deadline dead
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<SharedBytes> SimLink::read_map(Deadline deadline) {
-  Call<SharedBytes> call = [state = state_](VolumeClient& volume) { return volume.read_map(state->there()); };
+  Call<SharedBytes> call = [state = state_](VolumeClient& volume) {
+    return volume.read_map(state->there());
+  };
   return forward<SharedBytes>(state_, std::move(call), deadline);
 }
 Task<JoinState> SimLink::read_join_state(Deadline deadline) {
