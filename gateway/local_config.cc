@@ -105,6 +105,9 @@ Result<> read_removal(const Json& object, RemovalConfig& removal) {
   fields.number("uploads_every_seconds", removal.uploads_every, 1, kYear);
   fields.number("upload_expiry_seconds", removal.upload_expiry, 1, kYear);
   fields.number("upload_kept_seconds", removal.upload_kept, 1, kYear);
+  fields.number("tombstones_every_seconds", removal.tombstones_every, 1, kYear);
+  fields.number("tombstone_wait_seconds", removal.tombstone_wait, 1, kYear);
+  fields.number("buckets_every_seconds", removal.buckets_every, 1, kYear);
   fields.number("steps_per_second", removal.steps_per_second, 1, 1'000'000);
   return fields.finish();
 }

@@ -22,7 +22,10 @@ struct RemovalConfig {
   std::uint64_t uploads_every = 3600;
   std::uint64_t upload_expiry = 7 * 24 * 3600;
   std::uint64_t upload_kept = 24 * 3600;  // an ended upload, for repeated Completes
-  std::uint64_t steps_per_second = 200;
+  std::uint64_t tombstones_every = 600;
+  std::uint64_t tombstone_wait = 600;  // between the two steps that purge a tombstone
+  std::uint64_t buckets_every = 60;
+  std::uint64_t steps_per_second = 200;  // of each kind of work: a call or a round each
 };
 
 struct LocalConfig {

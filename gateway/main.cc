@@ -173,6 +173,9 @@ class LocalProcess {
     options.uploads_every = std::chrono::seconds(removal.uploads_every);
     options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
     options.upload_kept = std::chrono::seconds(removal.upload_kept);
+    options.tombstones_every = std::chrono::seconds(removal.tombstones_every);
+    options.tombstone_wait = std::chrono::seconds(removal.tombstone_wait);
+    options.buckets_every = std::chrono::seconds(removal.buckets_every);
     options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
     return context;
   }

@@ -87,6 +87,7 @@ inline constexpr std::chrono::seconds kBucketCacheAge{
     1};  // positive answers; volumes check the number
 inline constexpr std::size_t kBucketCacheEntries = 10'000;
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
+inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
 inline constexpr std::chrono::seconds kScanCall{5};      // one scan: it may pass 64k tombstones
 inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
 inline constexpr std::size_t kManifestPagesCached = 64;  // about 10 MiB of decoded parts
@@ -118,7 +119,11 @@ inline constexpr int kFragmentWritesInFlight =
 inline constexpr std::chrono::hours kHintGiveUp{24};       // after its due time a hint is dropped
 inline constexpr std::chrono::minutes kHintTakeover{15};  // per volume of the group before this
 inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
+inline constexpr std::chrono::seconds kRollForwardAfter{60};  // no Complete lives so long behind
+                                                              // its last step: operations end at 30
 inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
+inline constexpr std::chrono::minutes kTombstoneWait{10};  // R9: from its mark to its drop
+inline constexpr std::size_t kTombstonesMarkedMax = 65'536;  // in memory, with their keys
 inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints in memory for another try
 
 }  // namespace penstock::limits

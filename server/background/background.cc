@@ -6,8 +6,11 @@
 
 #include "penstock/log.h"
 #include "penstock/wakeup.h"
+#include "server/background/bucket_sweep.h"
 #include "server/background/hint_worker.h"
 #include "server/background/orphan_sweep.h"
+#include "server/background/stray_rows.h"
+#include "server/background/tombstone_purge.h"
 #include "server/background/upload_sweep.h"
 
 namespace penstock {
@@ -24,17 +27,29 @@ struct Job {
 
 struct BackgroundWork::State {
   explicit State(BackgroundContext given)
-      : context(std::move(given)), hints(context), orphans(context), uploads(context) {
+      : context(std::move(given)),
+        hints(context),
+        orphans(context),
+        uploads(context),
+        tombstones(context),
+        buckets(context),
+        rows(context) {
     const BackgroundOptions& options = context.options;
     jobs.push_back({"hints", options.hints_every, [this] { return hints.pass(); }});
     jobs.push_back({"orphans", options.sweep_every, [this] { return orphans.pass(); }});
     jobs.push_back({"uploads", options.uploads_every, [this] { return uploads.pass(); }});
+    jobs.push_back({"tombstones", options.tombstones_every, [this] { return tombstones.pass(); }});
+    jobs.push_back({"buckets", options.buckets_every, [this] { return buckets.pass(); }});
+    jobs.push_back({"rows", options.uploads_every, [this] { return rows.pass(); }});
   }
 
   BackgroundContext context;
   HintWorker hints;
   OrphanSweep orphans;
   UploadSweep uploads;
+  TombstonePurge tombstones;
+  BucketSweep buckets;
+  StrayRows rows;
   std::vector<Job> jobs;
   std::size_t running = 0;
   Wakeup ended;

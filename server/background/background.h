@@ -3,6 +3,9 @@
 //   hints      what updates freed                                 hint_worker.h
 //   orphans    fragments that no record names                     orphan_sweep.h
 //   uploads    expired, half-completed and ended ones             upload_sweep.h
+//   tombstones the rows of what was deleted                       tombstone_purge.h
+//   buckets    removals that were cut off                         bucket_sweep.h
+//   rows       of buckets and uploads that are gone               stray_rows.h
 // Thread-safety: start(), stop() and stopped() on one executor; status() from any thread.
 #pragma once
 #include <memory>

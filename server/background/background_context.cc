@@ -40,4 +40,9 @@ std::optional<std::size_t> rank_in_group(const BackgroundContext& context, Volum
   return std::nullopt;
 }
 
+bool is_older(const BackgroundContext& context, const Ballot& ballot, Duration age) {
+  const WallTime changed{Duration(static_cast<Duration::rep>(ballot.counter))};
+  return context.clock.wall() >= changed + age;
+}
+
 }  // namespace penstock

@@ -2,8 +2,10 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "server/cluster/objects.h"
@@ -15,7 +17,10 @@ struct BackgroundOptions {
   Duration hints_every = std::chrono::minutes(1);
   Duration sweep_every = std::chrono::hours(1);
   Duration uploads_every = std::chrono::hours(1);
-  std::uint32_t steps_per_second = 200;  // of each job: hints, owners of fragments, uploads
+  Duration tombstones_every = std::chrono::minutes(10);
+  Duration buckets_every = std::chrono::minutes(1);
+  std::uint32_t steps_per_second = 200;  // of each job: hints, owners of fragments, uploads,
+                                         // tombstones, pages of rows
   Duration hint_delay = limits::kHintDelay;
   // Work of a group is its first live volume's. Who is dead is not always known: the next one
   // begins so much later, and so on.
@@ -24,7 +29,17 @@ struct BackgroundOptions {
   Duration hint_retry_first = std::chrono::minutes(1);
   Duration hint_retry_last = std::chrono::hours(1);
   Duration upload_expiry = limits::kUploadExpiry;
+  Duration roll_forward_after = limits::kRollForwardAfter;
   Duration upload_kept = limits::kUploadKept;
+  Duration tombstone_wait = limits::kTombstoneWait;  // R9: between the mark and the drop
+};
+
+// How far the pass of one job is, or was at its end.
+struct JobProgress {
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;  // never less than `done`; the same where it is not known
+  double per_second = 0;
+  bool running = false;
 };
 
 // For /metrics and the operator. Plain values, as of the last look.
@@ -45,6 +60,10 @@ struct BackgroundStatus {
   std::uint64_t uploads_expired = 0;
   std::uint64_t uploads_rolled_forward = 0;
   std::uint64_t uploads_forgotten = 0;
+  std::uint64_t tombstones_purged = 0;
+  std::uint64_t buckets_rolled_forward = 0;
+  std::uint64_t stray_rows_ended = 0;
+  std::map<std::string, JobProgress> jobs;  // by what they work off
 };
 
 // Thread-safety: any thread.
@@ -86,6 +105,9 @@ struct BackgroundContext {
 std::optional<std::size_t> rank_in_group(const BackgroundContext& context, VolumeId volume,
                                          BucketId bucket, std::uint32_t partitions,
                                          std::string_view key);
+
+// Was a register last changed so long ago, by the wall clock? Its ballot says when, or later.
+bool is_older(const BackgroundContext& context, const Ballot& ballot, Duration age);
 
 // Background rounds pass the fences of deleted buckets: no client sees their result (metadata
 // "Buckets").

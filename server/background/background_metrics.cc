@@ -1,6 +1,31 @@
 #include "server/background/background_metrics.h"
 
 namespace penstock {
+namespace {
+
+// One sample per job; `what` says what it goes through.
+void add_progress(Metrics& metrics, const std::function<BackgroundStatus()>& status) {
+  const auto add = [&](const char* name, const char* help, double (*value)(const JobProgress&)) {
+    metrics.add_collector(Metrics::Kind::gauge, name, help, [status, value] {
+      std::vector<Metrics::Sample> samples;
+      const BackgroundStatus now = status();
+      for (const auto& [what, job] : now.jobs) {
+        samples.push_back(Metrics::Sample{{{"what", what}}, value(job)});
+      }
+      return samples;
+    });
+  };
+  add("penstock_background_running", "Is a pass of the job under way?",
+      [](const JobProgress& job) { return job.running ? 1.0 : 0.0; });
+  add("penstock_background_done", "Steps done in the pass under way, or in the last one.",
+      [](const JobProgress& job) { return static_cast<double>(job.done); });
+  add("penstock_background_total", "Steps of that pass, as far as they are known.",
+      [](const JobProgress& job) { return static_cast<double>(job.total); });
+  add("penstock_background_steps_per_second", "The rate of that pass.",
+      [](const JobProgress& job) { return job.per_second; });
+}
+
+}  // namespace
 
 void add_collectors_of_background(Metrics& metrics, std::function<BackgroundStatus()> status) {
   using Sample = Metrics::Sample;
@@ -46,8 +71,18 @@ void add_collectors_of_background(Metrics& metrics, std::function<BackgroundStat
       number(&BackgroundStatus::sweeps));
   add(counter, "penstock_background_uploads_expired_total", "Open uploads that were aborted.",
       number(&BackgroundStatus::uploads_expired));
+  add(counter, "penstock_background_uploads_rolled_forward_total",
+      "Completes that had stopped half-way.", number(&BackgroundStatus::uploads_rolled_forward));
   add(counter, "penstock_background_uploads_forgotten_total", "Ended uploads that were removed.",
       number(&BackgroundStatus::uploads_forgotten));
+  add(counter, "penstock_background_tombstones_purged_total", "Rows of deleted things removed.",
+      number(&BackgroundStatus::tombstones_purged));
+  add(counter, "penstock_background_buckets_rolled_forward_total",
+      "Removals of buckets that had been cut off.",
+      number(&BackgroundStatus::buckets_rolled_forward));
+  add(counter, "penstock_background_stray_rows_total",
+      "Rows ended whose bucket or upload was gone.", number(&BackgroundStatus::stray_rows_ended));
+  add_progress(metrics, status);
 }
 
 }  // namespace penstock

@@ -30,7 +30,7 @@ bool in_map(const ClusterMap& map, VolumeId volume) {
 
 Task<> HintWorker::pass() {
   std::uint64_t waiting = 0;
-  Progress progress(context_.clock, "removal_hints", 0);
+  Progress progress(context_, "hints", 0);
   const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     if (context_.stops()) break;

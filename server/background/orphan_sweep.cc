@@ -17,7 +17,7 @@ Task<> OrphanSweep::pass() {
     const bool local = std::find(volumes.begin(), volumes.end(), client->id()) != volumes.end();
     if (local) total += client->status().fragment_count;
   }
-  Progress progress(context_.clock, "orphan_sweep", total);
+  Progress progress(context_, "fragments", total);
   Found left;
   Result<> whole;
   for (const VolumeId volume : volumes) {

@@ -1,5 +1,5 @@
-// How fast a job goes, and what it tells of its way: so many steps a second, a line in the log from
-// time to time. Thread-safety: one executor.
+// How fast a job goes, and what it tells of its way: so many steps a second, figures on the status
+// board, a line in the log from time to time. Thread-safety: one executor.
 #pragma once
 #include <string>
 
@@ -20,19 +20,23 @@ class Pace {
   BootTime next_{};
 };
 
-// What, done, total, rate: at most twice a minute while it goes on, and once at its end if it took
-// long enough to be told.
+// What, done, total, rate of one pass of a job. On the board after each step; in the log at most
+// twice a minute while it goes on, and once at its end if it took long enough to be told.
 class Progress {
  public:
-  Progress(Clock& clock, std::string what, std::uint64_t total);
+  // `total`: 0 if it is not known before the end.
+  Progress(const BackgroundContext& context, std::string what, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void step(std::uint64_t count = 1);
 
  private:
+  JobProgress figures(BootTime now) const;
+  void show(BootTime now, bool ended);
   void tell(BootTime now);
   Clock& clock_;
+  std::shared_ptr<StatusBoard> board_;
   std::string what_;
   std::uint64_t total_;
   std::uint64_t done_ = 0;

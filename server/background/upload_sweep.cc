@@ -6,7 +6,6 @@ namespace penstock {
 namespace {
 
 constexpr std::uint32_t kUploadPageRows = 1000;
-constexpr RowKind kRegisterKinds[] = {RowKind::object, RowKind::upload, RowKind::part};
 
 // Deletes a register, if it still holds what `expected` says: any live value, or an ended upload.
 class Forget final : public RegisterUpdate {
@@ -43,22 +42,14 @@ std::shared_ptr<const Bucket> fenceless(BucketId id, std::uint32_t partitions) {
 }  // namespace
 
 Task<> UploadSweep::pass() {
-  Progress progress(context_.clock, "uploads", 0);
-  std::uint64_t tombstones = 0;
+  Progress progress(context_, "uploads", 0);
   Result<> whole;
   const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     auto swept = co_await sweep_volume(volume, progress);
     if (!swept) whole = std::move(swept);
-    for (const RowKind kind : kRegisterKinds) {
-      auto counted = co_await count_tombstones(volume, kind);
-      if (counted) tombstones += *counted;
-      if (!counted) whole = counted.error();
-    }
     if (context_.stops()) co_return Result<>{};
   }
-  context_.board->change(
-      [tombstones](BackgroundStatus& status) { status.tombstones_waiting = tombstones; });
   co_return whole;
 }
 
@@ -92,12 +83,6 @@ Task<> UploadSweep::sweep_volume(VolumeId volume, Progress& progress) {
   co_return Result<>{};
 }
 
-// The ballot says when the upload was last changed, or later.
-bool UploadSweep::is_older(const Ballot& ballot, Duration age) const {
-  const WallTime changed{Duration(static_cast<Duration::rep>(ballot.counter))};
-  return context_.clock.wall() >= changed + age;
-}
-
 bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
   const auto rank =
       rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
@@ -105,12 +90,14 @@ bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
   const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
   switch (row.kind) {
     case ValueKind::upload_open:
+      return *rank == 0 || is_older(context_, row.ballot, turn);
     case ValueKind::upload_completing:
     case ValueKind::upload_reopening:
-      return *rank == 0 || is_older(row.ballot, turn);
+      // Before that its Complete may live, which need not give up where a sweeper must.
+      return is_older(context_, row.ballot, context_.options.roll_forward_after + turn);
     case ValueKind::upload_done:
     case ValueKind::upload_aborted:
-      return is_older(row.ballot, context_.options.upload_kept + turn);
+      return is_older(context_, row.ballot, context_.options.upload_kept + turn);
     default:
       return false;
   }
@@ -140,8 +127,8 @@ Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
       co_return co_await roll_forward(std::move(home), std::move(name), std::move(upload),
                                       deadline);
     default:
-      if (!is_older(now.ballot, context_.options.upload_kept)) co_return Result<>{};
-      co_return co_await forget(std::move(name), deadline);
+      if (!is_older(context_, now.ballot, context_.options.upload_kept)) co_return Result<>{};
+      co_return co_await forget(std::move(name));
   }
 }
 
@@ -187,41 +174,23 @@ Task<> UploadSweep::roll_forward(Home home, UploadName name, UploadRecord upload
   co_return Result<>{};
 }
 
-Task<> UploadSweep::forget(UploadName name, Deadline deadline) {
+// The parts first: without the upload's row nobody would know that they have ended. There may be
+// thousands, each is a step.
+Task<> UploadSweep::forget(UploadName name) {
   Index& index = context_.objects.index();
-  CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id, deadline));
+  CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id,
+                                          context_.step_deadline()));
   for (const PartInfo& part : parts) {
+    if (!co_await pace_.turn()) co_return Result<>{};
     const RegisterRef ref = Index::part(*name.bucket, name.key, name.upload_id, part.number);
     Forget update(false, context_.proposer.new_op_id());
-    CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
+    CO_CHECK(co_await context_.proposer.update_background(ref, update, context_.step_deadline()));
   }
   const RegisterRef ref = name.upload();
   Forget update(true, context_.proposer.new_op_id());
-  CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
+  CO_CHECK(co_await context_.proposer.update_background(ref, update, context_.step_deadline()));
   context_.board->change([](BackgroundStatus& status) { ++status.uploads_forgotten; });
   co_return Result<>{};
-}
-
-// Each counts once: where its group's first live volume is.
-Task<std::uint64_t> UploadSweep::count_tombstones(VolumeId volume, RowKind kind) {
-  const auto client = context_.membership.volume(volume);
-  if (client == nullptr) co_return fail(Errc::unavailable, "no such volume here");
-  RegisterListRequest request;
-  request.kind = kind;
-  request.only = ValueKind::tombstone;
-  request.rows_max = kUploadPageRows;
-  std::uint64_t count = 0;
-  do {
-    if (!co_await pace_.turn()) co_return count;
-    CO_TRY(page, co_await client->list_registers(request, context_.step_deadline()));
-    request.after = std::move(page.covered);
-    for (const RegisterEntry& row : page.rows) {
-      const auto rank =
-          rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
-      if (rank && *rank == 0) ++count;
-    }
-  } while (request.after);
-  co_return count;
 }
 
 }  // namespace penstock

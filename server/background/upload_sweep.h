@@ -12,8 +12,7 @@ namespace penstock {
 class UploadSweep {
  public:
   explicit UploadSweep(BackgroundContext& context) : context_(context), pace_(context) {}
-  // One look at every upload whose group's first live volume is local; counts the tombstones that
-  // wait there, too.
+  // One look at every upload whose group's first live volume is local.
   Task<> pass();
 
  private:
@@ -30,10 +29,7 @@ class UploadSweep {
   Task<> look_after(Home home, RegisterEntry row);
   Task<> end_open(Home home, UploadName name, UploadRecord upload, Deadline deadline);
   Task<> roll_forward(Home home, UploadName name, UploadRecord upload, Deadline deadline);
-  Task<> forget(UploadName name, Deadline deadline);
-  Task<std::uint64_t> count_tombstones(VolumeId volume, RowKind kind);
-  // Was the upload last changed so long ago?
-  bool is_older(const Ballot& ballot, Duration age) const;
+  Task<> forget(UploadName name);
 
   BackgroundContext& context_;
   Pace pace_;

@@ -118,10 +118,12 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   const ReplicaMask held = proposal.holders;
   RegisterCalls<AcceptReply> calls(context, group, frame_bytes(*requests.whole), held);
   start_all(context, task, requests, proposal, executor, calls);
-  auto enough = [&calls, held] { return decided(calls, held); };
+  const bool for_all = proposal.wait_for_all;
+  auto enough = [&calls, held, for_all] { return !for_all && decided(calls, held); };
   CO_CHECK(co_await calls.wait(std::move(enough), until));
 
   AcceptEnd end;
+  end.by_all = (grants(calls) | held) == calls.group().all();
   end.end = end_of(calls, proposal.ballot, held, ballots);
   if (end.end == RoundEnd::majority) {
     mark_missed(context, calls);

@@ -83,10 +83,10 @@ Task<std::shared_ptr<const Bucket>> BucketCatalog::read(std::string name, Deadli
   co_return make_bucket(std::move(name), std::move(record));
 }
 
-Task<std::shared_ptr<const Bucket>> BucketCatalog::find(std::string name, Deadline deadline) {
+Task<std::shared_ptr<const Bucket>> BucketCatalog::find(std::string name, Duration patience,
+                                                        Deadline deadline) {
   if (auto known = cached(name)) co_return known;
-  const Deadline patience = clock_.boot() + limits::kBucketDeletingWait;
-  const Deadline until = std::min(deadline, patience);
+  const Deadline until = std::min(deadline, clock_.boot() + patience);
   for (;;) {
     const BootTime asked = clock_.boot();
     CO_TRY(bucket, co_await read(name, deadline));
@@ -102,8 +102,7 @@ Task<std::shared_ptr<const Bucket>> BucketCatalog::find(std::string name, Deadli
   }
 }
 
-Task<BucketCatalog::Created> BucketCatalog::create(std::string name, std::string owner,
-                                                   std::string region, Deadline deadline) {
+BucketRecord BucketCatalog::new_record(std::string owner, std::string region) {
   BucketRecord record;
   record.id = BucketId{random_.next()};
   record.number = BucketNumber{1};
@@ -111,9 +110,13 @@ Task<BucketCatalog::Created> BucketCatalog::create(std::string name, std::string
   record.owner = std::move(owner);
   record.created = clock_.wall();
   record.region = std::move(region);
+  return record;
+}
+
+Task<BucketCatalog::Created> BucketCatalog::create(std::string name, BucketRecord record,
+                                                   Duration patience, Deadline deadline) {
   const RegisterRef ref = register_of(name);
-  const Deadline patience = clock_.boot() + limits::kBucketDeletingWait;
-  const Deadline until = std::min(deadline, patience);
+  const Deadline until = std::min(deadline, clock_.boot() + patience);
   for (;;) {
     CreateBucket update(record, proposer_.new_op_id());
     CO_CHECK(co_await proposer_.update(ref, update, deadline));

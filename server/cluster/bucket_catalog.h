@@ -23,8 +23,9 @@ class BucketCatalog {
 
   static RegisterRef register_of(const std::string& name);
   // From the cache or by a read; a bucket that is being deleted is waited for.
-  // Errors: not_found; unavailable; timeout; busy - still being deleted after 30 s.
-  Task<std::shared_ptr<const Bucket>> find(std::string name, Deadline deadline);
+  // Errors: not_found; unavailable; timeout; busy - still being deleted after `patience`.
+  Task<std::shared_ptr<const Bucket>> find(std::string name, Duration patience,
+                                           Deadline deadline);
   // By a read, in whatever state; null = there is none.
   Task<std::shared_ptr<const Bucket>> read(std::string name, Deadline deadline);
   std::shared_ptr<const Bucket> cached(const std::string& name) const;
@@ -33,9 +34,12 @@ class BucketCatalog {
     std::shared_ptr<const Bucket> bucket;
     bool existed = false;  // someone, perhaps the caller, has it
   };
-  // Errors: unavailable; unknown_outcome; timeout; busy.
-  Task<Created> create(std::string name, std::string owner, std::string region,
+  // Errors: unavailable; unknown_outcome; timeout; busy - one of this name is still being deleted
+  // after `patience`.
+  Task<Created> create(std::string name, BucketRecord record, Duration patience,
                        Deadline deadline);
+  // What a new bucket is made with.
+  BucketRecord new_record(std::string owner, std::string region);
 
  private:
   struct Cached {

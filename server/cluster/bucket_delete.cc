@@ -113,4 +113,15 @@ Task<> delete_bucket(ListContext context, BucketCatalog& catalog, std::string na
   co_return co_await finish_delete(context, catalog, std::move(name), std::move(record), deadline);
 }
 
+Task<> roll_bucket_forward(ListContext context, BucketCatalog& catalog, std::string name,
+                           Deadline deadline) {
+  CO_TRY(bucket, co_await catalog.read(name, deadline));
+  if (!bucket || bucket->record.state == BucketState::open) co_return Result<>{};
+  BucketRecord record = bucket->record;
+  auto ended = co_await finish_delete(context, catalog, std::move(name), std::move(record),
+                                      deadline);
+  if (ended || ended.error().code == Errc::precondition) co_return Result<>{};
+  co_return ended;
+}
+
 }  // namespace penstock

@@ -7,8 +7,8 @@
 //       fenced volumes in each group; keys on which they differ are settled by identity rounds
 //   (3) empty -> tombstone, done; else -> open(n + 2), precondition
 //
-// A crash after (1) leaves the bucket deleting; whoever deletes it again goes on from (2), at the
-// same time as another if need be: both see the same fenced bucket.
+// A crash after (1) leaves the bucket deleting; anyone may go on from (2), at the same time as
+// another if need be: both see the same fenced bucket.
 #pragma once
 #include "server/cluster/bucket_catalog.h"
 #include "server/cluster/row_walk.h"
@@ -18,5 +18,10 @@ namespace penstock {
 // Errors: not_found; precondition - not empty; unavailable; unknown_outcome; timeout.
 Task<> delete_bucket(ListContext context, BucketCatalog& catalog, std::string name,
                      Deadline deadline);
+
+// Goes on from (2) for a bucket that stands in `deleting`; it is open or gone afterwards. Nothing
+// to do for any other. Errors: unavailable; unknown_outcome; timeout.
+Task<> roll_bucket_forward(ListContext context, BucketCatalog& catalog, std::string name,
+                           Deadline deadline);
 
 }  // namespace penstock

@@ -1,9 +1,36 @@
 #include "server/cluster/index.h"
 
+#include <mutex>
+#include <set>
+
 #include "server/cluster/bucket_delete.h"
 
 namespace penstock {
 namespace {
+// The one place of a name in a set, while it lives.
+class Turn {
+ public:
+  Turn(std::mutex& mutex, std::set<std::string>& names, std::string name)
+      : mutex_(mutex), names_(names), name_(std::move(name)) {
+    const std::lock_guard lock(mutex_);
+    taken_ = names_.insert(name_).second;
+  }
+  ~Turn() {
+    if (!taken_) return;
+    const std::lock_guard lock(mutex_);
+    names_.erase(name_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool taken() const { return taken_; }
+
+ private:
+  std::mutex& mutex_;
+  std::set<std::string>& names_;
+  const std::string name_;
+  bool taken_ = false;
+};
+
 RegisterRef register_of(const Bucket& bucket, RowKind kind, std::string key) {
   RegisterRef ref;
   ref.key.kind = kind;
@@ -18,6 +45,8 @@ RegisterRef register_of(const Bucket& bucket, RowKind kind, std::string key) {
 struct Index::State {
   ListContext context;
   BucketCatalog catalog;
+  std::mutex mutex{};
+  std::set<std::string> rolled_forward{};  // buckets whose removal is gone on with right now
 };
 
 Index::Index(Membership& membership, Proposer& proposer, Clock& clock, Random& random)
@@ -25,7 +54,11 @@ Index::Index(Membership& membership, Proposer& proposer, Clock& clock, Random& r
 Index::~Index() = default;
 
 Task<std::shared_ptr<const Bucket>> Index::bucket(std::string name, Deadline deadline) {
-  return state_->catalog.find(std::move(name), deadline);
+  auto found = co_await state_->catalog.find(name, limits::kBucketTakeover, deadline);
+  if (found || found.error().code != Errc::busy) co_return found;
+  // If this fails another may succeed: the bucket is waited for as before.
+  (void)co_await roll_bucket_forward(name, deadline);
+  co_return co_await state_->catalog.find(std::move(name), limits::kBucketDeletingWait, deadline);
 }
 
 Task<std::shared_ptr<const Bucket>> Index::bucket_in_any_state(std::string name,
@@ -43,7 +76,13 @@ void Index::forget_bucket(const std::string& name) { state_->catalog.forget(name
 
 Task<Index::Created> Index::create_bucket(std::string name, std::string owner, std::string region,
                                           Deadline deadline) {
-  return state_->catalog.create(std::move(name), std::move(owner), std::move(region), deadline);
+  BucketCatalog& catalog = state_->catalog;
+  BucketRecord record = catalog.new_record(std::move(owner), std::move(region));
+  auto made = co_await catalog.create(name, record, limits::kBucketTakeover, deadline);
+  if (made || made.error().code != Errc::busy) co_return made;
+  (void)co_await roll_bucket_forward(name, deadline);
+  co_return co_await catalog.create(std::move(name), std::move(record),
+                                    limits::kBucketDeletingWait, deadline);
 }
 
 Task<std::vector<Bucket>> Index::list_buckets(std::string owner, Deadline deadline) {
@@ -71,6 +110,13 @@ Task<std::vector<Bucket>> Index::list_buckets(std::string owner, Deadline deadli
 
 Task<> Index::delete_bucket(std::string name, Deadline deadline) {
   return penstock::delete_bucket(state_->context, state_->catalog, std::move(name), deadline);
+}
+
+Task<> Index::roll_bucket_forward(std::string name, Deadline deadline) {
+  const Turn turn(state_->mutex, state_->rolled_forward, name);
+  if (!turn.taken()) co_return Result<>{};  // one scan of the bucket at a time
+  co_return co_await penstock::roll_bucket_forward(state_->context, state_->catalog,
+                                                   std::move(name), deadline);
 }
 
 RegisterRef Index::object(const Bucket& bucket, std::string key) {

@@ -18,7 +18,8 @@ class Index {
 
   // ---- buckets
   // Positive answers are cached up to 1 s (volumes check the number), absence never. A bucket being
-  // deleted: waits up to 30 s. Errors: not_found; unavailable; busy.
+  // deleted: after a moment its removal is gone on with from here, in case its deleter died; waits
+  // up to 30 s. Errors: not_found; unavailable; busy.
   Task<std::shared_ptr<const Bucket>> bucket(std::string name, Deadline deadline);
   // As it stands, being deleted or not; past the cache. Errors: not_found; unavailable.
   Task<std::shared_ptr<const Bucket>> bucket_in_any_state(std::string name, Deadline deadline);
@@ -32,6 +33,10 @@ class Index {
   Task<std::vector<Bucket>> list_buckets(std::string owner, Deadline deadline);
   // With the fence. Errors: not_found; precondition - not empty, nothing changed.
   Task<> delete_bucket(std::string name, Deadline deadline);
+
+  // Ends a removal that was cut off, whoever began it; nothing to do for an open bucket, or while
+  // this process does it already. Errors: unavailable; unknown_outcome; timeout.
+  Task<> roll_bucket_forward(std::string name, Deadline deadline);
 
   // ---- registers of a bucket
   static RegisterRef object(const Bucket& bucket, std::string key);

@@ -2,6 +2,7 @@
 
 #include "server/cluster/key_queue.h"
 #include "server/cluster/proposer_context.h"
+#include "server/cluster/purge_round.h"
 #include "server/cluster/read_round.h"
 #include "server/cluster/settle_round.h"
 #include "server/cluster/update_round.h"
@@ -60,6 +61,16 @@ Task<Snapshot> Proposer::update(const RegisterRef& ref, RegisterUpdate& update, 
 Task<Snapshot> Proposer::update_background(const RegisterRef& ref, RegisterUpdate& update,
                                            Deadline deadline) {
   return state_->update(RegisterTask{ref, true, deadline}, &update);
+}
+
+Task<std::optional<TombstoneMark>> Proposer::mark_tombstone(const RegisterRef& ref,
+                                                            Deadline deadline) {
+  return mark_round(state_->context, RegisterTask{ref, true, deadline});
+}
+
+Task<DropEnd> Proposer::drop_tombstone(const RegisterRef& ref, TombstoneMark mark,
+                                       Deadline deadline) {
+  return drop_round(state_->context, RegisterTask{ref, true, deadline}, mark);
 }
 
 OpId Proposer::new_op_id() { return state_->context.random.id128<OpId>(); }

@@ -62,6 +62,18 @@ class RegisterUpdate {
   virtual OpId op_id() const = 0;
 };
 
+// The ballot at which every replica of a register acked its tombstone, and the group epoch of that
+// round (R9).
+struct TombstoneMark {
+  Ballot ballot;
+  Epoch epoch;
+};
+enum class DropEnd : std::uint8_t {
+  all_answered,  // no replica holds the tombstone at the mark's ballot any more
+  ask_again,     // one has not answered: the same drop again, later
+  void_mark,     // the group has changed since
+};
+
 class Proposer {
  public:
   Proposer(Membership& membership, Clock& clock, Random& random);
@@ -87,6 +99,10 @@ class Proposer {
   Task<Snapshot> update_background(const RegisterRef& ref, RegisterUpdate& update,
                                    Deadline deadline);
 
+  // The two steps of a purge, see purge_round.h; both pass the fence. mark_tombstone: nullopt - the
+  // register is live, or not every replica acked. Errors: unavailable; corrupt.
+  Task<std::optional<TombstoneMark>> mark_tombstone(const RegisterRef& ref, Deadline deadline);
+  Task<DropEnd> drop_tombstone(const RegisterRef& ref, TombstoneMark mark, Deadline deadline);
   // Every row is accepted again at a new ballot, also one that a majority holds (R12: so that a
   // joining volume has it, too). Absent stays absent. Passes the fence.
   Task<Snapshot> identity(const RegisterRef& ref, Deadline deadline);

@@ -52,12 +52,14 @@ struct Proposal {
   ReplicaMask holders = 0;  // these hold (ballot, value) already: they are not sent it and count
   std::vector<Hint> hints;
   bool identity = false;
+  bool wait_for_all = false;  // not only for a majority
 };
 struct AcceptEnd {
   RoundEnd end = RoundEnd::no_quorum;
   Error error;
   // All replicas answered, none accepted, and `error` is what a volume said: full, upload_not_open.
   bool rejected = false;
+  bool by_all = false;  // every replica has answered that it holds the value at this ballot
 };
 // A replica that refuses a part because it lacks the upload's row is sent that row, then the part.
 // `ballots` null: a re-send at another proposer's ballot (R6b), which learns no demand.

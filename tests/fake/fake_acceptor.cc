@@ -238,8 +238,19 @@ Task<RegisterListReply> FakeAcceptor::list_registers(RegisterListRequest request
 Task<ScanReply> FakeAcceptor::scan(std::shared_ptr<const ScanRequest>, Deadline) {
   co_return no_part_of_this();
 }
-Task<> FakeAcceptor::drop(std::shared_ptr<const DropRequest>, Deadline) {
-  co_return no_part_of_this();
+Task<> FakeAcceptor::drop(std::shared_ptr<const DropRequest> request, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  ++counters.drops;
+  CO_CHECK(gate(request->key, request->round));
+  const auto found = rows.find(request->key);
+  if (found == rows.end() || found->second.accepted.ballot != request->ballot) {
+    co_return Result<>{};
+  }
+  const auto head = decode_head(*found->second.accepted.value);
+  if (!head || head->kind != ValueKind::tombstone) co_return Result<>{};
+  horizon = std::max(horizon, request->ballot.counter);
+  rows.erase(found);
+  co_return Result<>{};
 }
 Task<std::unique_ptr<FragmentWriter>> FakeAcceptor::write_fragment(FragmentId, FragmentShape,
                                                                    Deadline) {

@@ -47,7 +47,7 @@ class FakeAcceptor final : public VolumeClient {
   std::map<HintName, StoredHint> stored_hints;     // all that were not dropped
   std::uint64_t ceiling = 0, floor = 0, horizon = 0;
   struct Counters {
-    int prepares = 0, accepts = 0, reads = 0, reads_now = 0, whole_reads = 0;
+    int prepares = 0, accepts = 0, reads = 0, reads_now = 0, whole_reads = 0, drops = 0;
   };
   Counters counters;  // calls that arrived
   // Forgets what is not durable.
@@ -62,9 +62,10 @@ class FakeAcceptor final : public VolumeClient {
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
 
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
+
   // Not of this fake: `unavailable`.
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
-  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
   Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
                                                        Deadline deadline) override;
   Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;

@@ -69,10 +69,14 @@ Task<ScanReply> FakeNode::scan(std::shared_ptr<const ScanRequest> request, Deadl
     co_return fail(Errc::unavailable, "the volume is closed");
   }
   if (before_scan) before_scan(*request);
-  BucketNumber& fence = acceptor.fences[request->bucket];
-  fence = std::max(fence, request->fence);
-  const bool passes = request->round.pass_fence || request->bucket.value == 0 ||
-                      request->round.bucket_number > fence;
+  auto& fences = acceptor.fences;
+  if (request->fence.value != 0) {
+    BucketNumber& raised = fences[request->bucket];
+    raised = std::max(raised, request->fence);
+  }
+  const auto fence = fences.find(request->bucket);
+  const bool passes = request->round.pass_fence || fence == fences.end() ||
+                      request->round.bucket_number > fence->second;
   if (!passes) co_return fail(Errc::stale_bucket, "fenced");
   ScanReply reply = scan_rows(*request);
   counters.rows += static_cast<int>(reply.rows.size());

@@ -8,7 +8,8 @@ from store import Store, make_client, wait_for
 
 # Hints after 1 s, orphans after 4 s, uploads after 5 s.
 REMOVAL = {"hint_delay_seconds": 1, "lease_seconds": 4, "hints_every_seconds": 1, "sweep_every_seconds": 1,
-           "uploads_every_seconds": 1, "upload_expiry_seconds": 5, "upload_kept_seconds": 2}
+           "uploads_every_seconds": 1, "upload_expiry_seconds": 5, "upload_kept_seconds": 2,
+           "tombstones_every_seconds": 1, "tombstone_wait_seconds": 1, "buckets_every_seconds": 1}
 MIB = 1 << 20
 
 
@@ -56,6 +57,25 @@ def test_uploads_that_nobody_ends_expire_and_are_forgotten(removing, client):
     wait_for(lambda: "Uploads" not in client.list_multipart_uploads(Bucket=client.bucket), "the upload expires", 60)
     wait_for(lambda: stored(removing) <= before, "the space of its part", 60)
     wait_for(lambda: removing.metric("penstock_background_uploads_forgotten_total") >= 1, "it is forgotten", 60)
+
+
+def test_rows_of_what_was_deleted_are_purged(removing, client):
+    before = removing.metric("penstock_background_tombstones_purged_total")
+    for key in ("a", "b", "c"):
+        client.put_object(Bucket=client.bucket, Key=key, Body=b"first")
+        client.delete_object(Bucket=client.bucket, Key=key)
+    wait_for(lambda: removing.metric("penstock_background_tombstones_purged_total") >= before + 3, "three rows", 60)
+    wait_for(lambda: removing.metric("penstock_background_tombstones_waiting") == 0, "no tombstone is left", 60)
+    assert client.list_objects_v2(Bucket=client.bucket)["KeyCount"] == 0
+    client.put_object(Bucket=client.bucket, Key="a", Body=b"second", IfNoneMatch="*")
+    assert client.get_object(Bucket=client.bucket, Key="a")["Body"].read() == b"second"
+
+
+def test_each_job_tells_how_far_it_is(removing, client):
+    for what in ("hints", "fragments", "uploads", "rows", "tombstones", "buckets"):
+        for figure in ("running", "done", "total", "steps_per_second"):
+            name = f'penstock_background_{figure}{{what="{what}"}}'
+            wait_for(lambda: name in removing.admin("/metrics")[1], name)
 
 
 def test_what_a_dead_process_left_behind_is_swept():

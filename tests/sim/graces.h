@@ -11,6 +11,8 @@ inline constexpr Duration kLease = std::chrono::seconds(16);
 inline constexpr Duration kLeaseFresh = std::chrono::seconds(8);
 inline constexpr Duration kReaderPin = std::chrono::seconds(6);
 inline constexpr Duration kReaderPinEvery = std::chrono::seconds(1);
+inline constexpr Duration kRollForwardAfter = std::chrono::seconds(5);
+inline constexpr Duration kTombstoneWait = std::chrono::seconds(6);
 // Longer than all jumps of clocks under way, which would end uploads that clients still use.
 inline constexpr Duration kUploadEnd = std::chrono::hours(100);
 

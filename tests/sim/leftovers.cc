@@ -1,6 +1,9 @@
 #include "tests/sim/leftovers.h"
 
+#include <algorithm>
+
 #include "server/background/references.h"
+#include "server/cluster/replica_set.h"
 #include "server/volume/fragment_format.h"
 
 namespace penstock::sim {
@@ -17,6 +20,32 @@ Task<> list_fragments(Volume& volume, Held& held) {
     const Reference reference{volume.id(), entry.id};
     held.all.insert(reference);
     held.by_owner[std::move(entry.owner)].insert(reference);
+  }
+  co_return Result<>{};
+}
+
+// Purging a tombstone takes every replica.
+bool can_be_purged(const ClusterMap& map, const RegisterEntry& row,
+                   const std::set<VolumeId>& well) {
+  const auto share = group_of_key(map, row.key.bucket, row.partitions, row.key.key);
+  const auto replicas = replicas_of(map, share.group);
+  return replicas && std::all_of(replicas->volumes.begin(), replicas->volumes.end(),
+                                 [&](VolumeId id) { return well.contains(id); });
+}
+
+Task<> list_tombstones(Volume& volume, const ClusterMap& map, const std::set<VolumeId>& well,
+                       Leftovers& left, Deadline deadline) {
+  for (const RowKind kind : {RowKind::object, RowKind::upload, RowKind::part}) {
+    RegisterListRequest request;
+    request.kind = kind;
+    request.only = ValueKind::tombstone;
+    CO_TRY(found, co_await volume.list_registers(std::move(request), deadline));
+    for (const RegisterEntry& row : found.rows) {
+      if (!can_be_purged(map, row, well)) continue;
+      left.waiting.push_back("a tombstone of " + std::string(1, static_cast<char>(kind)) + " " +
+                             row.key.key + " is left on volume " +
+                             std::to_string(volume.id().value));
+    }
   }
   co_return Result<>{};
 }
@@ -71,13 +100,17 @@ Awaitable<Leftovers> find_leftovers(BackgroundContext& context,
   Held held;
   std::set<VolumeId> well;
   for (const auto& host : volumes) {
+    if (host->opened() && !host->lost()) well.insert(host->id());
+  }
+  const auto map = context.membership.map();
+  for (const auto& host : volumes) {
     const auto volume = host->opened();
     if (!volume || host->lost()) continue;
-    well.insert(volume->id());
     const auto listed = co_await list_fragments(*volume, held);
     const Deadline soon = host->clock().boot() + Duration(limits::kOperationDeadline);
     const auto rows = co_await list_rows(*volume, left, soon);
-    left.told = left.told && listed && rows;
+    const auto tombstones = co_await list_tombstones(*volume, *map, well, left, soon);
+    left.told = left.told && listed && rows && tombstones;
   }
   std::set<FragmentOwner> owners;
   for (const auto& [owner, fragments] : held.by_owner) owners.insert(owner);

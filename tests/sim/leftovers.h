@@ -1,5 +1,6 @@
 // What background work must have brought about when the world has been quiet for a while: no
-// orphan, no hint and no upload is left, and every fragment that a record names is there.
+// orphan, no hint, no upload and, where all replicas are well, no tombstone is left, and every
+// fragment that a record names is there.
 #pragma once
 #include <memory>
 #include <string>

@@ -29,6 +29,8 @@ class SimClient {
   bool finished() const { return finished_; }
   // Reads every key once and lists: what is there at the end, when all faults are over.
   Awaitable<void> read_all();
+  // Likewise of the buckets that the client made and removed.
+  Awaitable<void> look_at_side_buckets();
 
   static constexpr const char* kBucket = "bucket";
   static S3Request request(std::string method, std::string key,
@@ -48,6 +50,18 @@ class SimClient {
   Awaitable<void> copy(std::string key);
   Awaitable<void> multipart(std::string key);
   Awaitable<void> list();
+  // A bucket of the client's own: made, written to, removed. `Delete` of one with an acknowledged
+  // object must not succeed, that of an empty one must not be refused.
+  struct SideBucket {
+    std::string name;
+    bool has_object = false;  // acknowledged
+    bool maybe_object = false;
+    bool gone = false;        // acknowledged
+  };
+  Awaitable<void> side_bucket();
+  Awaitable<void> remove_side_bucket(SideBucket& bucket);
+  Awaitable<void> look_at_side_bucket(const SideBucket& bucket);
+  static S3Request in_bucket(const std::string& bucket, S3Request request);
   std::uint64_t pick_size();
   void note_write(const std::string& key, Operation operation,
                   const Result<SimGateway::Answer>& answer, int expected);
@@ -61,6 +75,7 @@ class SimClient {
   PickGateway pick_;
   ClientPlan plan_;
   std::map<std::string, Seen> seen_;
+  std::vector<SideBucket> side_buckets_;
   bool finished_ = false;
 };
 

@@ -19,6 +19,9 @@ BackgroundOptions background_options() {
   options.hints_every = std::chrono::seconds(3);
   options.sweep_every = std::chrono::seconds(7);
   options.uploads_every = std::chrono::seconds(11);
+  options.tombstones_every = std::chrono::seconds(5);
+  options.buckets_every = std::chrono::seconds(4);
+  options.tombstone_wait = graces::kTombstoneWait;
   options.steps_per_second = 1000;
   options.hint_delay = graces::kHintDelay;
   options.takeover = std::chrono::seconds(2);
@@ -26,6 +29,7 @@ BackgroundOptions background_options() {
   options.hint_retry_first = std::chrono::seconds(1);
   options.hint_retry_last = std::chrono::seconds(8);
   options.upload_expiry = graces::kUploadEnd;
+  options.roll_forward_after = graces::kRollForwardAfter;
   options.upload_kept = graces::kUploadEnd;
   return options;
 }

@@ -18,6 +18,9 @@ struct SimLink::State {
     return random.between(1, faults.delay_max);
   }
   bool loses() { return random.chance(faults.lose); }
+  // A deadline by the clock of the caller means nothing to a volume, whose clock runs otherwise;
+  // the caller bounds its own wait.
+  Deadline there() const { return host->clock().boot() + Duration(limits::kOperationDeadline); }
 };
 
 namespace {
@@ -137,7 +140,6 @@ VolumeStatus SimLink::status() const {
 }
 
 namespace {
-// Calls are relative to the caller's own clock; the volume gets a generous bound of its own.
 template <class T>
 Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
   if (state->direct) {
@@ -155,20 +157,20 @@ Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
 
 Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request,
                                     Deadline deadline) {
-  Call<PrepareReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.prepare(request, deadline);
+  Call<PrepareReply> call = [request, state = state_](VolumeClient& volume) {
+    return volume.prepare(request, state->there());
   };
   return forward<PrepareReply>(state_, std::move(call), deadline);
 }
 Task<AcceptReply> SimLink::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
-  Call<AcceptReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.accept(request, deadline);
+  Call<AcceptReply> call = [request, state = state_](VolumeClient& volume) {
+    return volume.accept(request, state->there());
   };
   return forward<AcceptReply>(state_, std::move(call), deadline);
 }
 Task<Accepted> SimLink::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
-  Call<Accepted> call = [request, deadline](VolumeClient& volume) {
-    return volume.read(request, deadline);
+  Call<Accepted> call = [request, state = state_](VolumeClient& volume) {
+    return volume.read(request, state->there());
   };
   return forward<Accepted>(state_, std::move(call), deadline);
 }
@@ -178,14 +180,14 @@ std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
   return volume->read_now(request);
 }
 Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
-  Call<ScanReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.scan(request, deadline);
+  Call<ScanReply> call = [request, state = state_](VolumeClient& volume) {
+    return volume.scan(request, state->there());
   };
   return forward<ScanReply>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
-  Call<void> call = [request, deadline](VolumeClient& volume) {
-    return volume.drop(request, deadline);
+  Call<void> call = [request, state = state_](VolumeClient& volume) {
+    return volume.drop(request, state->there());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
@@ -194,10 +196,10 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
                                                               Deadline deadline) {
   const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
   const StatePtr state = state_;
-  Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape, deadline](VolumeClient&) {
+  Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape](VolumeClient&) {
     const auto volume = state->host->current();
     *home = volume;
-    return open_there(volume, id, shape, deadline);
+    return open_there(volume, id, shape, state->there());
   };
   CO_TRY(writer,
          co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
@@ -205,8 +207,8 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
 }
 
 Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
-  Call<Piece> call = [request, deadline](VolumeClient& volume) {
-    return read_there(volume, request, deadline);
+  Call<Piece> call = [request, state = state_](VolumeClient& volume) {
+    return read_there(volume, request, state->there());
   };
   return forward<Piece>(state_, std::move(call), deadline);
 }
@@ -218,76 +220,78 @@ std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadReques
   return volume->read_fragment_now(asked);
 }
 Task<std::vector<FragmentId>> SimLink::pin(std::vector<FragmentId> ids, Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
-    return volume.pin(ids, deadline);
+  Call<std::vector<FragmentId>> call = [ids, state = state_](VolumeClient& volume) {
+    return volume.pin(ids, state->there());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
-  Call<void> call = [id, deadline](VolumeClient& volume) {
-    return volume.remove_fragment(id, deadline);
+  Call<void> call = [id, state = state_](VolumeClient& volume) {
+    return volume.remove_fragment(id, state->there());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 
 Task<std::vector<FragmentId>> SimLink::pin_for_reader(std::vector<FragmentId> ids,
                                                       Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
-    return volume.pin_for_reader(ids, deadline);
+  Call<std::vector<FragmentId>> call = [ids, state = state_](VolumeClient& volume) {
+    return volume.pin_for_reader(ids, state->there());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
-  Call<void> call = [id, rule, deadline](VolumeClient& volume) {
-    return volume.remove_fragment_if(id, rule, deadline);
+  Call<void> call = [id, rule, state = state_](VolumeClient& volume) {
+    return volume.remove_fragment_if(id, rule, state->there());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<std::vector<FragmentEntry>> SimLink::list_fragments(std::optional<FragmentId> after,
                                                          std::uint32_t count, Deadline deadline) {
-  Call<std::vector<FragmentEntry>> call = [after, count, deadline](VolumeClient& volume) {
-    return volume.list_fragments(after, count, deadline);
+  Call<std::vector<FragmentEntry>> call = [after, count, state = state_](VolumeClient& volume) {
+    return volume.list_fragments(after, count, state->there());
   };
   return forward<std::vector<FragmentEntry>>(state_, std::move(call), deadline);
 }
 Task<HintListReply> SimLink::list_hints(HintListRequest request, Deadline deadline) {
-  Call<HintListReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.list_hints(request, deadline);
+  Call<HintListReply> call = [request, state = state_](VolumeClient& volume) {
+    return volume.list_hints(request, state->there());
   };
   return forward<HintListReply>(state_, std::move(call), deadline);
 }
 Task<Ballot> SimLink::read_hint(HintName name, Deadline deadline) {
-  Call<Ballot> call = [name, deadline](VolumeClient& volume) {
-    return volume.read_hint(name, deadline);
+  Call<Ballot> call = [name, state = state_](VolumeClient& volume) {
+    return volume.read_hint(name, state->there());
   };
   return forward<Ballot>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop_hints(std::vector<HintName> names, Deadline deadline) {
-  Call<void> call = [names, deadline](VolumeClient& volume) {
-    return volume.drop_hints(names, deadline);
+  Call<void> call = [names, state = state_](VolumeClient& volume) {
+    return volume.drop_hints(names, state->there());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Deadline deadline) {
-  Call<RegisterListReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.list_registers(request, deadline);
+  Call<RegisterListReply> call = [request, state = state_](VolumeClient& volume) {
+    return volume.list_registers(request, state->there());
   };
   return forward<RegisterListReply>(state_, std::move(call), deadline);
 }
 
 Task<> SimLink::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
-  Call<void> call = [request, deadline](VolumeClient& volume) {
-    return volume.adopt(request, deadline);
+  Call<void> call = [request, state = state_](VolumeClient& volume) {
+    return volume.adopt(request, state->there());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<SharedBytes> SimLink::read_map(Deadline deadline) {
-  Call<SharedBytes> call = [deadline](VolumeClient& volume) { return volume.read_map(deadline); };
+  Call<SharedBytes> call = [state = state_](VolumeClient& volume) {
+    return volume.read_map(state->there());
+  };
   return forward<SharedBytes>(state_, std::move(call), deadline);
 }
 Task<JoinState> SimLink::read_join_state(Deadline deadline) {
-  Call<JoinState> call = [deadline](VolumeClient& volume) {
-    return volume.read_join_state(deadline);
+  Call<JoinState> call = [state = state_](VolumeClient& volume) {
+    return volume.read_join_state(state->there());
   };
   return forward<JoinState>(state_, std::move(call), deadline);
 }

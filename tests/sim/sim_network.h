@@ -16,6 +16,7 @@ class VolumeHost {
   virtual ~VolumeHost() = default;
   virtual VolumeId id() const = 0;
   virtual std::shared_ptr<VolumeClient> current() const = 0;
+  virtual Clock& clock() = 0;  // of the volume's process
 };
 
 struct NetworkFaults {

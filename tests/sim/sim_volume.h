@@ -37,7 +37,7 @@ class SimVolume final : public VolumeHost {
   bool lost() const { return lost_; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }
-  SimClock& clock() { return clock_; }
+  SimClock& clock() override { return clock_; }
   SimRandom& random() { return random_; }
 
  private:

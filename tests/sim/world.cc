@@ -238,7 +238,10 @@ Verdict World::run() {
   // Quiet: every operation under way ends, then every key is read.
   time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
   clean_up(plan.keys);
-  clients.resize(1);
+  for (const auto& client : clients)
+    boost::asio::co_spawn(time_.io(), client->look_at_side_buckets(), boost::asio::detached);
+  if (!run_until_finished(clients, kQuietLimit))
+    history_.violation("a bucket hangs after all faults are over");
   boost::asio::co_spawn(time_.io(), clients[0]->read_all(), boost::asio::detached);
   if (!run_until_finished(clients, kQuietLimit))
     history_.violation("a read hangs after all faults are over");
