@@ -22,9 +22,10 @@ int run_range(const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   std::uint64_t failed = 0, operations = 0;
+  penstock::sim::SimClusters clusters;
   for (std::uint64_t i = 0; i < arguments.seeds; ++i) {
     const auto seed = arguments.from + i;
-    const auto verdict = penstock::sim::run_seed(seed);
+    const auto verdict = penstock::sim::run_seed(seed, clusters);
     operations += verdict.operations;
     if (arguments.verbose) {
       std::printf("seed %llu: %zu operations, %llu events, %.1f s simulated, trace %016llx\n",

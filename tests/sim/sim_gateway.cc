@@ -12,13 +12,13 @@ double clock_rate(SimRandom& random) {
 }
 }  // namespace
 
-SimGateway::SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
                        std::vector<std::shared_ptr<Wire>> wires)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
-      membership_(map, Ring::build(*map).value(), std::move(links), clock_),
+      membership_(cluster.map, cluster.ring, std::move(links), clock_),
       proposer_(membership_, clock_, random_),
       index_(membership_, proposer_, clock_, random_),
       buffers_(limits::kMiB),

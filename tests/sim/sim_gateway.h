@@ -7,13 +7,14 @@
 #include "gateway/operations.h"
 #include "server/cluster/objects.h"
 #include "tests/sim/sim_body.h"
+#include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_network.h"
 
 namespace penstock::sim {
 
 class SimGateway {
  public:
-  SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+  SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires);
   ~SimGateway();

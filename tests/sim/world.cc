@@ -14,17 +14,11 @@ constexpr SimMicros kLoadLimit =
     600 * kSecond;  // every operation has a deadline of 30 s: nothing may hang longer
 constexpr SimMicros kQuietLimit = 300 * kSecond;
 
-// Small units, so that small bodies are inline, replicated and striped alike.
-LayoutPolicy policy_for(std::uint32_t volumes) {
-  auto policy = default_policy(volumes).value();
-  policy.unit_bytes = 32 * limits::kKiB;
-  policy.inline_bytes_max = 512;
-  policy.replicated_bytes_max = 4 * limits::kKiB;
-  return policy;
-}
 }  // namespace
 
-World::World(std::uint64_t seed) : seed_(seed), random_(seed) { build(); }
+World::World(std::uint64_t seed, SimClusters& clusters) : seed_(seed), random_(seed) {
+  build(clusters);
+}
 
 World::~World() {
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
@@ -33,27 +27,18 @@ World::~World() {
   time_.drop_events();
 }
 
-void World::build() {
+void World::build(SimClusters& clusters) {
   constexpr std::uint32_t kSizes[] = {3, 4, 5, 6, 6, 6, 12};
   const auto count = kSizes[static_cast<std::size_t>(random_.between(0, 6))];
-  const auto policy = policy_for(count);
-  std::vector<MapVolume> entries;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    MapVolume entry;
-    entry.id = VolumeId{random_.bits() | 1};
-    entry.name = "v" + std::to_string(i);
-    entry.host = "h" + std::to_string(i);
-    entries.push_back(entry);
-  }
-  const ClusterId cluster{random_.bits(), random_.bits()};
-  map_ = std::make_shared<ClusterMap>(make_map(cluster, entries, 4, &policy).value());
-  losses_left_ = policy.losses_survived();
+  const auto variant = random_.between(0, SimClusters::kVariants - 1);
+  cluster_ = &clusters.get(count, static_cast<std::uint32_t>(variant));
+  losses_left_ = cluster_->map->policy.losses_survived();
   direct_ = random_.chance(0.25);
   faults_.lose = random_.chance(0.7) ? static_cast<double>(random_.between(0, 80)) / 1000 : 0;
   faults_.duplicate = random_.chance(0.5) ? 0.05 : 0;
   faults_.slow = random_.chance(0.7) ? 0.05 : 0;
-  for (const auto& entry : map_->volumes) {
-    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, map_));
+  for (const auto& entry : cluster_->map->volumes) {
+    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_->map));
     const auto formatted = volumes_.back()->format();
     assert(formatted);
     const auto started = volumes_.back()->start();
@@ -73,7 +58,7 @@ std::shared_ptr<SimGateway> World::add_gateway() {
     links.push_back(
         std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), direct_));
   }
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), map_, std::move(links),
+  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), *cluster_, std::move(links),
                                                    std::move(wires)));
   return gateways_.back();
 }
@@ -248,8 +233,8 @@ void World::final_checks(Verdict& verdict) {
   verdict.simulated = time_.now();
 }
 
-Verdict run_seed(std::uint64_t seed) {
-  World world(seed);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters) {
+  World world(seed, clusters);
   return world.run();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_volume.h"
 
 namespace penstock::sim {
@@ -20,13 +21,12 @@ struct Verdict {
 
 class World {
  public:
-  explicit World(std::uint64_t seed);
+  World(std::uint64_t seed, SimClusters& clusters);
   ~World();
   Verdict run();
 
  private:
-  struct Shape;
-  void build();
+  void build(SimClusters& clusters);
   std::shared_ptr<SimGateway> add_gateway();
   std::shared_ptr<SimGateway> pick_gateway();
   void schedule_faults();
@@ -48,7 +48,7 @@ class World {
   bool direct_ = false;  // gateway and volumes in one process
   bool faults_on_ = true;
   std::size_t losses_left_ = 0;  // volumes that may still be lost for good
-  std::shared_ptr<const ClusterMap> map_;
+  const SimCluster* cluster_ = nullptr;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
@@ -56,6 +56,6 @@ class World {
 };
 
 // Runs one seed.
-Verdict run_seed(std::uint64_t seed);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters);
 
 }  // namespace penstock::sim
