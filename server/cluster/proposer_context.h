@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 
+#include "penstock/planted.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/straggler_set.h"
 
@@ -10,7 +11,11 @@ namespace penstock {
 
 struct ProposerContext {
   ProposerContext(Membership& m, Clock& c, Random& r)
-      : membership(m), clock(c), random(r), groups(m), process(r.next()) {}
+      : membership(m),
+        clock(c),
+        random(r),
+        groups(m),
+        process(holds(Rule::process_id) ? r.next() : 1) {}
 
   Membership& membership;
   Clock& clock;

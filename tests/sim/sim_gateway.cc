@@ -49,6 +49,7 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   request.request_id = "sim";
   auto response = co_await run_operation(gateway_, route(request), request, body);
   Answer answer;
+  if (!alive_) co_return fail(Errc::aborted, "the gateway died");
   if (!response) {
     const S3Error error = response.error();
     answer.status = http_status(error.code);
@@ -58,7 +59,9 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   }
   answer.status = response->status;
   answer.headers = response->headers;
+  answer.length = response->content_length;
   CO_TRY(text, co_await drain_body(std::move(*response)));
+  if (!alive_) co_return fail(Errc::aborted, "the gateway died");
   answer.body = std::move(text);
   co_return answer;
 }

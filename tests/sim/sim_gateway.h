@@ -22,10 +22,13 @@ class SimGateway {
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
   struct Answer {
     int status = 0;
-    std::string body;
+    std::uint64_t length = 0;  // Content-Length
+    std::string body;          // of an error: its code and message
     std::vector<std::pair<std::string, std::string>> headers;
     std::string header(std::string_view name) const;
+    bool is(std::string_view code) const { return status >= 400 && body.starts_with(code); }
   };
+  // Errors: aborted - the process died meanwhile.
   Task<Answer> call(S3Request request, std::string body);
 
   SimClock& clock() { return clock_; }

@@ -38,14 +38,16 @@ Awaitable<void> serve(StatePtr state, Call<T> call, Completion<T> done, bool ans
   auto result = co_await call(*volume);
   if (answer_lost || state->wire->cut_answers || state->host->current() != volume) co_return;
   auto answer = std::make_shared<Result<T>>(std::move(result));
-  state->time.after(state->delay(), [done, answer] { done(std::move(*answer)); });
+  const SimMicros later = state->delay() + state->wire->slow_answers;
+  state->time.after(later, [done, answer] { done(std::move(*answer)); });
 }
 
 template <class T>
 void send(const StatePtr& state, const Call<T>& call, const Completion<T>& done) {
   if (state->wire->cut_requests || state->loses()) return;
   const bool answer_lost = state->loses();
-  state->time.after(state->delay(), [state, call, done, answer_lost] {
+  const SimMicros later = state->delay() + state->wire->slow_requests;
+  state->time.after(later, [state, call, done, answer_lost] {
     boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, answer_lost),
                           boost::asio::detached);
   });
@@ -112,6 +114,8 @@ Task<std::shared_ptr<FragmentWriter>> open_there(std::shared_ptr<VolumeClient> v
   CO_TRY(writer, co_await volume->write_fragment(id, shape, deadline));
   co_return std::shared_ptr<FragmentWriter>(std::move(writer));
 }
+
+Task<Piece> lost_fragment() { co_return fail(Errc::not_found, "hidden"); }
 
 Task<Piece> read_there(VolumeClient& volume, FragmentReadRequest request, Deadline deadline) {
   request.file_allowed = false;
@@ -205,8 +209,8 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
 }
 
 Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
-  Call<Piece> call = [request, deadline](VolumeClient& volume) {
-    return read_there(volume, request, deadline);
+  Call<Piece> call = [request, deadline, wire = state_->wire](VolumeClient& volume) {
+    return wire->no_fragments ? lost_fragment() : read_there(volume, request, deadline);
   };
   return forward<Piece>(state_, std::move(call), deadline);
 }

@@ -31,6 +31,9 @@ struct NetworkFaults {
 struct Wire {
   bool cut_requests = false;
   bool cut_answers = false;
+  bool no_fragments = false;    // reads of fragments fail
+  SimMicros slow_requests = 0;  // later by so much
+  SimMicros slow_answers = 0;
 };
 
 class SimLink final : public VolumeClient {

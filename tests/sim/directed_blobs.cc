@@ -1,0 +1,95 @@
+// Fragments on slow disks, rows that cannot be read.
+#include "server/cluster/object_record.h"
+#include "tests/sim/stage.h"
+
+namespace penstock::sim {
+namespace {
+
+std::size_t slots_named(Stage& stage, const std::string& key) {
+  const RegisterRef ref = stage.object(key);
+  const Accepted row = stage.row(0, key).value ? stage.row(0, key) : stage.row(1, key);
+  if (!row.value) return 0;
+  const auto value = decode_value(ref.key, *row.value);
+  if (!value) return 0;
+  const auto blobs = blobs_of(*value);
+  std::size_t named = 0;
+  for (const auto& blob : *blobs) {
+    for (const auto& location : blob.locations) named += location.volume.value != 0 ? 1 : 0;
+  }
+  return named;
+}
+}  // namespace
+
+// A volume that is slow but lives gets its fragment, and the client waits for it: then as many
+// volumes may be lost as the layout says.
+Violations slow_disk_is_awaited(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const std::string body(100'000, 's');
+  for (std::size_t slow = 0; slow < 3; ++slow) {
+    const std::string key = "key" + std::to_string(slow);
+    const auto& wires = stage.gateway(0).wires();
+    wires[slow]->slow_requests = 300 * kMillisecond;
+    const auto put = stage.ask(0, "PUT", key, body);
+    wires[slow]->slow_requests = 0;
+    stage.expect(put.status == 200, "a PUT with a slow volume fails: " + put.body);
+    for (std::size_t i = 0; i < 3; ++i) stage.volume(i).crash();
+    for (std::size_t i = 0; i < 3; ++i) (void)stage.volume(i).start();
+    stage.run_for(3'000 * kMillisecond);
+    stage.expect(slots_named(stage, key) == 3, "a healthy volume was left out of a write");
+    for (std::size_t i = 0; i < 3; ++i) {  // each fragment alone is the whole: 1+2
+      const std::size_t others[] = {(i + 1) % 3, (i + 2) % 3};
+      for (const std::size_t other : others) stage.hide_fragments(other, true);
+      const auto got = stage.ask(0, "GET", key);
+      stage.expect(got.status == 200 && got.body == body, "a fragment was never made durable");
+      for (const std::size_t other : others) stage.hide_fragments(other, false);
+    }
+  }
+  return stage.violations;
+}
+
+// Rows that a majority cannot read are unavailable: a list without them would be a lie.
+Violations unreadable_rows_are_not_absent(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  for (int i = 0; i < 8; ++i) {
+    stage.ask(0, "PUT", "key" + std::to_string(i), std::string(64, 'r'));
+  }
+  stage.run_for(1'000 * kMillisecond);
+  for (std::size_t i = 0; i < 3; ++i) {
+    stage.volume(i).kill();
+    (void)stage.volume(i).start();  // the log becomes a table
+  }
+  stage.run_for(1'000 * kMillisecond);
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto& disk = stage.volume(i).disk();
+    for (const auto& name : disk.files()) {
+      if (name.ends_with(".ldb")) disk.flip_bit(name, 40, 3);
+    }
+  }
+  const auto listed = stage.ask(0, "GET", "", "", {}, Stage::Pairs{{"list-type", "2"}});
+  std::size_t keys = 0;
+  for (auto at = listed.body.find("<Key>"); at != std::string::npos;
+       at = listed.body.find("<Key>", at + 1)) {
+    ++keys;
+  }
+  stage.expect(listed.status != 200 || keys == 8, "a LIST leaves out what could not be read");
+  return stage.violations;
+}
+
+std::span<const Directed> directed_schedules() {
+  static constexpr Directed kAll[] = {
+      {"one_process_id_each", one_process_id_each},
+      {"one_clock_ahead", one_clock_ahead},
+      {"majority_ahead", majority_ahead},
+      {"slow_replica_catches_up", slow_replica_catches_up},
+      {"promise_outlives_restart", promise_outlives_restart},
+      {"epoch_of_the_volumes", epoch_of_the_volumes},
+      {"overwritten_upload_stays_done", overwritten_upload_stays_done},
+      {"late_part_is_refused", late_part_is_refused},
+      {"purged_stays_purged", purged_stays_purged},
+      {"slow_disk_is_awaited", slow_disk_is_awaited},
+      {"unreadable_rows_are_not_absent", unreadable_rows_are_not_absent},
+  };
+  return kAll;
+}
+
+}  // namespace penstock::sim
