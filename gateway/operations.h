@@ -30,7 +30,8 @@ enum class Operation : std::uint8_t {
   PutObject, GetObject, HeadObject, DeleteObject, CopyObject, GetObjectAttributes,
   CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
   ListParts,
-  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, NotImplemented, MethodNotAllowed,
+  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, Preflight, NotImplemented,
+  MethodNotAllowed,
 };
 inline constexpr std::size_t kOperationCount =
     static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
@@ -56,6 +57,8 @@ S3Task<S3Response> bucket_config_read(Gateway& gateway, const S3Request& request
 S3Task<S3Response> get_bucket_acl(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> get_object_acl(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> get_object_tagging(Gateway& gateway, const S3Request& request);
+// preflight.cc: what a browser asks unsigned before it sends the request itself
+S3Error refuse_preflight(const S3Request& request);
 // list_objects.cc
 S3Task<S3Response> list_objects(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request);

@@ -154,6 +154,7 @@ Operation route_bucket(const S3Request& request, Set asked) {
 }  // namespace
 
 Operation route(const S3Request& request) {
+  if (request.method == "OPTIONS" && !request.bucket.empty()) return Operation::Preflight;
   const Set asked = sub_resources(request);
   if (!request.key.empty()) return route_object(request, asked);
   if (!request.bucket.empty()) return route_bucket(request, asked);
@@ -192,6 +193,7 @@ std::string_view to_string(Operation operation) {
     NAME(GetObjectAcl);
     NAME(GetObjectTagging);
     NAME(BucketConfigRead);
+    NAME(Preflight);
     NAME(NotImplemented);
     NAME(MethodNotAllowed);
 #undef NAME

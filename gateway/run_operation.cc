@@ -21,7 +21,7 @@ S3Result<> check_version(const S3Request& request) {
   return s3_error(S3Code::InvalidArgument, "Version id cannot be the empty string");
 }
 
-S3Task<S3Response> refuse(S3Code code) { co_return s3_error(code); }
+S3Task<S3Response> refuse(S3Error error) { co_return error; }
 
 S3Task<S3Response> dispatch(Gateway& gateway, Operation operation, const S3Request& request,
                             BodyReader& body) {
@@ -54,10 +54,11 @@ S3Task<S3Response> dispatch(Gateway& gateway, Operation operation, const S3Reque
     case Operation::GetObjectAcl: return get_object_acl(gateway, request);
     case Operation::GetObjectTagging: return get_object_tagging(gateway, request);
     case Operation::BucketConfigRead: return bucket_config_read(gateway, request);
-    case Operation::MethodNotAllowed: return refuse(S3Code::MethodNotAllowed);
+    case Operation::Preflight: return refuse(refuse_preflight(request));
+    case Operation::MethodNotAllowed: return refuse(s3_error(S3Code::MethodNotAllowed));
     case Operation::NotImplemented: break;
   }
-  return refuse(S3Code::NotImplemented);
+  return refuse(s3_error(S3Code::NotImplemented));
 }
 
 // What S3 tells beside the code, where the operation has not told it.

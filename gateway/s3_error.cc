@@ -19,10 +19,12 @@ struct Row {
 #define ROW(code, status, message) Row{S3Code::code, #code, status, message}
 constexpr Row kRows[] = {
   ROW(AccessDenied, 403, "Access Denied"),
+  ROW(AccessForbidden, 403, "CORSResponse: This CORS request is not allowed."),
   ROW(AuthorizationHeaderMalformed, 400, "The authorization header is malformed"),
   ROW(AuthorizationQueryParametersError, 400, "The authorization query parameters are malformed"),
   ROW(BadDigest, 400, "The Content-MD5 or checksum value that you specified did not match what "
                       "the server received"),
+  ROW(BadRequest, 400, "Bad Request"),
   ROW(BucketAlreadyExists, 409, "The requested bucket name is not available. The bucket "
                                 "namespace is shared by all users of the system. Please select a "
                                 "different name and try again"),

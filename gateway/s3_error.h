@@ -12,7 +12,8 @@
 namespace penstock {
 
 enum class S3Code : std::uint8_t {
-  AccessDenied, AuthorizationHeaderMalformed, AuthorizationQueryParametersError, BadDigest,
+  AccessDenied, AccessForbidden, AuthorizationHeaderMalformed, AuthorizationQueryParametersError,
+  BadDigest, BadRequest,
   BucketAlreadyExists, BucketAlreadyOwnedByYou, BucketNotEmpty, ConditionalRequestConflict,
   EntityTooLarge, EntityTooSmall, ExpiredToken, IllegalLocationConstraintException, IncompleteBody,
   InternalError, InvalidAccessKeyId, InvalidArgument, InvalidBucketName, InvalidDigest,

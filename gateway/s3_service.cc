@@ -75,6 +75,8 @@ S3Task<S3Response> S3Service::run(Call& call) {
   call.operation = route(call.request);
   call.timer.set_operation(static_cast<std::size_t>(call.operation));
 
+  // Browsers send it unsigned, and no bucket has rules that would allow anything.
+  if (call.operation == Operation::Preflight) co_return refuse_preflight(call.request);
   auto identity = authenticator_.authenticate(call.request);
   if (!identity) co_return std::move(identity).error();
   call.request.principal = std::move(identity.value().principal);

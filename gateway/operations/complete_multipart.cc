@@ -72,6 +72,7 @@ S3Result<> check_fault(const Objects::Completed& done, const std::string& upload
     case Fault::order: return s3_error(S3Code::InvalidPartOrder);
     case Fault::too_small: {
       S3Error error = part_error(S3Code::EntityTooSmall, upload_id, done.fault_part, parts);
+      error.details.emplace_back("ProposedSize", std::to_string(done.fault_bytes));
       error.details.emplace_back("MinSizeAllowed", std::to_string(limits::kPartBytesMin));
       return error;
     }

@@ -199,6 +199,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   std::optional<Answer> answer(std::in_place);
   answer->fault = plan.fault;
   answer->fault_part = plan.fault_part;
+  answer->fault_bytes = plan.fault_bytes;
   if (plan.fault != PartFault::none) co_return answer;
 
   const RegisterRef object = name.object();

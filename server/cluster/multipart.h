@@ -26,6 +26,7 @@ class Multipart {
   struct Answer {
     PartFault fault = PartFault::none;
     std::uint16_t fault_part = 0;
+    std::uint64_t fault_bytes = 0;
     ObjectRecord record;
   };
   // Errors: not_found; precondition; unavailable; unknown_outcome.

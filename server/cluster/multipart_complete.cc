@@ -91,7 +91,9 @@ CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> sto
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     const bool last = i + 1 == plan.parts.size();
     if (!last && plan.parts[i].size_bytes < limits::kPartBytesMin) {
-      return faulty(PartFault::too_small, plan.parts[i].number);
+      CompletePlan refused = faulty(PartFault::too_small, plan.parts[i].number);
+      refused.fault_bytes = plan.parts[i].size_bytes;
+      return refused;
     }
     size_bytes += plan.parts[i].size_bytes;
   }

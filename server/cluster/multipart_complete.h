@@ -37,6 +37,7 @@ enum class PartFault : std::uint8_t {
 struct CompletePlan {
   PartFault fault = PartFault::none;
   std::uint16_t fault_part = 0;
+  std::uint64_t fault_bytes = 0;  // too_small: the size of that part
   // What the object will be, without its parts and Last-Modified.
   ObjectRecord target;
   std::vector<PartInfo> parts;      // those named, in order

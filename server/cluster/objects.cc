@@ -146,6 +146,7 @@ Task<Objects::Completed> Objects::complete(const Bucket& bucket, std::string key
   Completed completed;
   completed.fault = answer.fault;
   completed.fault_part = answer.fault_part;
+  completed.fault_bytes = answer.fault_bytes;
   completed.record = std::move(answer.record);
   co_return completed;
 }

@@ -85,6 +85,7 @@ class Objects {
   struct Completed {
     PartFault fault = PartFault::none;
     std::uint16_t fault_part = 0;
+    std::uint64_t fault_bytes = 0;  // PartFault::too_small: the size of that part
     ObjectRecord record;  // etag, checksums, size
   };
   // Idempotent: the same list again after success gives the same answer for 24 h. Errors: not_found

@@ -99,6 +99,9 @@ def test_wrong_lists_of_parts_change_nothing(s3, bucket):
         with pytest.raises(ClientError) as error:
             complete(s3, bucket, "k", upload_id, parts)
         assert code_of(error) == (code, 400)
+        if code == "EntityTooSmall":
+            told = error.value.response["Error"]
+            assert (told["ProposedSize"], told["MinSizeAllowed"]) == ("5", str(5 << 20))
     with pytest.raises(ClientError) as error:
         complete(s3, bucket, "k", upload_id, [])
     assert code_of(error)[1] == 400

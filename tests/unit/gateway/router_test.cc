@@ -55,7 +55,9 @@ TEST_CASE("every operation has its method, path and sub-resource") {
       {"DELETE", "b", "k", {{"versionId", "null"}}, "DeleteObject"},
       {"POST", "b", "k", {}, "MethodNotAllowed"},
       {"PATCH", "b", "k", {}, "MethodNotAllowed"},
-      {"OPTIONS", "b", "", {}, "MethodNotAllowed"},
+      {"OPTIONS", "b", "", {}, "Preflight"},
+      {"OPTIONS", "b", "k", {{"uploads", ""}}, "Preflight"},
+      {"OPTIONS", "", "", {}, "MethodNotAllowed"},
       {"PUT", "", "", {}, "MethodNotAllowed"},
   };
   for (const Row& row : rows) {
