@@ -49,7 +49,7 @@ Task<bool> SimClient::send_part(UploadPtr upload, std::uint16_t number, Value by
     auto answer = co_await ask(std::move(asked), body);
     if (answer && answer->status == 200) {
       stored = true;
-    } else if (!says_nothing("UploadPart", answer) && !answer->is("NoSuchBucket")) {
+    } else if (!says_nothing("UploadPart", answer) && !bucket_goes()) {
       unexpected("UploadPart to " + upload->key, *answer);
     }
   }

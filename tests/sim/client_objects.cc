@@ -100,6 +100,10 @@ Awaitable<void> SimClient::get(std::string key) {
   auto asked = request("GET", key, {}, Pairs{{"x-amz-checksum-mode", "ENABLED"}});
   auto answer = co_await ask(std::move(asked));
   operation.answer = time_.now();
+  if (quiet_ && (!answer || answer->status >= 500)) {
+    history_.unreadable(key, answer ? answer->body : answer.error().context);
+    co_return;
+  }
   if (says_nothing("GET " + key, answer) || no_bucket(key, operation.call, answer)) co_return;
   if (answer->status == 200) {
     operation.value = judge_body(key, *answer, 0, ~std::uint64_t{0} >> 1);

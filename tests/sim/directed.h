@@ -32,6 +32,7 @@ Violations late_part_is_refused(SimClusters& clusters);
 Violations purged_stays_purged(SimClusters& clusters);
 // directed_blobs.cc
 Violations slow_disk_is_awaited(SimClusters& clusters);
+Violations failed_writes_are_not_acknowledged(SimClusters& clusters);
 Violations unreadable_rows_are_not_absent(SimClusters& clusters);
 
 }  // namespace penstock::sim

@@ -28,7 +28,7 @@ Violations slow_disk_is_awaited(SimClusters& clusters) {
   for (std::size_t slow = 0; slow < 3; ++slow) {
     const std::string key = "key" + std::to_string(slow);
     const auto& wires = stage.gateway(0).wires();
-    wires[slow]->slow_requests = 300 * kMillisecond;
+    wires[slow]->slow_requests = 100 * kMillisecond;
     const auto put = stage.ask(0, "PUT", key, body);
     wires[slow]->slow_requests = 0;
     stage.expect(put.status == 200, "a PUT with a slow volume fails: " + put.body);
@@ -75,6 +75,30 @@ Violations unreadable_rows_are_not_absent(SimClusters& clusters) {
   return stage.violations;
 }
 
+// What two of three disks could not write is not acknowledged, or it is there after a restart.
+Violations failed_writes_are_not_acknowledged(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  using Call = FakeDisk::Call;
+  for (const Call call : {Call::write, Call::sync}) {
+    stage.ask(0, "PUT", "key", std::string(40, 'a'));
+    for (std::size_t i = 0; i < 2; ++i) {
+      stage.volume(i).disk().fail(call, 1, FakeDisk::Fault::io);
+    }
+    const auto put = stage.ask(0, "PUT", "key", std::string(40, 'b'));
+    for (std::size_t i = 0; i < 3; ++i) {
+      stage.volume(i).crash();
+      (void)stage.volume(i).start();
+      stage.expect(!stage.volume(i).survived_failure(), "a volume goes on after a failed call");
+    }
+    stage.run_for(30 * kSecond);
+    const auto got = stage.ask(0, "GET", "key");
+    stage.expect(got.status == 200, "a key cannot be read after a restart: " + got.body);
+    stage.expect(put.status != 200 || got.body == std::string(40, 'b'),
+                 "a PUT was acknowledged that the disks had refused");
+  }
+  return stage.violations;
+}
+
 std::span<const Directed> directed_schedules() {
   static constexpr Directed kAll[] = {
       {"one_process_id_each", one_process_id_each},
@@ -87,6 +111,7 @@ std::span<const Directed> directed_schedules() {
       {"late_part_is_refused", late_part_is_refused},
       {"purged_stays_purged", purged_stays_purged},
       {"slow_disk_is_awaited", slow_disk_is_awaited},
+      {"failed_writes_are_not_acknowledged", failed_writes_are_not_acknowledged},
       {"unreadable_rows_are_not_absent", unreadable_rows_are_not_absent},
   };
   return kAll;

@@ -97,8 +97,13 @@ std::vector<std::string> History::check() {
   for (const auto& listing : listings_) check_listing(listing);
   for (auto& [key, operations] : operations_) {
     operations.insert(operations.end(), of_bucket_.begin(), of_bucket_.end());
-    if (auto report = check_linearizable(operations))
+    const auto report = check_linearizable(operations);
+    if (!report) continue;
+    if (*report == kTooManyOpen) {
+      ++unjudged_;
+    } else {
       violations_.push_back("key " + key + ": " + *report);
+    }
   }
   return violations_;
 }

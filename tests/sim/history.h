@@ -43,6 +43,11 @@ class History {
   void add_to_all(Operation operation) { of_bucket_.push_back(operation); }
   void violation(std::string text) { violations_.push_back(std::move(text)); }
 
+  // When all faults are over: a key that cannot be read, and why. Not a violation by itself, since
+  // more of its fragments may be gone than the layout bears.
+  void unreadable(const std::string& key, std::string why) { unreadable_[key] = std::move(why); }
+  const std::map<std::string, std::string>& unreadable() const { return unreadable_; }
+
   // One LIST: names seen, between two moments.
   struct Listed {
     std::string etag;
@@ -60,6 +65,8 @@ class History {
   std::vector<std::string> keys() const;
   // All violations, those of the checkers included. Once.
   std::vector<std::string> check();
+  // Keys with more operations of unknown outcome than the checker can bear. After check().
+  std::size_t unjudged() const { return unjudged_; }
   bool clean() const { return violations_.empty(); }
   std::size_t operation_count() const;
 
@@ -69,7 +76,9 @@ class History {
   std::map<std::string, std::vector<Operation>> operations_;
   std::vector<Operation> of_bucket_;
   std::vector<Listing> listings_;
+  std::map<std::string, std::string> unreadable_;
   std::vector<std::string> violations_;
+  std::size_t unjudged_ = 0;
 };
 
 }  // namespace penstock::sim

@@ -19,6 +19,8 @@ std::optional<Value> act(const Operation& operation, Value state) {
     if (state != operation.value) return std::nullopt;
     return state;
   }
+  // Who deletes a bucket that another one deletes meanwhile may be told that it is gone.
+  if (operation.value == kNoBucket && state == kNoBucket) return state;
   bool holds = state != kNoBucket;
   if (operation.condition == Operation::Condition::must_be_absent) holds = state == 0;
   if (operation.condition == Operation::Condition::must_be) holds = state == operation.expected;
@@ -85,7 +87,7 @@ class Judge {
     std::sort(events.begin(), events.end());
     for (const Event& event : events) {
       if (!event.is_answer) {
-        if (!open(event.operation)) return "too many operations are open at once to judge";
+        if (!open(event.operation)) return kTooManyOpen;
         continue;
       }
       answer(places_[event.operation]);

@@ -37,6 +37,7 @@ struct Operation {
 
 // Operations of one key that are open at one moment, those of unknown outcome included.
 inline constexpr std::size_t kOpenMax = 64;
+inline constexpr const char* kTooManyOpen = "too many operations are open at once to judge";
 
 // Empty if there is an order of the operations, consistent with real time, in which each did what
 // it answered; else a report, also where too many operations are open to judge.

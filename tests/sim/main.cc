@@ -46,12 +46,13 @@ Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clust
 int run_range(const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  std::uint64_t failed = 0, operations = 0, run = 0;
+  std::uint64_t failed = 0, operations = 0, unjudged = 0, run = 0;
   penstock::sim::SimClusters clusters;
   while (run < arguments.seeds && !(arguments.stop && failed > 0)) {
     const auto seed = arguments.from + run++;
     const auto verdict = judge_seed(arguments, clusters, seed);
     operations += verdict.operations;
+    unjudged += verdict.unjudged;
     if (verdict.violations.empty()) continue;
     ++failed;
     std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n",
@@ -60,9 +61,10 @@ int run_range(const Arguments& arguments) {
     std::fflush(stdout);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("%llu seeds from %llu, %llu operations, %llu failed, %.1f seeds/s\n", print(run),
-              print(arguments.from), print(operations), print(failed),
-              static_cast<double>(run) / seconds);
+  std::printf("%llu seeds from %llu, %llu operations, %llu keys not judged, %llu failed, "
+              "%.1f seeds/s\n",
+              print(run), print(arguments.from), print(operations), print(unjudged),
+              print(failed), static_cast<double>(run) / seconds);
   return failed == 0 ? 0 : 1;
 }
 

@@ -142,7 +142,13 @@ Awaitable<void> SimClient::read_all() {
     co_await head(key);
   }
   co_await list();
-  for (const auto& key : plan_.keys) {  // and every key can still be written
+  finished_ = true;
+}
+
+Awaitable<void> SimClient::write_all() {
+  quiet_ = true;
+  finished_ = false;
+  for (const auto& key : plan_.keys) {
     co_await put(key);
     co_await get(key);
   }

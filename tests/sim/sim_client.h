@@ -42,10 +42,11 @@ class SimClient {
   Awaitable<void> run();
   bool finished() const { return finished_; }
   // When all faults are over: every request must be answered now. Ends what was left of deletions
-  // of the bucket and of uploads, then writes, reads and lists.
+  // of the bucket and of uploads, then reads and lists, and writes.
   Awaitable<void> settle_bucket();
   Awaitable<void> settle_uploads();
   Awaitable<void> read_all();
+  Awaitable<void> write_all();
   // After the last answer: what the uploads of this client come to.
   void note_uploads();
 

@@ -159,20 +159,20 @@ Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
 
 Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request,
                                     Deadline deadline) {
-  Call<PrepareReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.prepare(request, deadline);
+  Call<PrepareReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.prepare(request, host->bound());
   };
   return forward<PrepareReply>(state_, std::move(call), deadline);
 }
 Task<AcceptReply> SimLink::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
-  Call<AcceptReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.accept(request, deadline);
+  Call<AcceptReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.accept(request, host->bound());
   };
   return forward<AcceptReply>(state_, std::move(call), deadline);
 }
 Task<Accepted> SimLink::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
-  Call<Accepted> call = [request, deadline](VolumeClient& volume) {
-    return volume.read(request, deadline);
+  Call<Accepted> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.read(request, host->bound());
   };
   return forward<Accepted>(state_, std::move(call), deadline);
 }
@@ -182,14 +182,14 @@ std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
   return volume->read_now(request);
 }
 Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
-  Call<ScanReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.scan(request, deadline);
+  Call<ScanReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.scan(request, host->bound());
   };
   return forward<ScanReply>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
-  Call<void> call = [request, deadline](VolumeClient& volume) {
-    return volume.drop(request, deadline);
+  Call<void> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.drop(request, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
@@ -198,10 +198,10 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
                                                               Deadline deadline) {
   const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
   const StatePtr state = state_;
-  Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape, deadline](VolumeClient&) {
+  Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape](VolumeClient&) {
     const auto volume = state->host->current();
     *home = volume;
-    return open_there(volume, id, shape, deadline);
+    return open_there(volume, id, shape, state->host->bound());
   };
   CO_TRY(writer,
          co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
@@ -209,8 +209,8 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
 }
 
 Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
-  Call<Piece> call = [request, deadline, wire = state_->wire](VolumeClient& volume) {
-    return wire->no_fragments ? lost_fragment() : read_there(volume, request, deadline);
+  Call<Piece> call = [request, host = state_->host, wire = state_->wire](VolumeClient& volume) {
+    return wire->no_fragments ? lost_fragment() : read_there(volume, request, host->bound());
   };
   return forward<Piece>(state_, std::move(call), deadline);
 }
@@ -222,59 +222,60 @@ std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadReques
   return volume->read_fragment_now(asked);
 }
 Task<std::vector<FragmentId>> SimLink::pin(std::vector<FragmentId> ids, Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
-    return volume.pin(ids, deadline);
+  Call<std::vector<FragmentId>> call = [ids, host = state_->host](VolumeClient& volume) {
+    return volume.pin(ids, host->bound());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
-  Call<void> call = [id, deadline](VolumeClient& volume) {
-    return volume.remove_fragment(id, deadline);
+  Call<void> call = [id, host = state_->host](VolumeClient& volume) {
+    return volume.remove_fragment(id, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 
 Task<std::vector<FragmentId>> SimLink::pin_for_reader(std::vector<FragmentId> ids,
                                                       Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, deadline](VolumeClient& volume) {
-    return volume.pin_for_reader(ids, deadline);
+  Call<std::vector<FragmentId>> call = [ids, host = state_->host](VolumeClient& volume) {
+    return volume.pin_for_reader(ids, host->bound());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
-  Call<void> call = [id, rule, deadline](VolumeClient& volume) {
-    return volume.remove_fragment_if(id, rule, deadline);
+  Call<void> call = [id, rule, host = state_->host](VolumeClient& volume) {
+    return volume.remove_fragment_if(id, rule, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<std::vector<FragmentEntry>> SimLink::list_fragments(std::optional<FragmentId> after,
                                                          std::uint32_t count, Deadline deadline) {
-  Call<std::vector<FragmentEntry>> call = [after, count, deadline](VolumeClient& volume) {
-    return volume.list_fragments(after, count, deadline);
+  const auto host = state_->host;
+  Call<std::vector<FragmentEntry>> call = [after, count, host](VolumeClient& volume) {
+    return volume.list_fragments(after, count, host->bound());
   };
   return forward<std::vector<FragmentEntry>>(state_, std::move(call), deadline);
 }
 Task<HintListReply> SimLink::list_hints(HintListRequest request, Deadline deadline) {
-  Call<HintListReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.list_hints(request, deadline);
+  Call<HintListReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.list_hints(request, host->bound());
   };
   return forward<HintListReply>(state_, std::move(call), deadline);
 }
 Task<Ballot> SimLink::read_hint(HintName name, Deadline deadline) {
-  Call<Ballot> call = [name, deadline](VolumeClient& volume) {
-    return volume.read_hint(name, deadline);
+  Call<Ballot> call = [name, host = state_->host](VolumeClient& volume) {
+    return volume.read_hint(name, host->bound());
   };
   return forward<Ballot>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop_hints(std::vector<HintName> names, Deadline deadline) {
-  Call<void> call = [names, deadline](VolumeClient& volume) {
-    return volume.drop_hints(names, deadline);
+  Call<void> call = [names, host = state_->host](VolumeClient& volume) {
+    return volume.drop_hints(names, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Deadline deadline) {
-  Call<RegisterListReply> call = [request, deadline](VolumeClient& volume) {
-    return volume.list_registers(request, deadline);
+  Call<RegisterListReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.list_registers(request, host->bound());
   };
   return forward<RegisterListReply>(state_, std::move(call), deadline);
 }

@@ -16,6 +16,9 @@ class VolumeHost {
   virtual ~VolumeHost() = default;
   virtual VolumeId id() const = 0;
   virtual std::shared_ptr<VolumeClient> current() const = 0;
+  // Until when a call that arrives now may take, by the volume's own clock: a deadline of the
+  // caller's clock means nothing there.
+  virtual Deadline bound() const = 0;
 };
 
 struct NetworkFaults {

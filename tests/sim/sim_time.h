@@ -72,7 +72,8 @@ class SimClock final : public Clock {
   BootTime boot() const override;
   Awaitable<void> sleep_until(BootTime when) override;
   void jump(SimMicros by) { wall_offset_ += by; }
-  // Shows true time from now on.
+  void set_right() { wall_offset_ = 0; }
+  // Shows true time from now on, without a drift.
   void agree() {
     wall_offset_ = 0;
     rate_ = 1;

@@ -53,6 +53,7 @@ class SimVolume final : public VolumeHost {
   bool full() const { return full_; }
   // It went on serving after a call of its disk had failed.
   bool survived_failure() const { return survived_failure_; }
+  Deadline bound() const override { return clock_.boot() + limits::kOperationDeadline; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }
   SimClock& clock() { return clock_; }

@@ -113,8 +113,16 @@ void World::quiesce() {
   boost::asio::co_spawn(time_.io(), check_objects(checked), boost::asio::detached);
   time_.run_until([&] { return checked; }, time_.now() + kQuietLimit);
   if (!checked) history_.violation("a look at the objects hangs");
-  if (lose_the_rest() && !run_clients(&SimClient::read_all, first, kQuietLimit)) {
+  const bool all_readable = history_.unreadable().empty();
+  if (!run_clients(&SimClient::write_all, first, kQuietLimit)) {
+    history_.violation("a write hangs after all faults are over");
+  }
+  if (!all_readable || !lose_the_rest()) return;
+  if (!run_clients(&SimClient::read_all, first, kQuietLimit)) {
     history_.violation("a read hangs after the last losses");
+  }
+  for (const auto& [key, why] : history_.unreadable()) {
+    history_.violation(key + " is unreadable after the last losses: " + why);
   }
 }
 
@@ -125,6 +133,7 @@ Verdict World::run() {
   for (const auto& client : clients_) client->note_uploads();
   Verdict verdict;
   verdict.violations = history_.check();
+  verdict.unjudged = history_.unjudged();
   verdict.operations = history_.operation_count();
   verdict.trace = time_.trace_hash();
   verdict.events = time_.events_run();

@@ -19,6 +19,7 @@ struct Verdict {
   std::uint64_t trace = 0;  // two runs of one seed have one trace
   std::uint64_t events = 0;
   std::size_t operations = 0;
+  std::size_t unjudged = 0;  // keys
   SimMicros simulated = 0;
 };
 

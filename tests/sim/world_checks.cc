@@ -58,6 +58,9 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
     history_.violation("the record of " + key + " is corrupt");
     co_return;
   }
+  if (blobs->empty() && history_.unreadable().contains(key)) {
+    history_.violation(key + " cannot be read: " + history_.unreadable().at(key));
+  }
   for (const BlobRef& blob : *blobs) co_await check_fragments(key, blob);
 }
 
@@ -65,7 +68,7 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
 // are never fewer than the ack rule wants.
 Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
   const auto layout = Layout::make(blob.shape);
-  std::size_t named = 0;
+  std::size_t named = 0, there = 0;
   for (std::uint32_t slot = 0; slot < blob.shape.slots(); ++slot) {
     const Location& location = blob.locations[slot];
     if (location.volume.value == 0) continue;
@@ -75,6 +78,7 @@ Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
     });
     if ((*volume)->damaged()) continue;
     const auto client = (*volume)->current();
+    ++there;
     const std::uint64_t bytes = layout->fragment_bytes(slot);
     for (std::uint64_t at = 0; at < bytes; at += limits::kPieceBytes) {
       FragmentReadRequest request;
@@ -92,6 +96,11 @@ Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
   if (named < blob.shape.k + std::min(blob.shape.m, 1u)) {
     history_.violation(key + " was acknowledged with " + std::to_string(named) + " fragments of " +
                        std::to_string(blob.shape.k) + "+" + std::to_string(blob.shape.m));
+  }
+  const auto unreadable = history_.unreadable().find(key);
+  if (unreadable != history_.unreadable().end() && there >= blob.shape.k) {
+    history_.violation(key + " cannot be read with " + std::to_string(there) +
+                       " of its fragments there: " + unreadable->second);
   }
   slots_missing_ = std::max<std::size_t>(slots_missing_, blob.shape.slots() - named);
 }

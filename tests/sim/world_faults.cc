@@ -170,11 +170,13 @@ void World::heal() {
   faults_ = NetworkFaults{};
   for (const auto& gateway : gateways_) {
     if (!gateway->alive()) continue;
+    gateway->clock().set_right();
     for (const auto& wire : gateway->wires()) wire->cut_requests = wire->cut_answers = false;
   }
   for (std::size_t i = 0; i < volumes_.size(); ++i) {
     auto& volume = *volumes_[i];
     volume.set_full(false);
+    volume.clock().set_right();
     if (!volume.lost()) volume.disk().heal();
     if (volume.lost()) continue;
     const auto client = volume.current();
