@@ -94,6 +94,20 @@ Result<> read_layout(const Json& object, LocalConfig& config) {
   config.has_policy = true;
   return Result<>{};
 }
+
+Result<> read_removal(const Json& object, RemovalConfig& removal) {
+  constexpr std::uint64_t kYear = 366 * 24 * 3600;
+  ConfigFields fields(object, "removal.");
+  fields.number("hint_delay_seconds", removal.hint_delay, 1, kYear);
+  fields.number("lease_seconds", removal.lease, 1, kYear);
+  fields.number("hints_every_seconds", removal.hints_every, 1, kYear);
+  fields.number("sweep_every_seconds", removal.sweep_every, 1, kYear);
+  fields.number("uploads_every_seconds", removal.uploads_every, 1, kYear);
+  fields.number("upload_expiry_seconds", removal.upload_expiry, 1, kYear);
+  fields.number("upload_kept_seconds", removal.upload_kept, 1, kYear);
+  fields.number("steps_per_second", removal.steps_per_second, 1, 1'000'000);
+  return fields.finish();
+}
 }  // namespace
 
 Result<LocalConfig> parse_local_config(std::string_view json) {
@@ -113,9 +127,11 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   fields.flag("sendfile", config.sendfile);
   fields.text("log_level", config.log_level);
   const Json* layout = fields.object("layout");
+  const Json* removal = fields.object("removal");
   CHECK_OK(fields.finish());
   config.io_threads = static_cast<unsigned>(io_threads);
   if (layout != nullptr) CHECK_OK(read_layout(*layout, config));
+  if (removal != nullptr) CHECK_OK(read_removal(*removal, config.removal));
   return config;
 }
 

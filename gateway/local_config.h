@@ -12,6 +12,19 @@
 
 namespace penstock {
 
+// When what is no longer referenced goes, in seconds: "removal" in the configuration. The defaults
+// are what the protocol was made with; shorter ones are for tests and small stores.
+struct RemovalConfig {
+  std::uint64_t hint_delay = 15 * 60;  // readers may use so long what an update freed
+  std::uint64_t lease = 24 * 3600;     // of a fragment that no record names yet; writers trust half
+  std::uint64_t hints_every = 60;
+  std::uint64_t sweep_every = 3600;
+  std::uint64_t uploads_every = 3600;
+  std::uint64_t upload_expiry = 7 * 24 * 3600;
+  std::uint64_t upload_kept = 24 * 3600;  // an ended upload, for repeated Completes
+  std::uint64_t steps_per_second = 200;
+};
+
 struct LocalConfig {
   GatewayConfig gateway;                                           // region, domains, strict_region
   unsigned io_threads = 0;                                         // 0 = one per core
@@ -25,6 +38,7 @@ struct LocalConfig {
   bool has_policy = false;  // "layout" was given; it counts when the store is formatted
   LayoutPolicy policy;
   std::string log_level = "info";
+  RemovalConfig removal;
 };
 
 // Errors: invalid - not JSON, an unknown key, a value of the wrong type or out of range; the

@@ -20,6 +20,8 @@
 #include "gateway/local_config.h"
 #include "gateway/s3_service.h"
 #include "penstock/log.h"
+#include "server/background/background.h"
+#include "server/background/background_metrics.h"
 #include "server/node/io_threads.h"
 #include "server/node/local_store.h"
 
@@ -141,6 +143,8 @@ class LocalProcess {
     options.volume.space.reserve_bytes = config_.free_space_min_bytes;
     if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
     options.volume.space.ballast_bytes = config_.ballast_bytes;
+    options.volume.fragments.lease = std::chrono::seconds(config_.removal.lease);
+    options.volume.fragments.reader_pin = std::chrono::seconds(2 * config_.removal.hint_delay);
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);
@@ -153,6 +157,7 @@ class LocalProcess {
     CHECK_OK(on_io([this, s3] { return http_->listen(s3.address, s3.port); }));
     CHECK_OK(on_io([this, admin] { return admin_->listen(admin.address, admin.port); }));
     watcher_ = std::thread([this] { watch(); });
+    boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
     const auto states = store_->states();
     const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
       return volume.status.state == VolumeStatus::State::open;
@@ -175,6 +180,7 @@ class LocalProcess {
       log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
     const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
     if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
+    on_io_void(end_background());
     on_io_void(proposer_->drain());
     if (watcher_.joinable()) watcher_.join();
     store_.reset();  // closes the volumes; their last answers still reach the I/O threads
@@ -191,7 +197,12 @@ class LocalProcess {
     index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
     blobs_ = std::make_unique<BlobContext>(
         BlobContext{*membership_, clock_, random_, buffers_, budget_, codecs_});
-    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_);
+    const RemovalConfig& removal = config_.removal;
+    blobs_->lease_fresh = Duration(std::chrono::seconds(removal.lease)) / 2;
+    blobs_->reader_pin_every = Duration(std::chrono::seconds(removal.hint_delay)) / 3;
+    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_,
+                                         std::chrono::seconds(removal.hint_delay));
+    background_ = std::make_unique<BackgroundWork>(background_context());
     gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
     Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region};
     authenticator_ = std::make_unique<Authenticator>(*credentials_, clock_, options);
@@ -210,7 +221,29 @@ class LocalProcess {
     auto readiness = [this] { return tell_readiness(); };
     admin_ = std::make_unique<AdminServer>(io_.at(0), *metrics_, readiness, clock_, random_);
     add_collectors();
+    add_collectors_of_background(*metrics_, [this] { return background_->status(); });
     return Result<>{};
+  }
+
+  BackgroundContext background_context() {
+    const RemovalConfig& removal = config_.removal;
+    BackgroundContext context{*membership_, *proposer_, *objects_, clock_, {}, {}};
+    for (const auto& volume : store_->clients()) context.local.push_back(volume->id());
+    BackgroundOptions& options = context.options;
+    options.hint_delay = std::chrono::seconds(removal.hint_delay);
+    options.takeover = options.hint_delay;
+    options.hints_every = std::chrono::seconds(removal.hints_every);
+    options.sweep_every = std::chrono::seconds(removal.sweep_every);
+    options.uploads_every = std::chrono::seconds(removal.uploads_every);
+    options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
+    options.upload_kept = std::chrono::seconds(removal.upload_kept);
+    options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
+    return context;
+  }
+
+  Awaitable<void> end_background() {
+    background_->stop();
+    co_await background_->finish();
   }
 
   void add_collectors() {
@@ -258,6 +291,15 @@ class LocalProcess {
       }
       return samples;
     });
+    metrics_->add_collector(
+        gauge, "penstock_volume_fragment_bytes", "Data in fragments by volume.", [this] {
+          Samples samples;
+          for (const auto& volume : store_->states()) {
+            samples.push_back(Sample{{{"volume", volume.name}},
+                                     static_cast<double>(volume.status.fragment_bytes)});
+          }
+          return samples;
+        });
     metrics_->add_collector(
         gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
           return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
@@ -336,6 +378,7 @@ class LocalProcess {
   std::unique_ptr<Index> index_;
   std::unique_ptr<BlobContext> blobs_;
   std::unique_ptr<Objects> objects_;
+  std::unique_ptr<BackgroundWork> background_;
   std::unique_ptr<Gateway> gateway_;
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<Metrics> metrics_;

@@ -19,6 +19,7 @@ ARROWS = {
     "placement": ("penstock/", "placement/"),
     "server/volume": ("penstock/", "server/volume/"),
     "server/cluster": ("penstock/", "placement/", "server/cluster/"),
+    "server/background": ("penstock/", "placement/", "server/cluster/", "server/background/"),
     "server/node": ("penstock/", "placement/", "server/cluster/", "server/volume/", "server/node/"),
     "gateway": ("penstock/", "placement/", "server/cluster/", "gateway/"),
 }

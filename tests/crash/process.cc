@@ -5,6 +5,7 @@
 
 #include "penstock/limits.h"
 #include "server/volume/volume_format.h"
+#include "tests/sim/graces.h"
 
 namespace penstock::crash {
 namespace {
@@ -38,6 +39,8 @@ VolumeOptions crash_volume_options() {
   options.registers.cache_bytes = 256 * limits::kKiB;
   options.fragments.segment_bytes = 128 * limits::kKiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;
+  options.fragments.lease = sim::graces::kLease;
+  options.fragments.reader_pin = sim::graces::kReaderPin;
   options.space.reserve_bytes = 0;
   options.space.reserve_fraction = 0;
   options.space.ballast_bytes = 16 * limits::kKiB;
@@ -77,21 +80,28 @@ void Process::serve(const std::set<std::size_t>& left_out) {
     epochs.push_back(GroupEpoch{GroupId{group}, entry.epoch, group_digest(entry)});
   }
   std::vector<std::shared_ptr<VolumeClient>> links;
+  std::vector<VolumeId> local;
   std::size_t waiting = 0;
   for (std::size_t i = 0; i < volumes_.size(); ++i) {
     if (!volumes_[i]) continue;
-    if (!left_out.contains(i)) links.push_back(volumes_[i]);
+    if (!left_out.contains(i)) {
+      links.push_back(volumes_[i]);
+      local.push_back(volumes_[i]->id());
+    }
     if (!gateways_.empty()) continue;
     ++waiting;
     boost::asio::co_spawn(time_.io(), volumes_[i]->set_epochs(epochs),
                           [&waiting](std::exception_ptr, Result<>) { --waiting; });
   }
   time_.run_until([&] { return waiting == 0; }, time_.now() + kSettleLimit);
+  if (!gateways_.empty()) gateways_.back()->background().stop();
   gateways_.push_back(std::make_unique<sim::SimGateway>(
-      time_, random_.bits(), map_, std::move(links), std::vector<std::shared_ptr<sim::Wire>>{}));
+      time_, random_.bits(), map_, std::move(links), std::vector<std::shared_ptr<sim::Wire>>{},
+      std::move(local)));
 }
 
 void Process::close() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
   time_.run_until([] { return false; }, time_.now() + kSettleLimit);
   gateways_.clear();
   for (auto& volume : volumes_) {

@@ -30,10 +30,10 @@ class Process {
   Result<> format(std::size_t index, Disk& disk);
   // As Volume::open; what fails stays out.
   Result<> open(std::size_t index, std::unique_ptr<Disk> disk);
-  // Tells the volumes their epochs and makes a gateway that reaches all but `left_out`. Again: the
-  // former gateway takes nothing more, and ends what it does.
+  // Tells the volumes their epochs and makes a gateway that reaches all but `left_out` and does
+  // their background work. Again: the former gateway takes nothing more, and ends what it does.
   void serve(const std::set<std::size_t>& left_out = {});
-  // Lets everything that is under way end, then closes the volumes in order.
+  // Stops background work, lets everything that is under way end, then closes the volumes in order.
   void close();
 
   sim::SimGateway& gateway() { return *gateways_.back(); }

@@ -141,6 +141,51 @@ Violations promise_outlives_restart(SimClusters& clusters) {
   return stage.violations;
 }
 
+// R5: an accept that waits for its sync is seen by the next prepare, which waits for it.
+Violations queued_accepts_are_seen(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2, 3 * kMillisecond);
+  for (int round = 0; round < 150; ++round) {
+    const std::string key = "key" + std::to_string(round);
+    for (int i = 0; i < 2; ++i) stage.ask(i, "GET", key);
+    const auto first = stage.begin(0, "PUT", key, std::string(32, '1'), if_absent());
+    stage.run_for(round * 37 % 9'000);
+    const auto second = stage.begin(1, "PUT", key, std::string(32, '2'), if_absent());
+    stage.run_until([&] { return first->has_value() && second->has_value(); });
+    const bool both = first->has_value() && second->has_value() && (*first)->status == 200 &&
+                      (*second)->status == 200;
+    stage.expect(!both, "two PUTs with If-None-Match won " + key);
+  }
+  return stage.violations;
+}
+
+// R8: a PUT whose answers are lost is seen, then overwritten so often that its chain forgets it.
+// Its gateway may not write it once more.
+Violations overwritten_put_is_not_repeated(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kKey);
+  const auto& wires = stage.gateway(0).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  const auto put = stage.begin(0, "PUT", kKey, std::string(32, 'x'));
+  stage.run_for(30 * kMillisecond);  // its promises are on the way; no answer follows them
+  for (const auto& wire : wires) wire->cut_answers = true;
+  stage.run_for(30 * kMillisecond);
+  const bool seen = stage.ask(1, "GET", kKey).body == std::string(32, 'x');
+  stage.expect(seen, "the schedule misses the accept");
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    last = std::string(32, static_cast<char>('a' + i));
+    stage.ask(1, "PUT", kKey, last);
+  }
+  for (const auto& wire : wires) {
+    wire->cut_answers = false;
+    wire->slow_answers = 0;
+  }
+  stage.run_until([&] { return put->has_value(); });
+  const auto got = stage.ask(1, "GET", kKey);
+  stage.expect(!seen || got.body == last, "a PUT that was seen and overwritten came back");
+  return stage.violations;
+}
+
 // R12: volumes of another epoch take no part in a round, do not go back, and spread no row that was
 // accepted before.
 Violations epoch_of_the_volumes(SimClusters& clusters) {

@@ -59,6 +59,7 @@ Violations unreadable_rows_are_not_absent(SimClusters& clusters) {
     (void)stage.volume(i).start();  // the log becomes a table
   }
   stage.run_for(1'000 * kMillisecond);
+  stage.ask(0, "GET", "key0");  // it knows the bucket, whose row is damaged next
   for (std::size_t i = 0; i < 2; ++i) {
     auto& disk = stage.volume(i).disk();
     for (const auto& name : disk.files()) {
@@ -72,6 +73,44 @@ Violations unreadable_rows_are_not_absent(SimClusters& clusters) {
     ++keys;
   }
   stage.expect(listed.status != 200 || keys == 8, "a LIST leaves out what could not be read");
+  return stage.violations;
+}
+
+// A bit flips on two of three volumes: what is read is right nevertheless.
+Violations damaged_blocks_are_rebuilt(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const std::string body(100'000, 'd');
+  stage.ask(0, "PUT", "key", body);
+  stage.run_for(kSecond);
+  for (std::size_t first = 0; first < 3; ++first) {
+    const std::size_t damaged[] = {first, (first + 1) % 3};
+    const auto flip = [&] {
+      for (const std::size_t i : damaged) {
+        auto& disk = stage.volume(i).disk();
+        for (const auto& name : disk.files()) {
+          if (name.starts_with("segments/")) disk.flip_bit(name, 20'000, 2);
+        }
+      }
+    };
+    flip();
+    const auto got = stage.ask(0, "GET", "key");
+    stage.expect(got.status == 200 && got.body == body, "a GET does not see a flipped bit");
+    flip();  // back
+  }
+  return stage.violations;
+}
+
+// R13: a database whose newest log is gone has forgotten what it promised.
+Violations lost_log_is_noticed(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.ask(0, "PUT", "key", std::string(40, 'l'));
+  stage.run_for(kSecond);
+  stage.volume(0).kill();
+  auto& disk = stage.volume(0).disk();
+  for (const auto& name : disk.files()) {
+    if (name.ends_with(".log")) disk.lose_file(name);
+  }
+  stage.expect(!stage.volume(0).start().has_value(), "a volume without its newest log starts");
   return stage.violations;
 }
 
@@ -110,6 +149,14 @@ std::span<const Directed> directed_schedules() {
       {"overwritten_upload_stays_done", overwritten_upload_stays_done},
       {"late_part_is_refused", late_part_is_refused},
       {"purged_stays_purged", purged_stays_purged},
+      {"queued_accepts_are_seen", queued_accepts_are_seen},
+      {"overwritten_put_is_not_repeated", overwritten_put_is_not_repeated},
+      {"half_an_object_is_settled_first", half_an_object_is_settled_first},
+      {"fence_outlives_restart", fence_outlives_restart},
+      {"resend_stops_at_the_fence", resend_stops_at_the_fence},
+      {"short_scans_are_not_silence", short_scans_are_not_silence},
+      {"damaged_blocks_are_rebuilt", damaged_blocks_are_rebuilt},
+      {"lost_log_is_noticed", lost_log_is_noticed},
       {"slow_disk_is_awaited", slow_disk_is_awaited},
       {"failed_writes_are_not_acknowledged", failed_writes_are_not_acknowledged},
       {"unreadable_rows_are_not_absent", unreadable_rows_are_not_absent},

@@ -1,4 +1,5 @@
 // Uploads, purges.
+#include "server/cluster/object_updates.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -61,6 +62,62 @@ Violations overwritten_upload_stays_done(SimClusters& clusters) {
   stage.expect(again.status == 200, "a Complete sent again is answered " + again.body);
   const auto got = stage.ask(1, "GET", kUploaded);
   stage.expect(got.body == last, "an upload came back over twelve later writes");
+  return stage.violations;
+}
+
+// The object of a Complete was accepted by one volume alone when its gateway died. A PUT meets it
+// there, declares the upload done and dies, too; then that volume is lost. The upload was promised
+// to be done, so its object must be there.
+Violations half_an_object_is_settled_first(SimClusters& clusters) {
+  Stage stage(clusters, 3, 3);
+  const std::string body(5'000, 'u');
+  const auto begun = begin_upload(stage, body);
+  const RegisterRef upload = upload_of(stage, begun.id);
+  const auto replicas = stage.replicas(kUploaded);
+  const auto moved_to = [&](ValueKind kind) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto row = stage.row_of(i, upload);
+      if (!row.value) continue;
+      const auto head = decode_head(*row.value);
+      count += head && head->kind == kind ? 1 : 0;
+    }
+    return count >= 2;
+  };
+  const auto run_to = [&](ValueKind kind) {
+    for (int step = 0; step < 20'000 && !moved_to(kind); ++step) stage.run_for(100);
+    stage.expect(moved_to(kind), "the schedule misses a state of the upload");
+  };
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& wire : stage.gateway(i).wires()) wire->slow_answers = 40 * kMillisecond;
+  }
+  const auto first = stage.begin(0, "POST", kUploaded, begun.manifest, {},
+                                 Pairs{{"uploadId", begun.id}});
+  run_to(ValueKind::upload_completing);
+  stage.gateway(0).kill();
+  const auto row = stage.row_of(replicas[0], upload);
+  const auto record = upload_record(*decode_value(upload.key, *row.value));
+  ObjectRecord target = *record->target;
+  target.upload_id = begun.id;
+  target.attempt = encode_attempt(record->attempt);
+  auto value = to_value(target, 0);
+  value.op_id = record->attempt;
+  value.chain.push_back(OpId{});
+  const RegisterRef object = stage.object(kUploaded);
+  auto accept = std::make_shared<AcceptRequest>(stage.accept_of(object, 0));
+  accept->value = std::make_shared<const std::string>(encode(object.key, value));
+  const Deadline until = stage.volume(replicas[0]).bound();
+  (void)stage.wait(stage.volume(replicas[0]).current()->accept(accept, until));
+  stage.cut(1, replicas[2], true);
+  const auto put = stage.begin(1, "PUT", kUploaded, std::string(64, 'p'));
+  run_to(ValueKind::upload_done);
+  stage.gateway(1).kill();
+  stage.volume(replicas[0]).crash();
+  const auto again = stage.ask(2, "POST", kUploaded, begun.manifest, {},
+                               Pairs{{"uploadId", begun.id}});
+  const auto got = stage.ask(2, "GET", kUploaded);
+  stage.expect(again.status != 200 || got.status == 200,
+               "an upload is done whose object never was");
   return stage.violations;
 }
 

@@ -1,5 +1,6 @@
 #include "tests/sim/sim_clusters.h"
 
+#include "penstock/limits.h"
 #include "tests/sim/sim_time.h"
 
 namespace penstock::sim {

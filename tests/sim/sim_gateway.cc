@@ -1,6 +1,7 @@
 #include "tests/sim/sim_gateway.h"
 
 #include "penstock/limits.h"
+#include "tests/sim/graces.h"
 
 namespace penstock::sim {
 namespace {
@@ -10,11 +11,26 @@ SimMicros wall_offset(SimRandom& random) {
 double clock_rate(SimRandom& random) {
   return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
 }
+BackgroundOptions background_options() {
+  BackgroundOptions options;
+  options.hints_every = std::chrono::seconds(3);
+  options.sweep_every = std::chrono::seconds(7);
+  options.uploads_every = std::chrono::seconds(11);
+  options.steps_per_second = 1000;
+  options.hint_delay = graces::kHintDelay;
+  options.takeover = std::chrono::seconds(2);
+  options.hint_give_up = graces::kHintGiveUp;
+  options.hint_retry_first = std::chrono::seconds(1);
+  options.hint_retry_last = std::chrono::seconds(8);
+  options.upload_expiry = graces::kUploadEnd;
+  options.upload_kept = graces::kUploadEnd;
+  return options;
+}
 }  // namespace
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
-                       std::vector<std::shared_ptr<Wire>> wires)
+                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
@@ -24,13 +40,20 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       buffers_(limits::kMiB),
       budget_(64 * limits::kMiB),
       blobs_{membership_, clock_, random_, buffers_, budget_, codecs_},
-      objects_(index_, proposer_, blobs_, random_, clock_),
-      gateway_{objects_, clock_, random_, GatewayConfig{}} {}
+      objects_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
+      gateway_{objects_, clock_, random_, GatewayConfig{}},
+      context_{membership_, proposer_, objects_, clock_, std::move(local), background_options()},
+      background_(context_) {
+  blobs_.lease_fresh = graces::kLeaseFresh;
+  blobs_.reader_pin_every = graces::kReaderPinEvery;
+  background_.start(time.io().get_executor());
+}
 
 SimGateway::~SimGateway() = default;
 
 void SimGateway::kill() {
   alive_ = false;
+  background_.stop();
   for (const auto& wire : wires_) wire->cut_requests = wire->cut_answers = true;
 }
 

@@ -1,10 +1,11 @@
-// One gateway process of the simulated world: the product's own membership, proposer, index and
-// operations over SimLinks.
+// One process of the simulated world that serves S3: the product's own membership, proposer, index
+// and operations over SimLinks; and the background work for the volumes given to it.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "gateway/operations.h"
+#include "server/background/background.h"
 #include "server/cluster/objects.h"
 #include "tests/sim/sim_body.h"
 #include "tests/sim/sim_clusters.h"
@@ -16,7 +17,7 @@ class SimGateway {
  public:
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
-             std::vector<std::shared_ptr<Wire>> wires);
+             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
@@ -36,6 +37,10 @@ class SimGateway {
   MemoryBudget& budget() { return budget_; }
   Proposer& proposer() { return proposer_; }
   Index& index() { return index_; }
+  BackgroundContext& background_context() { return context_; }
+  BackgroundWork& background() { return background_; }
+  // Whose background work it does.
+  const std::vector<VolumeId>& local() const { return context_.local; }
   // The process dies: nothing it sends arrives any more, nothing reaches it.
   void kill();
   bool alive() const { return alive_; }
@@ -54,6 +59,8 @@ class SimGateway {
   BlobContext blobs_;
   Objects objects_;
   Gateway gateway_;
+  BackgroundContext context_;
+  BackgroundWork background_;
   bool alive_ = true;
 };
 

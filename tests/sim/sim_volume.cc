@@ -4,6 +4,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "server/volume/volume_format.h"
+#include "tests/sim/graces.h"
 
 namespace penstock::sim {
 SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
@@ -39,6 +40,8 @@ Result<> SimVolume::start() {
   options.registers.cache_bytes = 256 * limits::kKiB;
   options.fragments.segment_bytes = limits::kMiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;
+  options.fragments.lease = graces::kLease;
+  options.fragments.reader_pin = graces::kReaderPin;
   options.space.reserve_bytes = 0;
   options.space.reserve_fraction = 0;
   options.space.ballast_bytes = 0;

@@ -54,6 +54,7 @@ class SimVolume final : public VolumeHost {
   // It went on serving after a call of its disk had failed.
   bool survived_failure() const { return survived_failure_; }
   Deadline bound() const override { return clock_.boot() + limits::kOperationDeadline; }
+  std::shared_ptr<Volume> opened() const { return volume_; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }
   SimClock& clock() { return clock_; }

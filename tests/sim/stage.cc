@@ -19,12 +19,12 @@ Awaitable<void> answer_later(std::shared_ptr<SimGateway> gateway, S3Request requ
 
 }  // namespace
 
-Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways)
+Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay)
     : cluster_(clusters.get(volumes, 0)) {
   network_.delay_max = 1;
   for (const auto& entry : cluster_.map->volumes) {
     volumes_.push_back(
-        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, 10));
+        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, disk_delay));
     volumes_.back()->clock().agree();
     [[maybe_unused]] const auto formatted = volumes_.back()->format();
     [[maybe_unused]] const auto started = volumes_.back()->start();
@@ -34,9 +34,12 @@ Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways)
   run_for(1'000);
   const auto made = ask(0, "PUT", "");
   expect(made.status == 200, "the bucket is made");
+  const Deadline deadline = gateway(0).clock().boot() + limits::kOperationDeadline;
+  bucket_ = *wait(gateway(0).index().bucket(SimClient::kBucket, deadline));
 }
 
 Stage::~Stage() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
   run_for(kMinute);
   time_.drop_events();
 }
@@ -50,7 +53,8 @@ int Stage::add_gateway() {
         std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
   }
   gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires)));
+                                                   std::move(links), std::move(wires),
+                                                   std::vector<VolumeId>()));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
 }
@@ -95,10 +99,7 @@ void Stage::cut(int gateway, std::size_t volume, bool cut) {
 }
 
 RegisterRef Stage::object(const std::string& key) {
-  auto& first = gateway(0);
-  const Deadline deadline = first.clock().boot() + limits::kOperationDeadline;
-  const auto bucket = wait(first.index().bucket(SimClient::kBucket, deadline));
-  return Index::object(**bucket, key);
+  return Index::object(*bucket_, key);
 }
 
 std::vector<std::size_t> Stage::replicas(const std::string& key) {
@@ -127,10 +128,13 @@ Round Stage::round_of(const RegisterRef& ref) {
 }
 
 Accepted Stage::row(std::size_t volume, const std::string& key) {
+  return row_of(volume, object(key));
+}
+
+Accepted Stage::row_of(std::size_t volume, const RegisterRef& ref) {
   const auto client = volumes_[volume]->current();
   if (!client) return {};
   auto request = std::make_shared<ReadRequest>();
-  const RegisterRef ref = object(key);
   request->key = ref.key;
   request->round = round_of(ref);
   const Deadline deadline = volumes_[volume]->clock().boot() + limits::kOperationDeadline;

@@ -13,7 +13,7 @@ namespace penstock::sim {
 
 class Stage {
  public:
-  Stage(SimClusters& clusters, std::uint32_t volumes, int gateways);
+  Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
   ~Stage();
 
   using Pairs = std::vector<std::pair<std::string, std::string>>;
@@ -42,6 +42,7 @@ class Stage {
   std::vector<std::size_t> replicas(const std::string& key);
   // What one volume has accepted for a key.
   Accepted row(std::size_t volume, const std::string& key);
+  Accepted row_of(std::size_t volume, const RegisterRef& ref);
   RegisterRef object(const std::string& key);
   // An accept for a register beside `ref`'s key, so far ahead of true time; without its value.
   AcceptRequest accept_of(const RegisterRef& ref, SimMicros ahead);
@@ -58,6 +59,7 @@ class Stage {
   SimTime time_;
   SimRandom random_{1};
   NetworkFaults network_;
+  std::shared_ptr<const Bucket> bucket_;
   const SimCluster& cluster_;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>> gateways_;

@@ -9,7 +9,6 @@ namespace penstock::sim {
 namespace {
 
 constexpr SimMicros kLoadLimit = 900 * kSecond;  // each operation has deadlines: none may hang
-constexpr SimMicros kQuietLimit = 600 * kSecond;
 constexpr SimMicros kLastEnds = 45 * kSecond;  // what was left under way has ended by then
 
 }  // namespace
@@ -23,6 +22,7 @@ World::World(std::uint64_t seed, SimClusters& clusters)
 }
 
 World::~World() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
   time_.run_until([] { return false; }, time_.now() + 60 * kSecond);
   time_.drop_events();
@@ -37,10 +37,15 @@ void World::build() {
     [[maybe_unused]] const auto started = volumes_.back()->start();
     assert(started);
   }
-  for (int i = 0; i < plan_.gateways; ++i) add_gateway();
+  std::vector<std::vector<VolumeId>> shares(static_cast<std::size_t>(plan_.gateways));
+  for (std::size_t i = 0; i < volumes_.size(); ++i) {
+    shares[i % shares.size()].push_back(volumes_[i]->id());
+  }
+  for (auto& share : shares) add_gateway(std::move(share));
+  start_ = volumes_.front()->clock().wall();
 }
 
-std::shared_ptr<SimGateway> World::add_gateway() {
+std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
   std::vector<std::shared_ptr<VolumeClient>> links;
   std::vector<std::shared_ptr<Wire>> wires;
   for (const auto& volume : volumes_) {
@@ -49,7 +54,8 @@ std::shared_ptr<SimGateway> World::add_gateway() {
         std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), plan_.direct));
   }
   gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires)));
+                                                   std::move(links), std::move(wires),
+                                                   std::move(local)));
   return gateways_.back();
 }
 
@@ -105,6 +111,8 @@ void World::quiesce() {
                      run_clients(&SimClient::settle_uploads, clients_, kQuietLimit) &&
                      run_clients(&SimClient::read_all, first, kQuietLimit);
   if (!ended) history_.violation("an operation hangs after all faults are over");
+  if (ended) clean_up();
+  stop_background();
   // Reads that others overtook hold their memory until their own volume answers or times out.
   time_.run_until([] { return false; }, time_.now() + kLastEnds);
   check_rest();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/cluster/object_record.h"
+#include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_volume.h"
@@ -31,7 +32,8 @@ class World {
 
  private:
   void build();
-  std::shared_ptr<SimGateway> add_gateway();
+  // `local`: the volumes whose background work it does.
+  std::shared_ptr<SimGateway> add_gateway(std::vector<VolumeId> local);
   std::shared_ptr<SimGateway> pick_gateway();
 
   // ---- world_faults.cc
@@ -42,6 +44,7 @@ class World {
   void crash_all();
   void restart_volume(std::size_t index, SimMicros delay);
   void kill_gateway();
+  void replace_gateway(const std::shared_ptr<SimGateway>& victim);
   void cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index);
   void disk_error(std::size_t index);
   void disk_full(std::size_t index);
@@ -49,6 +52,12 @@ class World {
   void check_wiped(std::size_t index);
   void heal();
   std::size_t any_volume() { return random_.below(volumes_.size()); }
+
+  // ---- world_cleaning.cc: background work leaves nothing behind
+  void set_clocks(Duration after);
+  void clean_up();
+  Awaitable<void> look_for_leftovers(bool& done);
+  void stop_background();
 
   // ---- world_checks.cc: when all is quiet
   void check_rest();
@@ -79,6 +88,8 @@ class World {
       gateways_;  // dead ones stay: their last coroutines still end
   std::vector<std::shared_ptr<SimClient>> clients_;
   History history_;
+  Leftovers left_;
+  WallTime start_;
 };
 
 // Runs one seed.

@@ -6,13 +6,13 @@
 
 namespace penstock::sim {
 namespace {
-constexpr SimMicros kFaultsUntil = 20 * kSecond;
+constexpr SimMicros kStrikeUntil = 20 * kSecond;
 constexpr std::size_t kGatewaysMax = 12;  // dead ones included
 }  // namespace
 
 void World::schedule_faults() {
   time_.after(random_.between(10'000, plan_.fault_every), [this] {
-    if (!faults_on_ || time_.now() > kFaultsUntil) return;
+    if (!faults_on_ || time_.now() > kStrikeUntil) return;
     const auto& weights = plan_.fault_weights;
     auto dice = random_.between(0, std::accumulate(weights.begin(), weights.end(), 0) - 1);
     std::size_t chosen = 0;
@@ -80,8 +80,7 @@ void World::crash_at_change(std::size_t index) {
 void World::crash_all() {
   for (std::size_t i = 0; i < volumes_.size(); ++i) crash_volume(i);
   if (!plan_.direct) return;
-  pick_gateway()->kill();
-  add_gateway();
+  replace_gateway(pick_gateway());
 }
 
 void World::restart_volume(std::size_t index, SimMicros delay) {
@@ -95,11 +94,15 @@ void World::restart_volume(std::size_t index, SimMicros delay) {
   });
 }
 
+void World::replace_gateway(const std::shared_ptr<SimGateway>& victim) {
+  victim->kill();
+  add_gateway(victim->local());
+}
+
 // Where gateway and volumes are one process they die together: crash_all().
 void World::kill_gateway() {
   if (plan_.direct || gateways_.size() >= kGatewaysMax) return;
-  pick_gateway()->kill();
-  add_gateway();
+  replace_gateway(pick_gateway());
 }
 
 void World::cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index) {

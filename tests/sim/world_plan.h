@@ -39,6 +39,9 @@ struct WorldPlan {
   SimMicros outage_max = 5'000'000;
 };
 
+// Within this everything must end when all faults are over.
+inline constexpr SimMicros kQuietLimit = 600 * kSecond;
+
 WorldPlan draw_plan(SimRandom& random);
 
 }  // namespace penstock::sim

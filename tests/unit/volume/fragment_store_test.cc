@@ -209,6 +209,39 @@ TEST_CASE("leases: a commit, a pin and a start keep a fragment for a day") {
   CHECK(volume.get(id, 0, 1).error().code == Errc::not_found);
 }
 
+TEST_CASE("a reader's pin keeps a fragment from hints for a while, a lease does not") {
+  using Removal = FragmentStore::Removal;
+  constexpr Duration kPin = limits::kReaderPin;
+  Volume volume;
+  volume.open();
+  const FragmentId id = make_id(1);
+  REQUIRE(volume.put(id, pattern(id, 5000)));
+  CHECK(volume.remove(id, Removal::unread).error().code == Errc::busy);  // after a start: perhaps
+  volume.clock.advance(kPin);
+  const std::vector<FragmentId> ids{id};
+  CHECK(volume.run(volume.store->pin_for_reader(ids)).value().empty());
+  volume.clock.advance(kPin - Duration(1));
+  CHECK(volume.remove(id, Removal::unread).error().code == Errc::busy);
+  volume.clock.advance(Duration(1));
+  CHECK(volume.remove(id, Removal::unread));
+  CHECK(volume.run(volume.store->pin_for_reader(ids)).value() == ids);
+}
+
+TEST_CASE("a fragment tells whose it is, and how long it has been without a lease") {
+  Volume volume;
+  volume.open();
+  const FragmentId id = make_id(1);
+  const FragmentOwner owner{BucketId{7}, 16, "key", std::string(32, 'u')};
+  auto writer = volume.run(volume.store->create(id, FragmentShape{0, owner})).value();
+  REQUIRE(volume.run(writer->commit()));
+  volume.reopen();
+  volume.clock.advance(limits::kFragmentLease + std::chrono::minutes(5));
+  const auto entries = volume.run(volume.store->list(std::nullopt, 10)).value();
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0].owner == owner);
+  CHECK(entries[0].unpinned == std::chrono::minutes(5));
+}
+
 TEST_CASE("a list goes through all fragments in steps") {
   Volume volume;
   volume.open();

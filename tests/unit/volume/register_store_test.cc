@@ -347,6 +347,68 @@ TEST_CASE("hints are stored with the accept that frees the blob") {
   CHECK(*row);
 }
 
+TEST_CASE("hints are listed by due time, read by name, counted and dropped") {
+  VolumeHarness h;
+  h.fresh();
+  const WallTime now = h.clock.wall();
+  for (int i = 1; i <= 3; ++i) {
+    auto request = h.accept_request(h.object("key"), h.ballot(i), h.value(i));
+    request->round.partitions = 16;
+    request->hints.push_back(Hint{WriteId{4, 5}, now + std::chrono::seconds(i), "where", "up"});
+    REQUIRE(h.accept(request)->accepted);
+  }
+  HintListRequest request;
+  request.due_until = now + std::chrono::seconds(2);
+  request.count = true;
+  auto page = h.run(h.volume->list_hints(request, h.later()));
+  REQUIRE(page);
+  CHECK(page->count == 3);
+  REQUIRE(page->hints.size() == 2);
+  const StoredHint& first = page->hints[0];
+  CHECK(first.name == HintName{now + std::chrono::seconds(1), WriteId{4, 5}});
+  CHECK(first.ballot == h.ballot(1));
+  CHECK(first.bucket == h.object("key").bucket);
+  CHECK(first.partitions == 16);
+  CHECK(first.key == "key");
+  CHECK(first.upload_id == "up");
+  CHECK(first.locations == "where");
+  request.after = first.name;
+  CHECK(h.run(h.volume->list_hints(request, h.later()))->hints.size() == 1);
+  CHECK(h.run(h.volume->read_hint(first.name, h.later())).value() == h.ballot(1));
+  std::vector<HintName> names{first.name};
+  CHECK(h.run(h.volume->drop_hints(names, h.later())));
+  CHECK(h.run(h.volume->drop_hints(names, h.later())));
+  CHECK(h.run(h.volume->read_hint(first.name, h.later())).value() == Ballot{});
+}
+
+TEST_CASE("registers of all buckets are listed with what finds their group again") {
+  VolumeHarness h;
+  h.fresh();
+  for (int i = 1; i <= 3; ++i) {
+    auto request = h.accept_request(h.object("key" + std::to_string(i)), h.ballot(i), h.value(i));
+    request->round.partitions = 16;
+    REQUIRE(h.accept(request)->accepted);
+  }
+  RegisterListRequest request;
+  request.kind = RowKind::object;
+  request.rows_max = 2;
+  auto page = h.run(h.volume->list_registers(request, h.later()));
+  REQUIRE(page);
+  REQUIRE(page->rows.size() == 2);
+  CHECK(page->rows[0].key == h.object("key1"));
+  CHECK(page->rows[0].partitions == 16);
+  CHECK(page->rows[0].ballot == h.ballot(1));
+  CHECK(page->covered == h.object("key2"));
+  request.after = page->covered;
+  page = h.run(h.volume->list_registers(request, h.later()));
+  REQUIRE(page);
+  CHECK(page->rows.size() == 1);
+  CHECK_FALSE(page->covered);
+  request.after.reset();
+  request.only = ValueKind::tombstone;
+  CHECK(h.run(h.volume->list_registers(request, h.later()))->rows.empty());
+}
+
 TEST_CASE("senseless requests are refused before they reach the queue") {
   VolumeHarness h;
   h.fresh();

@@ -1,0 +1,86 @@
+#include "server/background/background.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <functional>
+
+#include "penstock/log.h"
+#include "penstock/wakeup.h"
+#include "server/background/hint_worker.h"
+#include "server/background/orphan_sweep.h"
+#include "server/background/upload_sweep.h"
+
+namespace penstock {
+namespace {
+
+struct Job {
+  std::string name;
+  Duration every;
+  std::function<Task<>()> pass;
+  Wakeup wakeup{};
+};
+
+}  // namespace
+
+struct BackgroundWork::State {
+  explicit State(BackgroundContext given)
+      : context(std::move(given)), hints(context), orphans(context), uploads(context) {
+    const BackgroundOptions& options = context.options;
+    jobs.push_back({"hints", options.hints_every, [this] { return hints.pass(); }});
+    jobs.push_back({"orphans", options.sweep_every, [this] { return orphans.pass(); }});
+    jobs.push_back({"uploads", options.uploads_every, [this] { return uploads.pass(); }});
+  }
+
+  BackgroundContext context;
+  HintWorker hints;
+  OrphanSweep orphans;
+  UploadSweep uploads;
+  std::vector<Job> jobs;
+  std::size_t running = 0;
+  Wakeup ended;
+
+  static Awaitable<void> run(std::shared_ptr<State> self, std::size_t index) {
+    Job& job = self->jobs[index];
+    Clock& clock = self->context.clock;
+    while (!self->context.stops()) {
+      const BootTime began = clock.boot();
+      auto done = co_await job.pass();
+      if (!done) {
+        log_event(LogLevel::info, "background_pass_incomplete",
+                  {{"what", job.name}, {"reason", done.error().context}});
+      }
+      if (!self->context.stops()) co_await job.wakeup.wait(clock, began + job.every);
+    }
+    --self->running;
+    self->ended.notify();
+  }
+};
+
+BackgroundWork::BackgroundWork(BackgroundContext context)
+    : state_(std::make_shared<State>(std::move(context))) {}
+
+BackgroundWork::~BackgroundWork() = default;
+
+void BackgroundWork::start(Executor executor) {
+  for (std::size_t i = 0; i < state_->jobs.size(); ++i) {
+    ++state_->running;
+    boost::asio::co_spawn(executor, State::run(state_, i), boost::asio::detached);
+  }
+}
+
+void BackgroundWork::stop() {
+  state_->context.stopping->store(true);
+  for (Job& job : state_->jobs) job.wakeup.notify();
+}
+
+Awaitable<void> BackgroundWork::finish() {
+  const auto state = state_;
+  while (state->running > 0) {
+    co_await state->ended.wait(state->context.clock,
+                               state->context.clock.boot() + Duration(std::chrono::seconds(1)));
+  }
+}
+
+BackgroundStatus BackgroundWork::status() const { return state_->context.board->read(); }
+
+}  // namespace penstock

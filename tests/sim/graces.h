@@ -1,0 +1,17 @@
+// The waits of background work in the simulated world: short, so that all of it happens while
+// clients are busy; only uploads wait for a jump of all clocks at the end.
+#pragma once
+#include "penstock/types.h"
+
+namespace penstock::sim::graces {
+
+inline constexpr Duration kHintDelay = std::chrono::seconds(2);
+inline constexpr Duration kHintGiveUp = std::chrono::seconds(40);
+inline constexpr Duration kLease = std::chrono::seconds(16);
+inline constexpr Duration kLeaseFresh = std::chrono::seconds(8);
+inline constexpr Duration kReaderPin = std::chrono::seconds(6);
+inline constexpr Duration kReaderPinEvery = std::chrono::seconds(1);
+// Longer than all jumps of clocks under way, which would end uploads that clients still use.
+inline constexpr Duration kUploadEnd = std::chrono::hours(100);
+
+}  // namespace penstock::sim::graces

@@ -1,0 +1,94 @@
+#include "tests/sim/leftovers.h"
+
+#include "server/background/references.h"
+#include "server/volume/fragment_format.h"
+
+namespace penstock::sim {
+namespace {
+
+struct Held {
+  std::map<FragmentOwner, References> by_owner;
+  References all;
+};
+
+Task<> list_fragments(Volume& volume, Held& held) {
+  CO_TRY(entries, co_await volume.fragments().list(std::nullopt, limits::kFragmentListMax));
+  for (FragmentEntry& entry : entries) {
+    const Reference reference{volume.id(), entry.id};
+    held.all.insert(reference);
+    held.by_owner[std::move(entry.owner)].insert(reference);
+  }
+  co_return Result<>{};
+}
+
+Task<> list_rows(Volume& volume, Leftovers& left, Deadline deadline) {
+  HintListRequest hints;
+  hints.due_until = WallTime::max();
+  CO_TRY(found, co_await volume.list_hints(std::move(hints), deadline));
+  for (const StoredHint& hint : found.hints) {
+    left.waiting.push_back("a hint of key " + hint.key + " is left");
+  }
+  RegisterListRequest uploads;
+  CO_TRY(rows, co_await volume.list_registers(std::move(uploads), deadline));
+  for (const RegisterEntry& row : rows.rows) {
+    if (row.kind == ValueKind::tombstone) continue;
+    left.waiting.push_back("an upload of key " + row.key.key + " is left in state " +
+                           std::to_string(static_cast<int>(row.kind)));
+  }
+  co_return Result<>{};
+}
+
+Task<> check_owner(BackgroundContext& context, FragmentOwner owner, const Held& held,
+                   const std::set<VolumeId>& well, Leftovers& left) {
+  const Deadline deadline = context.step_deadline();
+  const RegisterRef ref = object_of(owner);
+  CO_TRY(object, co_await context.proposer.read(ref, ReadWant::value, deadline));
+  CO_TRY(named, co_await references_of(context, std::move(object), deadline));
+  for (const auto& [volume, fragment] : named) {
+    if (!well.contains(volume) || held.all.contains({volume, fragment})) continue;
+    left.missing.push_back("key " + owner.key + " names fragment " + to_string(fragment) +
+                           ", which its volume does not hold");
+  }
+  const auto mine = held.by_owner.find(owner);
+  if (mine == held.by_owner.end()) co_return Result<>{};
+  for (const Reference& reference : mine->second) {
+    if (named.contains(reference)) continue;
+    left.waiting.push_back("fragment " + to_string(reference.second) + " of key " + owner.key +
+                           (owner.upload_id.empty() ? "" : ", upload " + owner.upload_id) +
+                           " on volume " + std::to_string(reference.first.value) +
+                           " is an orphan");
+  }
+  co_return Result<>{};
+}
+
+}  // namespace
+
+Awaitable<Leftovers> find_leftovers(BackgroundContext& context,
+                                    std::vector<std::shared_ptr<SimVolume>> volumes,
+                                    std::shared_ptr<const Bucket> bucket,
+                                    std::vector<std::string> keys) {
+  Leftovers left;
+  Held held;
+  std::set<VolumeId> well;
+  for (const auto& host : volumes) {
+    const auto volume = host->opened();
+    if (!volume || host->damaged()) continue;
+    well.insert(volume->id());
+    const auto listed = co_await list_fragments(*volume, held);
+    const Deadline soon = host->clock().boot() + Duration(limits::kOperationDeadline);
+    const auto rows = co_await list_rows(*volume, left, soon);
+    left.told = left.told && listed && rows;
+  }
+  std::set<FragmentOwner> owners;
+  for (const auto& [owner, fragments] : held.by_owner) owners.insert(owner);
+  for (const std::string& key : keys) {
+    if (bucket) owners.insert(Index::owner(*bucket, key));
+  }
+  for (const FragmentOwner& owner : owners) {
+    const auto checked = co_await check_owner(context, owner, held, well, left);
+    left.told = left.told && checked;
+  }
+  co_return left;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,117 @@
+// A cluster of fake volumes with one object in it, and the context that background jobs run in.
+#pragma once
+#include <cstring>
+
+#include "penstock/log.h"
+#include "server/background/background_context.h"
+#include "tests/fake/fake_cluster.h"
+
+namespace penstock {
+
+class BackgroundWorld {
+ public:
+  BackgroundWorld() {
+    set_log_sink([](LogLevel, std::string_view) {});
+    for (const auto& node : cluster.nodes) context.local.push_back(node->id());
+    context.options.steps_per_second = 1'000'000;
+    bucket = cluster.make_bucket("bucket");
+  }
+
+  // A durable blob that no record names.
+  BlobRef write(const std::string& key = "key", const std::string& upload_id = "") {
+    std::unique_ptr<BlobWriter> writer;
+    auto blob = cluster.run(write_blob(Index::owner(*bucket, key, upload_id), &writer));
+    cluster.settle_down();
+    return blob.value();
+  }
+  static ObjectRecord record_of(const BlobRef& blob) {
+    ObjectRecord record;
+    record.size_bytes = blob.shape.size_bytes;
+    record.etag = "00000000000000000000000000000000";
+    PartInfo part;
+    part.size_bytes = record.size_bytes;
+    part.blob = blob;
+    record.parts.push_back(part);
+    return record;
+  }
+  BlobRef put(const std::string& key = "key") {
+    const BlobRef blob = write(key);
+    name(blob, key);
+    return blob;
+  }
+  void name(const BlobRef& blob, const std::string& key = "key") {
+    auto stored = cluster.run(objects().put(*bucket, key, record_of(blob), nullptr, Condition{},
+                                            cluster.soon()));
+    REQUIRE(stored.has_value());
+    cluster.settle_down();
+  }
+  void remove(const std::string& key = "key") {
+    REQUIRE(cluster.run(objects().remove(*bucket, key, Condition{}, cluster.soon())).has_value());
+    cluster.settle_down();
+  }
+
+  Objects& objects() { return cluster.gateway->objects; }
+  FakeNode& node(VolumeId id) {
+    for (auto& node : cluster.nodes) {
+      if (node->id() == id) return *node;
+    }
+    std::abort();
+  }
+  // How many fragments of the blob are where it says.
+  std::size_t held(const BlobRef& blob) {
+    std::size_t count = 0;
+    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
+      count += node(blob.locations[slot].volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
+    }
+    return count;
+  }
+  std::size_t hints() {
+    std::size_t count = 0;
+    for (const auto& node : cluster.nodes) count += node->acceptor.stored_hints.size();
+    return count;
+  }
+  void unpin(const BlobRef& blob) {
+    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
+      node(blob.locations[slot].volume).fragments.unpinned.insert(blob.fragment(slot));
+    }
+  }
+  // The volumes of the key's group, in order.
+  std::vector<VolumeId> replicas(const std::string& key = "key") {
+    const BucketRecord& record = bucket->record;
+    const auto share = group_of_key(*cluster.map, record.id, record.partitions, key);
+    return replicas_of(*cluster.map, share.group)->volumes;
+  }
+  template <class Job>
+  bool pass(Job& job) {
+    const bool whole = cluster.run(job.pass()).has_value();
+    cluster.settle_down();
+    return whole;
+  }
+
+  FakeCluster cluster;
+  std::shared_ptr<const Bucket> bucket;
+  BackgroundContext context{cluster.gateway->membership,
+                            cluster.gateway->proposer,
+                            cluster.gateway->objects,
+                            cluster.clock,
+                            {},
+                            {}};
+
+ private:
+  Task<BlobRef> write_blob(FragmentOwner owner, std::unique_ptr<BlobWriter>* keep) {
+    constexpr std::size_t kBytes = 200'000;
+    CO_TRY(writer, co_await BlobWriter::open(cluster.gateway->blobs, std::move(owner), kBytes,
+                                             cluster.soon()));
+    *keep = std::move(writer);
+    for (std::size_t left = kBytes; left > 0;) {
+      CO_TRY(space, co_await (*keep)->space());
+      const std::size_t count = std::min(space.size(), left);
+      std::memset(space.data(), 'x', count);
+      CO_CHECK(co_await (*keep)->filled(count));
+      left -= count;
+    }
+    co_return co_await (*keep)->commit(cluster.soon());
+  }
+};
+
+}  // namespace penstock

@@ -1,0 +1,168 @@
+#include "server/background/hint_worker.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/background/background_world.h"
+
+namespace penstock {
+namespace {
+
+constexpr Duration kHintGrace = limits::kHintDelay;
+
+struct HintFixture : BackgroundWorld {
+  HintWorker worker{context};
+  bool work() { return pass(worker); }
+  void wait(Duration time) { cluster.clock.advance(time); }
+};
+
+}  // namespace
+
+TEST_CASE("what an overwrite freed is removed after the grace, not before, and the hint with it") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  const BlobRef now = f.put();
+  REQUIRE(f.hints() == 5);
+  f.wait(kHintGrace - std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 6);
+  f.wait(std::chrono::seconds(20));
+  f.work();
+  CHECK(f.held(old) == 0);
+  CHECK(f.held(now) == 6);
+  CHECK(f.hints() == 0);
+  const BackgroundStatus status = f.context.board->read();
+  CHECK(status.hints_done == 1);
+  CHECK(status.fragments_removed_by_hints == 6);
+  f.work();
+  CHECK(f.context.board->read().hints_waiting == 0);
+}
+
+TEST_CASE("a delete frees all of its object") {
+  HintFixture f;
+  const BlobRef blob = f.put();
+  f.remove();
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(blob) == 0);
+}
+
+TEST_CASE("a hint that a minority holds was perhaps never chosen: nothing is removed by it") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  const auto replicas = f.replicas();
+  for (std::size_t i = 2; i < replicas.size(); ++i) {
+    f.node(replicas[i]).acceptor.stored_hints.clear();
+  }
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 6);
+  CHECK(f.hints() == 2);
+  f.wait(limits::kHintGiveUp);  // the sweep's
+  f.work();
+  CHECK(f.held(old) == 6);
+  CHECK(f.hints() == 0);
+  CHECK(f.context.board->read().hints_given_up > 0);
+}
+
+TEST_CASE("hints of one name at different ballots are no majority") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  std::uint64_t other = 0;
+  for (const VolumeId replica : f.replicas()) {
+    for (auto& [name, hint] : f.node(replica).acceptor.stored_hints) hint.ballot.operation += other;
+    other += 1;
+  }
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 6);
+}
+
+TEST_CASE("a blob that the object names again is not removed, whatever a hint says") {
+  HintFixture f;
+  const BlobRef blob = f.put();
+  f.put();
+  f.name(blob);  // no update of ours does this; the read of the object has the last word
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(blob) == 6);
+}
+
+TEST_CASE("a reader's pin keeps what a hint frees, until it is over") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  auto& holder = f.node(old.locations[2].volume).fragments;
+  holder.being_read.insert(old.fragment(2));
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 1);
+  CHECK(f.hints() == 5);
+  holder.being_read.clear();
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held(old) == 0);
+  CHECK(f.hints() == 0);
+}
+
+TEST_CASE("a holder that is away keeps the hint waiting") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  auto& holder = f.node(old.locations[0].volume).fragments;
+  holder.faults.state = VolumeStatus::State::closed;
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 1);
+  CHECK(f.hints() == 5);
+  holder.faults.state = VolumeStatus::State::open;
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held(old) == 0);
+  CHECK(f.hints() == 0);
+}
+
+TEST_CASE("the blob of an upload waits for the upload's end") {
+  HintFixture f;
+  auto made = f.cluster.run(
+      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  REQUIRE(made.has_value());
+  const auto put_part = [&](const BlobRef& blob) {
+    PartInfo part;
+    part.number = 1;
+    part.size_bytes = blob.shape.size_bytes;
+    part.blob = blob;
+    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", *made, part, f.cluster.soon())));
+    f.cluster.settle_down();
+  };
+  const BlobRef first = f.write("key", *made);
+  put_part(first);
+  const BlobRef second = f.write("key", *made);
+  put_part(second);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(first) == 6);  // a Complete may have read it
+  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", *made, f.cluster.soon())));
+  f.wait(kHintGrace + std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held(first) == 0);
+  CHECK(f.held(second) == 0);
+}
+
+TEST_CASE("only the group's first live volume works a hint off; the next one waits for its turn") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  const auto replicas = f.replicas();
+  f.context.local = {replicas[1]};
+  HintWorker second(f.context);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.pass(second);
+  CHECK(f.held(old) == 6);
+  f.wait(limits::kHintTakeover);
+  f.pass(second);
+  CHECK(f.held(old) == 0);
+}
+
+}  // namespace penstock

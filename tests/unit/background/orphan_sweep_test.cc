@@ -1,0 +1,121 @@
+#include "server/background/orphan_sweep.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/background/background_world.h"
+
+namespace penstock {
+namespace {
+
+struct SweepFixture : BackgroundWorld {
+  OrphanSweep orphans{context};
+  bool sweep() { return pass(orphans); }
+  int accepts() {
+    int sum = 0;
+    for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fragment that no record names goes when its lease is over, not before") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 6);
+  f.unpin(blob);
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 0);
+  const BackgroundStatus status = f.context.board->read();
+  CHECK(status.fragments_removed_by_sweeps == 6);
+  CHECK(status.orphan_fragments == 0);
+  CHECK(status.sweeps == 2);
+  CHECK(status.last_sweep == f.cluster.clock.wall());
+}
+
+TEST_CASE("a fragment that the object names stays, and costs no round") {
+  SweepFixture f;
+  const BlobRef blob = f.put();
+  f.unpin(blob);
+  const int before = f.accepts();
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 6);
+  CHECK(f.accepts() == before);
+}
+
+TEST_CASE("the write-id alone proves nothing: another generation of a named slot goes") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  BlobRef repaired = blob;
+  repaired.locations[3].generation.value ^= 1;  // slot 3 was placed anew
+  f.name(repaired);
+  f.unpin(blob);
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 5);
+}
+
+TEST_CASE("an accept that only a minority has taken keeps its fragments through the round") {
+  SweepFixture f;
+  const BlobRef blob = f.put();
+  f.unpin(blob);
+  // Four of five replicas forget the record: a plain read would say that the object is absent.
+  const auto replicas = f.replicas();
+  const RegisterKey key = Index::object(*f.bucket, "key").key;
+  for (std::size_t i = 1; i < replicas.size(); ++i) f.node(replicas[i]).acceptor.rows.erase(key);
+  f.sweep();
+  // Either the record was found and settled, or it can never be chosen any more.
+  auto now = f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon()));
+  CHECK(f.held(blob) == (now ? 6u : 0u));
+  // Every replica that is asked says the same from now on.
+  auto again = f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon()));
+  CHECK(again.has_value() == now.has_value());
+}
+
+TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  f.unpin(blob);
+  const auto replicas = f.replicas();
+  for (std::size_t i = 0; i < 3; ++i) {
+    f.node(replicas[i]).acceptor.state = VolumeStatus::State::closed;
+  }
+  CHECK_FALSE(f.sweep());
+  std::size_t left = 0;
+  for (const auto& node : f.cluster.nodes) left += node->fragments.fragment_count();
+  CHECK(left == 6);
+  CHECK(f.context.board->read().sweeps == 0);
+}
+
+TEST_CASE("fragments of an upload stay while it is open, and go when it was aborted") {
+  SweepFixture f;
+  auto made = f.cluster.run(
+      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  REQUIRE(made.has_value());
+  const BlobRef blob = f.write("key", *made);  // a part whose register was never written
+  f.unpin(blob);
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 6);
+  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", *made, f.cluster.soon())));
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 0);
+}
+
+TEST_CASE("fragments of a bucket that is gone go, too") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  REQUIRE(f.cluster.run(f.cluster.gateway->index.delete_bucket("bucket", f.cluster.soon())));
+  f.unpin(blob);
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 0);
+}
+
+TEST_CASE("a fragment without an owner is nobody's to remove") {
+  SweepFixture f;
+  const BlobRef blob = f.write("");
+  f.unpin(blob);
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 6);
+}
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+#include "server/background/upload_sweep.h"
+
+#include <doctest/doctest.h>
+
+#include "server/cluster/upload_moves.h"
+#include "tests/unit/background/background_world.h"
+
+namespace penstock {
+namespace {
+
+struct UploadFixture : BackgroundWorld {
+  UploadSweep uploads{context};
+  std::string id;
+
+  UploadFixture() {
+    UploadRecord record;
+    record.initiated = cluster.clock.wall();
+    id = cluster.run(objects().create_upload(*bucket, "key", record, cluster.soon())).value();
+  }
+  void sweep() { pass(uploads); }
+  BlobRef put_part() {
+    const BlobRef blob = write("key", id);
+    PartInfo part;
+    part.number = 1;
+    part.size_bytes = blob.shape.size_bytes;
+    part.blob = blob;
+    REQUIRE(cluster.run(objects().put_part(*bucket, "key", id, part, cluster.soon())));
+    cluster.settle_down();
+    return blob;
+  }
+  ValueKind kind_of(const RegisterRef& ref) {
+    auto now = cluster.run(cluster.gateway->proposer.read(ref, ReadWant::value, cluster.soon()));
+    return now ? now->kind() : ValueKind::absent;
+  }
+  ValueKind upload() { return kind_of(Index::upload(*bucket, "key", id)); }
+  ValueKind part() { return kind_of(Index::part(*bucket, "key", id, 1)); }
+  ValueKind object() { return kind_of(Index::object(*bucket, "key")); }
+  // As a Complete that died behind its first step.
+  void begin_complete(const BlobRef& blob) {
+    auto seen = cluster.run(cluster.gateway->proposer.read(Index::object(*bucket, "key"),
+                                                           ReadWant::value, cluster.soon()));
+    UploadRecord completing;
+    completing.attempt = cluster.gateway->proposer.new_op_id();
+    completing.object_seen = seen.value().op_id();
+    completing.target = record_of(blob);
+    auto begun = cluster.run(begin_completing(cluster.gateway->proposer,
+                                              Index::upload(*bucket, "key", id), completing,
+                                              nullptr, cluster.soon()));
+    REQUIRE(begun.value());
+    cluster.settle_down();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an upload left open for a week is aborted, and what it held is freed by hints") {
+  UploadFixture f;
+  f.put_part();
+  f.cluster.clock.advance(limits::kUploadExpiry - std::chrono::minutes(10));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_open);
+  f.cluster.clock.advance(std::chrono::minutes(20));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_aborted);
+  CHECK(f.hints() == 5);
+  CHECK(f.context.board->read().uploads_expired == 1);
+}
+
+TEST_CASE("an ended upload is forgotten after a day: its parts first, then itself") {
+  UploadFixture f;
+  f.put_part();
+  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", f.id, f.cluster.soon())));
+  f.cluster.settle_down();
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_aborted);
+  CHECK(f.part() == ValueKind::part);
+  f.cluster.clock.advance(limits::kUploadKept + std::chrono::minutes(1));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::tombstone);
+  CHECK(f.part() == ValueKind::tombstone);
+  CHECK(f.context.board->read().uploads_forgotten == 1);
+  f.sweep();
+  CHECK(f.context.board->read().tombstones_waiting == 2);
+}
+
+TEST_CASE("a row that a minority holds does not stay: the complete round reaches every replica") {
+  UploadFixture f;
+  const auto replicas = f.replicas();
+  const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;
+  for (std::size_t i = 1; i < replicas.size(); ++i) f.node(replicas[i]).acceptor.rows.erase(key);
+  f.sweep();
+  const Ballot first = f.node(replicas[0]).acceptor.rows.at(key).accepted.ballot;
+  for (const VolumeId replica : replicas) {
+    REQUIRE(f.node(replica).acceptor.rows.contains(key));
+    CHECK(f.node(replica).acceptor.rows.at(key).accepted.ballot == first);
+  }
+}
+
+TEST_CASE("a Complete that stopped half-way is rolled forward") {
+  UploadFixture f;
+  f.begin_complete(f.put_part());
+  f.sweep();
+  CHECK(f.object() == ValueKind::object);
+  CHECK(f.upload() == ValueKind::upload_done);
+}
+
+TEST_CASE("a half-way Complete whose object has changed since is given up") {
+  UploadFixture f;
+  f.begin_complete(f.put_part());
+  const BlobRef newer = f.put();
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_open);
+  auto now = f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon()));
+  CHECK(now.value().record.parts.front().blob == newer);
+}
+
+TEST_CASE("the uploads of a deleted bucket end at once, completing ones as well") {
+  for (const bool completing : {false, true}) {
+    CAPTURE(completing);
+    UploadFixture f;
+    const BlobRef blob = f.put_part();
+    if (completing) f.begin_complete(blob);
+    REQUIRE(f.cluster.run(f.cluster.gateway->index.delete_bucket("bucket", f.cluster.soon())));
+    f.sweep();
+    f.sweep();
+    const RegisterRef ref = upload_of(Index::owner(*f.bucket, "key", f.id));
+    CHECK(f.kind_of(ref) == ValueKind::upload_aborted);
+    CHECK(f.kind_of(object_of(Index::owner(*f.bucket, "key"))) != ValueKind::object);
+  }
+}
+
+}  // namespace penstock
