@@ -1,4 +1,5 @@
 #include "server/cluster/read_round.h"
+#include "penstock/planted.h"
 #include "server/cluster/register_round.h"
 #include "server/cluster/round_end.h"
 
@@ -69,6 +70,7 @@ void start_all(ProposerContext& context, const RegisterTask& task, const AcceptR
   for (std::size_t i = 0; i < group.size(); ++i) {
     const auto& client = group.clients[i];
     if ((proposal.holders & calls.bit(i)) != 0) continue;
+    if (!holds(Rule::stragglers) && i >= majority(group.size())) continue;
     if (client == nullptr) {
       calls.fail(i, fail(Errc::unavailable, "out of reach"));
     } else if (!context.stragglers->has_room(group.set.volumes[i])) {
@@ -113,6 +115,8 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
                              std::shared_ptr<const RegisterGroup> group, Proposal proposal,
                              BallotSource* ballots) {
   const AcceptRequests requests = make_requests(task, *group, proposal);
+  const bool sent_again = ballots == nullptr;
+  if (sent_again && !holds(Rule::fenced_resend)) requests.whole->round.pass_fence = true;
   const auto executor = co_await boost::asio::this_coro::executor;
   const BootTime until = call_end(context, task);
   const ReplicaMask held = proposal.holders;

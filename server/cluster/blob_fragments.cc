@@ -6,6 +6,7 @@
 
 #include "penstock/limits.h"
 #include "penstock/log.h"
+#include "penstock/planted.h"
 #include "server/cluster/blob_shape.h"
 
 namespace penstock {
@@ -72,9 +73,15 @@ Task<> BlobFragments::commit(Deadline deadline) {
     step.kind = StepKind::commit;
     add_step(i, std::move(step));
   }
+  if (!holds(Rule::data_before_record)) co_return Result<>{};
   std::function<bool()> enough = [this] {
-    return std::all_of(slots_.begin(), slots_.end(),
-                       [](const Slot& slot) { return slot.committed || slot.error; });
+    const auto committed = [](const Slot& slot) { return slot.committed; };
+    const auto ended = [](const Slot& slot) { return slot.committed || slot.error; };
+    if (!holds(Rule::all_slots)) {
+      return std::count_if(slots_.begin(), slots_.end(), committed) >=
+             fragments_needed(layout_.shape());
+    }
+    return std::all_of(slots_.begin(), slots_.end(), ended);
   };
   CO_CHECK(co_await wait_for(std::move(enough), deadline));
   bool idle = true;
@@ -314,6 +321,7 @@ Awaitable<void> BlobFragments::run_pin(Self self, std::uint32_t index, FragmentI
 Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
   const Self self = shared_from_this();
   const BootTime now = context_.clock.boot();
+  if (!holds(Rule::leases)) co_return std::vector<FragmentId>();
   const std::uint32_t slots = blob.shape.slots();
   auto pinned = std::make_shared<std::vector<bool>>(slots, false);
   auto left = std::make_shared<std::size_t>(0);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "penstock/planted.h"
 #include "placement/cluster_map.h"
 #include "placement/layout.h"
 
@@ -10,7 +11,7 @@ namespace penstock {
 
 // k + min(1, m): fewer fragments than this are never acknowledged.
 inline std::uint32_t fragments_needed(const BlobShape& shape) {
-  return shape.k + (shape.m > 0 ? 1 : 0);
+  return shape.k + (shape.m > 0 && holds(Rule::ack_floor) ? 1 : 0);
 }
 
 // k' = min(k, available - m), at least 1+1; small or `replicated` blobs are

@@ -1,5 +1,7 @@
 #include "server/cluster/bucket_delete.h"
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 // Moves a bucket from one exact (id, number, state) to the next; refuses if it has moved already.
@@ -31,7 +33,7 @@ class MoveBucket final : public RegisterUpdate {
 
 BucketRecord moved_to(BucketRecord record, BucketState state) {
   record.state = state;
-  ++record.number.value;
+  if (holds(Rule::fenced_number)) ++record.number.value;
   return record;
 }
 
@@ -72,7 +74,12 @@ Result<> outcome_of(const std::shared_ptr<const Bucket>& now, const BucketRecord
 // Steps (2) and (3).
 Task<> finish_delete(ListContext context, BucketCatalog& catalog, std::string name,
                      BucketRecord deleting, Deadline deadline) {
-  CO_TRY(occupied, co_await has_live_key(context, deleting, deleting.number, deadline));
+  const bool listed = holds(Rule::fenced_list);
+  bool occupied = false;
+  if (listed) {
+    CO_TRY(found, co_await has_live_key(context, deleting, deleting.number, deadline));
+    occupied = found;
+  }
   std::optional<BucketRecord> next;
   if (occupied) next = moved_to(deleting, BucketState::open);
   auto moved = co_await move_bucket(context.proposer, name, deleting, std::move(next), deadline);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "penstock/planted.h"
 #include "server/cluster/key_range.h"
 
 namespace penstock {
@@ -51,7 +52,8 @@ ReplicaMask ListMerge::speaking_at(std::string_view key) const {
   ReplicaMask mask = 0;
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
     const Cursor& cursor = cursors_[i];
-    if (cursor.answered && !cursor.silent && covers(cursor.reply.covered_to, key)) mask |= bit(i);
+    const bool speaks = covers(cursor.reply.covered_to, key) || !holds(Rule::list_coverage);
+    if (cursor.answered && !cursor.silent && speaks) mask |= bit(i);
   }
   return mask;
 }
@@ -141,7 +143,7 @@ std::optional<int> ListMerge::decided(const Said& said) const {
     for (std::size_t i = first + 1; i < cursors_.size(); ++i) {
       if ((left & bit(i)) != 0 && cursors_[i].current().ballot == ballot) same |= bit(i);
     }
-    if (input_.quorum.reached(same)) {
+    if (input_.quorum.reached(same) || !holds(Rule::list_majority)) {
       const bool summary = (same & bit(input_.summary_replica)) != 0;
       return static_cast<int>(summary ? input_.summary_replica : first);
     }
@@ -163,7 +165,7 @@ ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
   if (winner != nullptr && is_live(winner->kind)) {
     step.what = Step::What::live;
     step.has_summary = static_cast<std::size_t>(*chosen) == input_.summary_replica;
-  } else if (!chosen && !all_dead) {
+  } else if (!chosen && !all_dead && holds(Rule::list_undecided)) {
     step.what = Step::What::ask;
   }
   for (std::size_t i = 0; i < cursors_.size(); ++i) {

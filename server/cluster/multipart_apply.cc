@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/planted.h"
 #include "server/cluster/upload_moves.h"
 
 namespace penstock {
@@ -23,9 +24,10 @@ AttemptEnd ended(How how, Error why = {}) {
 // make one update.
 class ApplyTarget final : public ObjectUpdate {
  public:
-  ApplyTarget(UpdateFrame frame, std::string upload_id, bool only_onto_seen)
+  ApplyTarget(UpdateFrame frame, std::string upload_id, OpId attempt, bool only_onto_seen)
       : ObjectUpdate(std::move(frame)),
         upload_id_(std::move(upload_id)),
+        attempt_(attempt),
         only_onto_seen_(only_onto_seen) {}
   bool moved() const { return moved_; }
 
@@ -34,13 +36,17 @@ class ApplyTarget final : public ObjectUpdate {
   // completed by another attempt in between.
   Task<std::optional<Decision>> look_beside() override {
     moved_ = false;
+    if (upload_.target && !holds(Rule::upload_after_promise)) {
+      co_return std::optional<Decision>();
+    }
     RegisterRef upload = frame().object;
     upload.key.kind = RowKind::upload;
     upload.key.upload_id = upload_id_;
     CO_TRY(now, co_await frame().proposer.read(upload, ReadWant::value, frame().deadline));
     if (now.kind() == ValueKind::upload_completing) {
       CO_TRY(record, upload_record(*now.value));
-      if (record.attempt == op_id() && record.target) {
+      const bool same = record.attempt == attempt_ || !holds(Rule::attempt_compared);
+      if (same && record.target) {
         upload_ = std::move(record);
         co_return std::optional<Decision>();
       }
@@ -50,15 +56,17 @@ class ApplyTarget final : public ObjectUpdate {
   }
   Result<Decision> judge(const Snapshot& current) override {
     Condition condition;
-    condition.if_match = upload_.if_match;
-    condition.if_none_match = upload_.if_none_match;
+    if (holds(Rule::condition_stored)) {
+      condition.if_match = upload_.if_match;
+      condition.if_none_match = upload_.if_none_match;
+    }
     if (auto met = condition.check(current); !met) return refuse(met.error());
     if (only_onto_seen_ && current.op_id() != upload_.object_seen) {
       return refuse(fail(Errc::precondition, "the object has changed since"));
     }
     ObjectRecord target = *upload_.target;
     target.upload_id = upload_id_;
-    target.attempt = encode_attempt(op_id());
+    target.attempt = encode_attempt(attempt_);
     // Chosen under an older map perhaps: a volume that is being replaced is not named any more.
     for (PartInfo& part : target.parts) {
       if (part.blob) leave_out_leaving(*part.blob);
@@ -74,6 +82,7 @@ class ApplyTarget final : public ObjectUpdate {
   }
 
   std::string upload_id_;
+  OpId attempt_;
   bool only_onto_seen_;
   UploadRecord upload_;
   bool moved_ = false;
@@ -120,9 +129,9 @@ Task<AttemptEnd> finish(ApplyContext context, UploadName name, OpId attempt, Blo
 Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt, Blobs left_over,
                             Deadline deadline) {
   const RegisterRef object = name.object();
-  UpdateFrame frame{context.proposer, object, attempt,
-                    context.hints_due(), deadline};
-  ApplyTarget update(std::move(frame), name.upload_id, context.only_onto_seen);
+  const OpId op_id = holds(Rule::attempt_op_id) ? attempt : context.proposer.new_op_id();
+  UpdateFrame frame{context.proposer, object, op_id, context.hints_due(), deadline};
+  ApplyTarget update(std::move(frame), name.upload_id, attempt, context.only_onto_seen);
   auto applied = co_await context.proposer.update(object, update, deadline);
   if (applied) {
     co_return co_await finish(context, name, attempt, std::move(left_over), deadline);
@@ -161,9 +170,11 @@ Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attem
 Task<AttemptEnd> give_up_attempt(ApplyContext context, UploadName name, OpId attempt,
                                  Deadline deadline) {
   const RegisterRef object = name.object();
-  CO_TRY(now, co_await context.proposer.settle(object, true, false, deadline));
-  if (now.value && now.value->chain_contains(attempt)) {
-    co_return co_await finish(context, name, attempt, nullptr, deadline);
+  if (holds(Rule::reopening_round)) {
+    CO_TRY(now, co_await context.proposer.settle(object, true, false, deadline));
+    if (now.value && now.value->chain_contains(attempt)) {
+      co_return co_await finish(context, name, attempt, nullptr, deadline);
+    }
   }
   const WallTime due = context.hints_due();
   CO_TRY(open, co_await finish_reopening(context.proposer, name.upload(), attempt, due, deadline));

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "penstock/byte_codec.h"
+#include "penstock/planted.h"
 #include "server/cluster/upload_moves.h"
 
 namespace penstock {
@@ -17,7 +18,7 @@ using Decision = RegisterUpdate::Decision;
 Task<bool> close_carried_upload(const UpdateFrame& frame, const Snapshot& current) {
   if (current.kind() != ValueKind::object) co_return true;
   CO_TRY(record, object_record(*current.value));
-  if (record.upload_id.empty()) co_return true;
+  if (record.upload_id.empty() || !holds(Rule::done_first)) co_return true;
   const auto attempt = decode_attempt(record.attempt);
   if (!attempt) co_return fail(Errc::corrupt, "a malformed attempt in an object's record");
   RegisterRef upload = frame.object;
@@ -27,7 +28,7 @@ Task<bool> close_carried_upload(const UpdateFrame& frame, const Snapshot& curren
   const bool closing = now.kind() == ValueKind::upload_completing ||
                        now.kind() == ValueKind::upload_reopening;
   if (!closing) co_return true;
-  if (!current.settled) {
+  if (!current.settled && holds(Rule::settled_before_done)) {
     CO_TRY(settled, co_await frame.proposer.settle(frame.object, false, false, frame.deadline));
     if (settled.op_id() != current.op_id()) co_return false;
   }
@@ -107,11 +108,6 @@ Task<Decision> ObjectUpdate::decide(const Snapshot& current) {
 }
 
 Task<Decision> ObjectUpdate::decide_on(const Snapshot& current) {
-  if (current.value && current.value->chain_contains(frame_.op_id)) {
-    Decision applied;
-    applied.action = Decision::Action::keep;
-    co_return applied;
-  }
   CO_TRY(ended, co_await look_beside());
   if (ended) co_return std::move(*ended);
   CO_TRY(decision, judge(current));
@@ -137,7 +133,8 @@ Task<Decision> ObjectUpdate::decide_on(const Snapshot& current) {
 }
 
 Result<Decision> PutObject::judge(const Snapshot& current) {
-  if (auto met = condition_.check(current); !met) return refuse(met.error());
+  const auto met = condition_.check(current);
+  if (!met && holds(Rule::condition_at_promise)) return refuse(met.error());
   return write_object(current, record_, modified_, inline_bytes_);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 
+#include "penstock/planted.h"
 #include "server/cluster/map_learner.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/straggler_set.h"
@@ -11,7 +12,12 @@ namespace penstock {
 
 struct ProposerContext {
   ProposerContext(Membership& m, Clock& c, Random& r)
-      : membership(m), clock(c), random(r), groups(m), learner(m, c), process(r.next()) {}
+      : membership(m),
+        clock(c),
+        random(r),
+        groups(m),
+        learner(m, c),
+        process(holds(Rule::process_id) ? r.next() : 1) {}
 
   Membership& membership;
   Clock& clock;

@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include "penstock/planted.h"
 #include "server/cluster/register_calls.h"
 #include "server/cluster/round_end.h"
 #include "server/cluster/settle_round.h"
@@ -35,6 +36,19 @@ ReplicaMask holders_of(const ReadCalls& calls, Ballot ballot) {
   return calls.where([ballot](const Accepted& row) { return row.ballot == ballot; });
 }
 
+Accepted highest_of(const ReadCalls& calls) {
+  Accepted highest;
+  for (std::size_t i = 0; i < calls.group().size(); ++i) {
+    const auto& answer = calls.answer(i);
+    if (answer && *answer && answer->value().ballot > highest.ballot) highest = answer->value();
+  }
+  return highest;
+}
+
+ReplicaMask told(const ReadCalls& calls) {
+  return calls.where([](const Accepted&) { return true; });
+}
+
 // The ballot that a majority holds.
 std::optional<Ballot> agreed(const ReadCalls& calls) {
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
@@ -43,15 +57,14 @@ std::optional<Ballot> agreed(const ReadCalls& calls) {
     const Ballot ballot = answer->value().ballot;
     if (calls.group().majority(holders_of(calls, ballot))) return ballot;
   }
+  if (!holds(Rule::agreed_read) && calls.group().majority(told(calls))) {
+    return highest_of(calls).ballot;
+  }
   return std::nullopt;
 }
 
 bool is_stale(const ReadCalls& calls) {
   return (calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket)) != 0;
-}
-
-ReplicaMask told(const ReadCalls& calls) {
-  return calls.where([](const Accepted&) { return true; });
 }
 
 // A row read whole: decoded, with its inline bytes if they were asked for.
@@ -209,13 +222,9 @@ Task<ReadAttempt::Outcome> ReadAttempt::answer(Ballot ballot) {
 Task<ReadAttempt::Outcome> ReadAttempt::send_again() {
   Outcome outcome;
   outcome.next = Next::settle;
-  Accepted highest;
-  for (std::size_t i = 0; i < group_->size(); ++i) {
-    const auto& answer = calls_.answer(i);
-    if (answer && *answer && answer->value().ballot > highest.ballot) highest = answer->value();
-  }
+  const Accepted highest = highest_of(calls_);
   // A row of another epoch may not be spread under this one (R12).
-  if (highest.epoch != group_->epoch()) co_return outcome;
+  if (highest.epoch != group_->epoch() && holds(Rule::row_epoch)) co_return outcome;
   CO_TRY(row, co_await fetch(highest.ballot, ReadWant::value_and_inline));
   if (!row) {
     outcome.next = Next::ask_again;
@@ -228,7 +237,7 @@ Task<ReadAttempt::Outcome> ReadAttempt::send_again() {
   proposal.holders = holders_of(calls_, row->ballot);
   CO_TRY(end, co_await accept_round(context_, task_, group_, std::move(proposal), nullptr));
   if (end.end == RoundEnd::stale_bucket) outcome.next = Next::stale_bucket;
-  if (end.end != RoundEnd::majority) co_return outcome;
+  if (end.end != RoundEnd::majority && holds(Rule::sent_again)) co_return outcome;
   CO_TRY(snapshot, snapshot_of(task_.ref.key, *row, want_, true));
   outcome.next = Next::answer;
   outcome.snapshot = std::move(snapshot);

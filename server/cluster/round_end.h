@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "penstock/planted.h"
 #include "server/cluster/register_calls.h"
 #include "server/cluster/register_round.h"
 
@@ -33,7 +34,8 @@ std::optional<std::uint64_t> demanded(const RegisterCalls<Reply>& calls, Ballot 
     const std::size_t needed = majority(static_cast<std::size_t>(std::popcount(list)));
     if (demands.size() < needed) return std::nullopt;
     std::sort(demands.begin(), demands.end());
-    counter = std::max(counter, demands[needed - 1]);
+    const std::size_t nth = holds(Rule::majority_demand) ? needed : demands.size();
+    counter = std::max(counter, demands[nth - 1]);
   }
   return counter;
 }

@@ -1,5 +1,6 @@
 #include "server/cluster/update_round.h"
 
+#include "penstock/planted.h"
 #include "server/cluster/settle_round.h"
 
 namespace penstock {
@@ -116,7 +117,7 @@ Task<UpdateRun::Answer> UpdateRun::attempt() {
 // R8: neither the own update nor what it was built on is in the chain, or a purge may have cut it.
 bool UpdateRun::outcome_is_lost(const Promises& promises, const RegisterValue* value) const {
   if (!sent_) return false;
-  if (!chain_has(value, base_)) return true;
+  if (!chain_has(value, base_) && holds(Rule::base_in_chain)) return true;
   return base_.is_zero() && promises.horizon >= first_.counter;
 }
 
@@ -125,8 +126,9 @@ Task<UpdateRun::Answer> UpdateRun::with_promises(Promises promises) {
   if (!decoded) co_return Answer(not_done(std::move(decoded).error()));
   const Value value = std::move(*decoded);
   const OpId own = update_.op_id();
-  if (!own.is_zero() && value != nullptr && value->chain_contains(own)) {
-    co_return co_await finish(promises, value, std::nullopt);  // applied
+  const bool applied = !own.is_zero() && value != nullptr && value->chain_contains(own);
+  if (applied && holds(Rule::own_update_found)) {
+    co_return co_await finish(promises, value, std::nullopt);
   }
   if (outcome_is_lost(promises, value.get())) {
     co_return Answer(fail(Errc::unknown_outcome, "the key was changed by others meanwhile"));
@@ -158,7 +160,7 @@ Task<UpdateRun::Answer> UpdateRun::finish(const Promises& promises, Value value,
   snapshot.settled = true;
   // Below an own ballot a majority proves nothing: the own value may still win.
   const bool firm = promises.settled && (!sent_ || own_ < promises.highest.ballot);
-  if (!firm) {
+  if (!firm && holds(Rule::settled_answer)) {
     auto settled = co_await accept_highest(context_, task_, promises, std::move(value), ballots_);
     if (!settled) co_return failed(RoundEnd::no_quorum, std::move(settled).error());
     if (settled->end.end != RoundEnd::majority) {

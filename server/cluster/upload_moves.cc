@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 bool is_upload(ValueKind kind) {
@@ -62,7 +64,7 @@ class BeginCompleting final : public UploadMove {
     return kind == to() && record.attempt == completing_.attempt;
   }
   bool leaves(ValueKind kind, const UploadRecord&) const override {
-    return kind == ValueKind::upload_open;
+    return kind == ValueKind::upload_open || !holds(Rule::complete_open_upload);
   }
   UploadRecord edited(UploadRecord record) const override {
     record.attempt = completing_.attempt;
@@ -92,7 +94,7 @@ class AbortOpen final : public UploadMove {
  private:
   bool stands_there(ValueKind kind, const UploadRecord&) const override { return kind == to(); }
   bool leaves(ValueKind kind, const UploadRecord&) const override {
-    return kind == ValueKind::upload_open;
+    return kind == ValueKind::upload_open || !holds(Rule::abort_open_upload);
   }
   UploadRecord edited(UploadRecord record) const override { return record; }
   std::vector<Hint> hints(const UploadRecord&) const override { return freed_; }

@@ -1,5 +1,7 @@
 #include "server/volume/acceptor_state.h"
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 
@@ -13,7 +15,7 @@ std::uint64_t add(std::uint64_t counter, std::uint64_t step) {
 }  // namespace
 
 AcceptorState::AcceptorState(const VolumeMeta& meta)
-    : floor_(meta.ceiling),
+    : floor_(holds(Rule::restart_floor) ? meta.ceiling : 0),
       ceiling_(meta.ceiling),
       horizon_(meta.horizon),
       accepted_max_(meta.ceiling),
@@ -27,7 +29,8 @@ Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
   const std::size_t group = round.group.value;
   const GroupEpoch* own = group < epochs_.size() ? &epochs_[group] : nullptr;
   const Epoch epoch = own == nullptr ? Epoch{} : own->epoch;
-  if (epoch != round.epoch || epoch.value == 0 || own->short_digest() != round.digest) {
+  const bool known = epoch == round.epoch && epoch.value != 0;
+  if ((!known || own->short_digest() != round.digest) && holds(Rule::epoch)) {
     const bool behind = epoch < round.epoch;
     return fail(behind ? Errc::epoch_behind : Errc::stale_epoch,
                 "group " + std::to_string(group) + " is at epoch " + std::to_string(epoch.value) +
@@ -36,7 +39,8 @@ Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
   }
   if (!round.pass_fence && !fences_.empty()) {
     const auto fence = fences_.find(bucket);
-    if (fence != fences_.end() && round.bucket_number <= fence->second) {
+    if (fence != fences_.end() && round.bucket_number <= fence->second &&
+        holds(Rule::fence)) {
       return fail(Errc::stale_bucket,
                   "bucket number " + std::to_string(round.bucket_number.value) + " is fenced off");
     }
@@ -49,7 +53,7 @@ Verdict AcceptorState::prepare(std::uint64_t key_hash, Ballot ballot, bool follo
   const Ballot promised = promises_.get(key_hash);
   if (ballot.counter <= limit() || ballot < promised) return Verdict::refuse;
   if (ballot < accepted || (ballot == accepted && ballot != promised)) return Verdict::refuse;
-  if (!follows) {
+  if (!follows && holds(Rule::future_bound)) {
     const auto clock =
         static_cast<std::uint64_t>(std::max<std::int64_t>(now.time_since_epoch().count(), 0));
     if (ballot.counter > add(std::max({clock, ceiling_, horizon_}), kFuture)) {
@@ -64,7 +68,8 @@ Verdict AcceptorState::prepare(std::uint64_t key_hash, Ballot ballot, bool follo
 Verdict AcceptorState::accept(std::uint64_t key_hash, Ballot ballot, Ballot accepted) {
   if (ballot == accepted) return Verdict::repeat;
   const Ballot promised = promises_.get(key_hash);
-  if (ballot.counter <= limit() || ballot < promised || ballot < accepted) return Verdict::refuse;
+  if (ballot < promised && holds(Rule::promise)) return Verdict::refuse;
+  if (ballot.counter <= limit() || ballot < accepted) return Verdict::refuse;
   promises_.put(key_hash, ballot);
   accepted_max_ = std::max(accepted_max_, ballot.counter);
   return Verdict::pass;
@@ -110,7 +115,7 @@ Result<std::vector<GroupEpoch>> AcceptorState::check_epochs(
     }
     const GroupEpoch own =
         epoch.group.value < epochs_.size() ? epochs_[epoch.group.value] : GroupEpoch{};
-    if (epoch.epoch < own.epoch) {
+    if (epoch.epoch < own.epoch && holds(Rule::epoch_forward)) {
       return fail(Errc::stale_epoch, name + " would go back from " +
                                          std::to_string(own.epoch.value) + " to " +
                                          std::to_string(epoch.epoch.value));

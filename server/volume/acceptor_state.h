@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "penstock/planted.h"
 #include "penstock/volume_client.h"
 #include "server/volume/promise_table.h"
 #include "server/volume/volume_meta.h"
@@ -61,7 +62,9 @@ class AcceptorState {
   void set_epoch(const GroupEpoch& epoch);
 
  private:
-  std::uint64_t limit() const { return std::max(floor_, horizon_); }
+  std::uint64_t limit() const {
+    return holds(Rule::horizon) ? std::max(floor_, horizon_) : floor_;
+  }
 
   PromiseTable promises_;
   const std::uint64_t floor_;

@@ -1,5 +1,6 @@
 #include "server/volume/commit_batch.h"
 
+#include "penstock/planted.h"
 #include "server/volume/row_key.h"
 #include "server/volume/sealed_row.h"
 
@@ -71,7 +72,8 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
   bool empty = true;
   leveldb::WriteBatch batch = make_batch(empty);
   if (!empty) {
-    if (auto written = core_.database.write(batch); !written) {
+    auto written = core_.database.write(batch);
+    if (!written && holds(Rule::failed_write_refused)) {
       fail_all(written.error());
       return written;
     }
@@ -151,7 +153,9 @@ Result<> CommitBatch::check_upload(const AcceptRequest& request) {
   if (!upload) return upload.error();
   const ValueKind kind = upload.value()->kind;
   if (kind == ValueKind::absent) return fail(Errc::upload_missing, request.key.upload_id);
-  if (kind != ValueKind::upload_open) return fail(Errc::upload_not_open, request.key.upload_id);
+  if (kind != ValueKind::upload_open && holds(Rule::part_of_open_upload)) {
+    return fail(Errc::upload_not_open, request.key.upload_id);
+  }
   return {};
 }
 
@@ -210,7 +214,8 @@ void CommitBatch::decide(DropWork work) {
   }
   const auto& row = rows_.at(request.key);
   if (!row) return answer<void>(work.done, row.error());
-  if (row.value()->ballot != request.ballot || row.value()->kind != ValueKind::tombstone) {
+  const bool purged = row.value()->ballot == request.ballot || !holds(Rule::dropped_ballot);
+  if (!purged || row.value()->kind != ValueKind::tombstone) {
     return answer<void>(work.done, {});
   }
   horizon_ = std::max({horizon_, core_.acceptor.horizon(), request.ballot.counter});
@@ -261,7 +266,7 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
   for (const RowOp& row : control_rows_) put_row(batch, row);
-  if (ceiling_ > 0) put_row(batch, ceiling_row(ceiling_));
+  if (ceiling_ > 0 && holds(Rule::ceiling)) put_row(batch, ceiling_row(ceiling_));
   if (horizon_ > 0) put_row(batch, horizon_row(horizon_));
   return batch;
 }

@@ -3,6 +3,8 @@
 #include <leveldb/cache.h>
 #include <leveldb/filter_policy.h>
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 
@@ -77,7 +79,7 @@ Result<> Database::write(leveldb::WriteBatch& batch) {
     if (failed_) return *failed_;
   }
   leveldb::WriteOptions synced;
-  synced.sync = true;
+  synced.sync = holds(Rule::synced_rows);
   const leveldb::Status status = db_->Write(synced, &batch);
   settle();
   if (status.ok()) return {};

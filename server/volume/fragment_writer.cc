@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 
@@ -188,6 +190,7 @@ void begin_sync(const StreamPtr& stream, const std::shared_ptr<Outcome>& outcome
     if (!result) stream->core->fail_for_good(result.error());
     outcome->set(result);
   };
+  if (!holds(Rule::fragment_sync)) return done({});
   if (stream->span) {
     auto file = stream->core->segments->file(stream->span->segment);
     if (!file) return done(file.error());

@@ -2,6 +2,7 @@
 #include <cassert>
 #include <mutex>
 
+#include "penstock/planted.h"
 #include "server/volume/disk.h"
 
 namespace penstock {
@@ -24,7 +25,7 @@ class Latch {
   void fail_with(const Error& error) {
     {
       std::lock_guard lock(mutex_);
-      if (first_) return;
+      if (first_ || !holds(Rule::first_failure_final)) return;
       first_ = error;
       failed_.store(true, std::memory_order_release);
     }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "penstock/planted.h"
 #include "penstock/runtime.h"
 #include "server/volume/acceptor_state.h"
 #include "server/volume/database.h"
@@ -40,7 +41,9 @@ class RegisterCore {
     if (closed) return *closed;
     return acceptor.gate(round, bucket);
   }
-  bool is_busy(const RegisterKey& key) const { return busy_.contains(key); }
+  bool is_busy(const RegisterKey& key) const {
+    return busy_.contains(key) && holds(Rule::busy_key);
+  }
   void begin_write(const RegisterKey& key) {
     busy_.insert(key);
     cache.erase(key);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/planted.h"
 #include "server/volume/row_key.h"
 
 namespace penstock {
@@ -114,7 +115,7 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
       CHECK_OK(acceptor.gate(request->round, request->bucket));
       std::vector<RowOp> rows;
       if (acceptor.fence(request->bucket) < request->fence) {
-        rows.push_back(fence_row(request->bucket, request->fence));
+        if (holds(Rule::synced_fence)) rows.push_back(fence_row(request->bucket, request->fence));
         acceptor.raise_fence(request->bucket, request->fence);
       }
       return rows;

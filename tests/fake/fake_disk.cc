@@ -149,6 +149,7 @@ std::string FakeDisk::path(const std::string& name) const {
 
 void FakeDisk::crash(Random& random, Keep data, Keep names) {
   std::lock_guard lock(medium_->mutex);
+  medium_->failed_changes = 0;
   FakeNames next = medium_->synced_names;
   for (const auto& change : medium_->name_changes) {
     if (names == Keep::none || (names == Keep::some && random.next() % 2 == 0)) continue;
@@ -199,6 +200,10 @@ std::uint64_t FakeDisk::changes() const {
   std::uint64_t sum = 0;
   for (const std::uint64_t count : medium_->counts) sum += count;
   return sum - medium_->counts[static_cast<std::size_t>(Call::read)];
+}
+std::uint64_t FakeDisk::failed_changes() const {
+  std::lock_guard lock(medium_->mutex);
+  return medium_->failed_changes;
 }
 void FakeDisk::set_cold(bool cold) {
   std::lock_guard lock(medium_->mutex);

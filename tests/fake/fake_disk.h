@@ -69,6 +69,8 @@ class FakeDisk final : public Disk {
   void heal();
   std::uint64_t calls(Call call) const;
   std::uint64_t changes() const;  // calls of all kinds but `read`
+  // Changing calls that failed with `io` since the last crash.
+  std::uint64_t failed_changes() const;
   // read_now() answers nullopt: nothing is in the page cache.
   void set_cold(bool cold);
   // 0 = without bound.

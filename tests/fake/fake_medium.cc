@@ -17,6 +17,12 @@ Error FakeDisk::Medium::error(Errc code, std::string_view what, const std::strin
 }
 
 std::optional<FakeDisk::Medium::Strike> FakeDisk::Medium::enter(Call call) {
+  const auto strike = strike_of(call);
+  if (strike && call != Call::read && strike->fault != Fault::full) ++failed_changes;
+  return strike;
+}
+
+std::optional<FakeDisk::Medium::Strike> FakeDisk::Medium::strike_of(Call call) {
   ++counts[static_cast<std::size_t>(call)];
   if (failing || stopped) return Strike{Fault::io};
   if (call != Call::read && stop_countdown > 0 && --stop_countdown == 0) {

@@ -56,6 +56,7 @@ struct FakeDisk::Medium {
   std::uint64_t stop_countdown = 0;
   std::vector<Rule> rules;
   std::array<std::uint64_t, kCalls> counts{};
+  std::uint64_t failed_changes = 0;
 
   Error error(Errc code, std::string_view what, const std::string& file) const;
 
@@ -65,6 +66,7 @@ struct FakeDisk::Medium {
   };
   // Counts a call; the fault that strikes it, if one does.
   std::optional<Strike> enter(Call call);
+  std::optional<Strike> strike_of(Call call);
   Result<> check(Call call, const std::string& file);
 
   bool is_directory(const std::string& file) const;

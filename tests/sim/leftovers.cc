@@ -100,12 +100,12 @@ Awaitable<Leftovers> find_leftovers(BackgroundContext& context,
   Held held;
   std::set<VolumeId> well;
   for (const auto& host : volumes) {
-    if (host->opened() && !host->lost()) well.insert(host->id());
+    if (host->opened() && !host->damaged()) well.insert(host->id());
   }
   const auto map = context.membership.map();
   for (const auto& host : volumes) {
     const auto volume = host->opened();
-    if (!volume || host->lost()) continue;
+    if (!volume || host->damaged()) continue;
     const auto listed = co_await list_fragments(*volume, held);
     const Deadline soon = host->clock().boot() + Duration(limits::kOperationDeadline);
     const auto rows = co_await list_rows(*volume, left, soon);

@@ -19,7 +19,9 @@ std::optional<Value> act(const Operation& operation, Value state) {
     if (state != operation.value) return std::nullopt;
     return state;
   }
-  bool holds = true;
+  // Who deletes a bucket that another one deletes meanwhile may be told that it is gone.
+  if (operation.value == kNoBucket && state == kNoBucket) return state;
+  bool holds = state != kNoBucket;
   if (operation.condition == Operation::Condition::must_be_absent) holds = state == 0;
   if (operation.condition == Operation::Condition::must_be) holds = state == operation.expected;
   switch (operation.outcome) {
@@ -28,6 +30,7 @@ std::optional<Value> act(const Operation& operation, Value state) {
     case Operation::Outcome::refused:
       return holds ? std::nullopt : std::optional(state);
     case Operation::Outcome::unknown:
+    case Operation::Outcome::either:
       return holds ? operation.value : state;
   }
   return std::nullopt;
@@ -37,13 +40,14 @@ std::string describe(const Operation& operation) {
   std::string text = "  [" + std::to_string(operation.call) + ", ";
   text += operation.answer == kNever ? "?" : std::to_string(operation.answer);
   text += operation.kind == Operation::Kind::read ? "] read " : "] write ";
-  text += std::to_string(operation.value);
+  text += operation.value == kNoBucket ? "no bucket" : std::to_string(operation.value);
   if (operation.condition == Operation::Condition::must_be_absent) text += " if absent";
   if (operation.condition == Operation::Condition::must_be) {
     text += " if " + std::to_string(operation.expected);
   }
   if (operation.outcome == Operation::Outcome::refused) text += " refused";
   if (operation.outcome == Operation::Outcome::unknown) text += " unknown";
+  if (operation.outcome == Operation::Outcome::either) text += " if it could";
   return text + "\n";
 }
 
@@ -83,7 +87,7 @@ class Judge {
     std::sort(events.begin(), events.end());
     for (const Event& event : events) {
       if (!event.is_answer) {
-        if (!open(event.operation)) return "too many operations are open at once to judge";
+        if (!open(event.operation)) return kTooManyOpen;
         continue;
       }
       answer(places_[event.operation]);
@@ -141,8 +145,8 @@ class Judge {
     for (std::uint64_t left = used_ & ~unknown_ & ~way.acted; left != 0; left &= left - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(left));
       const Operation& operation = *open_[place];
-      const bool changes =
-          operation.kind == Operation::Kind::write && operation.outcome == Operation::Outcome::ok;
+      const bool changes = operation.kind == Operation::Kind::write &&
+                           operation.outcome != Operation::Outcome::refused;
       if (!changes && act(operation, way.state)) way.acted |= std::uint64_t{1} << place;
     }
     return way;

@@ -13,14 +13,17 @@
 namespace penstock::sim {
 
 using Value = std::uint32_t;  // 0 = absent; else the number of the write that made it
+// The key's bucket is not there: nothing can be written, and it is not even absent.
+inline constexpr Value kNoBucket = ~Value{0};
 
 struct Operation {
   enum class Kind : std::uint8_t { read, write };
   enum class Outcome : std::uint8_t {
     ok,
-    refused,
-    unknown
-  };  // refused: a condition did not hold (412, or 404 of If-Match)
+    refused,   // a condition did not hold (412, or 404 of If-Match)
+    unknown,   // may act at any time from its call on, if its condition holds then
+    either,    // has ended, and acted if its condition held
+  };
   enum class Condition : std::uint8_t { none, must_be_absent, must_be };
   Kind kind = Kind::read;
   Value value = 0;  // read: what was seen; write: what was written (0 = deleted)
@@ -34,6 +37,7 @@ struct Operation {
 
 // Operations of one key that are open at one moment, those of unknown outcome included.
 inline constexpr std::size_t kOpenMax = 64;
+inline constexpr const char* kTooManyOpen = "too many operations are open at once to judge";
 
 // Empty if there is an order of the operations, consistent with real time, in which each did what
 // it answered; else a report, also where too many operations are open to judge.

@@ -2,52 +2,89 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <thread>
 
 #include "penstock/log.h"
+#include "tests/sim/directed.h"
 #include "tests/sim/history_file.h"
+#include "tests/sim/planted_rules.h"
 #include "tests/sim/replacement_world.h"
 #include "tests/sim/world.h"
 
 namespace {
+
+using penstock::sim::Verdict;
 
 struct Arguments {
   std::uint64_t from = 1;
   std::uint64_t seeds = 200;
   std::uint64_t replacements = 20;
   bool verbose = false;
+  bool stop = false;
+  bool twice = false;
+  bool directed = false;
+  bool plants = false;
+  std::string plant;
   std::string check;
 };
 
-// Runs seeds `from`, `from` + `step` … below `end` in this process; the number of failing ones.
+unsigned long long print(std::uint64_t number) { return number; }
+
+// What is wrong with one seed, and its line with --verbose.
+Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clusters,
+                   std::uint64_t seed) {
+  auto verdict = penstock::sim::run_seed(seed, clusters);
+  if (arguments.twice && penstock::sim::run_seed(seed, clusters).trace != verdict.trace) {
+    verdict.violations.push_back("a second run has another trace");
+  }
+  if (arguments.verbose) {
+    std::printf("seed %llu: %zu operations, %llu events, %.1f s simulated, trace %016llx\n",
+                print(seed), verdict.operations, print(verdict.events),
+                static_cast<double>(verdict.simulated) * 1e-6, print(verdict.trace));
+  }
+  return verdict;
+}
+
+// Runs the seeds in this process; the exit code.
 int run_range(const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  std::uint64_t failed = 0, operations = 0;
-  for (std::uint64_t i = 0; i < arguments.seeds; ++i) {
-    const auto seed = arguments.from + i;
-    const auto verdict = penstock::sim::run_seed(seed);
+  std::uint64_t failed = 0, operations = 0, unjudged = 0, run = 0;
+  penstock::sim::SimClusters clusters;
+  while (run < arguments.seeds && !(arguments.stop && failed > 0)) {
+    const auto seed = arguments.from + run++;
+    const auto verdict = judge_seed(arguments, clusters, seed);
     operations += verdict.operations;
-    if (arguments.verbose) {
-      std::printf("seed %llu: %zu operations, %llu events, %.1f s simulated, trace %016llx\n",
-                  static_cast<unsigned long long>(seed), verdict.operations,
-                  static_cast<unsigned long long>(verdict.events),
-                  static_cast<double>(verdict.simulated) * 1e-6,
-                  static_cast<unsigned long long>(verdict.trace));
-    }
+    unjudged += verdict.unjudged;
     if (verdict.violations.empty()) continue;
     ++failed;
     std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n",
-                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
+                print(seed), print(seed));
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("%llu seeds from %llu, %llu operations, %llu failed, %.1f seeds/s\n",
-              static_cast<unsigned long long>(arguments.seeds),
-              static_cast<unsigned long long>(arguments.from),
-              static_cast<unsigned long long>(operations), static_cast<unsigned long long>(failed),
-              static_cast<double>(arguments.seeds) / seconds);
+  std::printf("%llu seeds from %llu, %llu operations, %llu keys not judged, %llu failed, "
+              "%.1f seeds/s\n",
+              print(run), print(arguments.from), print(operations), print(unjudged),
+              print(failed), static_cast<double>(run) / seconds);
+  return failed == 0 ? 0 : 1;
+}
+
+// Runs the directed schedules; the exit code.
+int run_directed(const Arguments& arguments) {
+  penstock::sim::SimClusters clusters;
+  std::size_t failed = 0;
+  for (const auto& schedule : penstock::sim::directed_schedules()) {
+    if (arguments.stop && failed > 0) break;
+    const auto violations = schedule.run(clusters);
+    if (arguments.verbose) std::printf("%s\n", std::string(schedule.name).c_str());
+    if (violations.empty()) continue;
+    ++failed;
+    std::printf("directed %s FAILED\n", std::string(schedule.name).c_str());
+    for (const auto& violation : violations) std::printf("  %s\n", violation.c_str());
+  }
+  std::printf("%zu directed schedules, %zu failed\n", penstock::sim::directed_schedules().size(),
+              failed);
   return failed == 0 ? 0 : 1;
 }
 
@@ -61,14 +98,15 @@ int run_replacements(const Arguments& arguments) {
     ++failed;
     std::printf("replacement %llu FAILED; again: penstock-sim --seeds 0 --from %llu "
                 "--replacements 1 --verbose\n",
-                static_cast<unsigned long long>(seed), static_cast<unsigned long long>(seed));
+                print(seed), print(seed));
     for (const auto& violation : violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
+    if (arguments.stop) break;
   }
   std::printf("%llu replacements from %llu, %llu failed\n",
-              static_cast<unsigned long long>(arguments.replacements),
-              static_cast<unsigned long long>(arguments.from),
-              static_cast<unsigned long long>(failed));
+              print(arguments.replacements),
+              print(arguments.from),
+              print(failed));
   return failed == 0 ? 0 : 1;
 }
 
@@ -85,14 +123,14 @@ int check_file(const std::string& path) {
   return verdict->violations.empty() ? 0 : 1;
 }
 
-}  // namespace
+int list_plants() {
+  for (const auto& rule : penstock::sim::planted_rules()) {
+    std::printf("%s\t%s\n", std::string(rule.name).c_str(), std::string(rule.fault).c_str());
+  }
+  return 0;
+}
 
-int main(int argc, char** argv) {
-  CLI::App app(
-      "Runs the shipped protocol code of gateways and volumes in one thread under a seed, with "
-      "faults, and checks\n"
-      "linearizability per key and every byte. Exits 1 on a violation.");
-  Arguments arguments;
+void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--seeds", arguments.seeds, "How many seeds")
       ->envname("PENSTOCK_SIM_SEEDS")
       ->capture_default_str();
@@ -101,11 +139,35 @@ int main(int argc, char** argv) {
                  "In how many worlds a volume is replaced")
       ->capture_default_str();
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
+  app.add_flag("--stop", arguments.stop, "Stop at the first seed that fails");
+  app.add_flag("--twice", arguments.twice, "Run each seed twice and compare the traces");
+  app.add_flag("--directed", arguments.directed, "Run no seeds: the directed schedules");
+  app.add_flag("--plants", arguments.plants, "Print the rules that --plant can break");
+  app.add_option("--plant", arguments.plant,
+                 "Break this rule of the store; only in a build for planted faults");
   app.add_option("--check", arguments.check,
                  "Run no seeds: judge the recorded history in this file (JSON lines)");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Runs the shipped protocol code of gateways and volumes in one thread under a seed, with "
+      "faults, and checks\n"
+      "linearizability per key and every byte. Exits 1 on a violation.");
+  Arguments arguments;
+  add_options(app, arguments);
   CLI11_PARSE(app, argc, argv);
   if (!arguments.check.empty()) return check_file(arguments.check);
+  if (arguments.plants) return list_plants();
+  if (!arguments.plant.empty() && !penstock::sim::break_rule(arguments.plant)) {
+    std::printf("this build cannot break a rule \"%s\"\n", arguments.plant.c_str());
+    return 2;
+  }
   if (!arguments.verbose) penstock::set_log_sink([](penstock::LogLevel, std::string_view) {});
+  if (arguments.directed) return run_directed(arguments);
   const int replacements = run_replacements(arguments);
+  if (replacements != 0 && arguments.stop) return replacements;
   return std::max(replacements, run_range(arguments));
 }

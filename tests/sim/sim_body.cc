@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "penstock/checksum.h"
 #include "penstock/text_codec.h"
 
 namespace penstock::sim {
@@ -22,6 +23,10 @@ std::string body_of(std::uint32_t number, std::uint64_t offset, std::uint64_t le
 
 SimBody::SimBody(std::string bytes, SimClock& clock, SimRandom& random)
     : bytes_(std::move(bytes)), clock_(clock), random_(random) {}
+
+BodyReader::Checksum SimBody::checksum() const {
+  return {"crc32c", checksum_of(ChecksumAlgorithm::crc32c, as_bytes(bytes_))};
+}
 
 Task<> SimBody::accept() { co_return Result<>{}; }
 
@@ -48,6 +53,8 @@ Task<std::string> drain_body(S3Response response) {
   }
   co_return all;
 }
+
+std::string quoted(const std::string& etag) { return "\"" + etag + "\""; }
 
 std::string hex_md5(std::string_view bytes) {
   const auto digest = penstock::md5(as_bytes(bytes));

@@ -23,7 +23,8 @@ class SimBody final : public BodyReader {
   Task<std::size_t> read(MutBytes buffer) override;
   std::optional<S3Error> failure() const override { return std::nullopt; }
   std::array<std::uint8_t, 16> md5() const override { return penstock::md5(as_bytes(bytes_)); }
-  Checksum checksum() const override { return {}; }
+  // The client has named a CRC32C, and it was right.
+  Checksum checksum() const override;
 
  private:
   std::string bytes_;
@@ -36,5 +37,6 @@ class SimBody final : public BodyReader {
 Task<std::string> drain_body(S3Response response);
 
 std::string hex_md5(std::string_view bytes);
+std::string quoted(const std::string& etag);
 
 }  // namespace penstock::sim

@@ -11,9 +11,6 @@ SimMicros wall_offset(SimRandom& random) {
 double clock_rate(SimRandom& random) {
   return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
 }
-}  // namespace
-
-namespace {
 BackgroundOptions background_options() {
   BackgroundOptions options;
   options.hints_every = std::chrono::seconds(3);
@@ -35,13 +32,13 @@ BackgroundOptions background_options() {
 }
 }  // namespace
 
-SimGateway::SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
                        std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
-      membership_(map, Ring::build(*map).value(), std::move(links), clock_),
+      membership_(cluster.map, cluster.ring, std::move(links), clock_),
       proposer_(membership_, clock_, random_),
       index_(membership_, proposer_, clock_, random_),
       buffers_(limits::kMiB),
@@ -79,6 +76,7 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   request.request_id = "sim";
   auto response = co_await run_operation(gateway_, route(request), request, body);
   Answer answer;
+  if (!alive_) co_return fail(Errc::aborted, "the gateway died");
   if (!response) {
     const S3Error error = response.error();
     answer.status = http_status(error.code);
@@ -88,7 +86,9 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   }
   answer.status = response->status;
   answer.headers = response->headers;
+  answer.length = response->content_length;
   CO_TRY(text, co_await drain_body(std::move(*response)));
+  if (!alive_) co_return fail(Errc::aborted, "the gateway died");
   answer.body = std::move(text);
   co_return answer;
 }

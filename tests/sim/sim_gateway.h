@@ -8,13 +8,14 @@
 #include "server/background/background.h"
 #include "server/cluster/objects.h"
 #include "tests/sim/sim_body.h"
+#include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_network.h"
 
 namespace penstock::sim {
 
 class SimGateway {
  public:
-  SimGateway(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
+  SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local);
   ~SimGateway();
@@ -22,10 +23,13 @@ class SimGateway {
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
   struct Answer {
     int status = 0;
-    std::string body;
+    std::uint64_t length = 0;  // Content-Length
+    std::string body;          // of an error: its code and message
     std::vector<std::pair<std::string, std::string>> headers;
     std::string header(std::string_view name) const;
+    bool is(std::string_view code) const { return status >= 400 && body.starts_with(code); }
   };
+  // Errors: aborted - the process died meanwhile.
   Task<Answer> call(S3Request request, std::string body);
 
   SimClock& clock() { return clock_; }

@@ -18,9 +18,6 @@ struct SimLink::State {
     return random.between(1, faults.delay_max);
   }
   bool loses() { return random.chance(faults.lose); }
-  // A deadline by the clock of the caller means nothing to a volume, whose clock runs otherwise;
-  // the caller bounds its own wait.
-  Deadline there() const { return host->clock().boot() + Duration(limits::kOperationDeadline); }
 };
 
 namespace {
@@ -41,14 +38,16 @@ Awaitable<void> serve(StatePtr state, Call<T> call, Completion<T> done, bool ans
   auto result = co_await call(*volume);
   if (answer_lost || state->wire->cut_answers || state->host->current() != volume) co_return;
   auto answer = std::make_shared<Result<T>>(std::move(result));
-  state->time.after(state->delay(), [done, answer] { done(std::move(*answer)); });
+  const SimMicros later = state->delay() + state->wire->slow_answers;
+  state->time.after(later, [done, answer] { done(std::move(*answer)); });
 }
 
 template <class T>
 void send(const StatePtr& state, const Call<T>& call, const Completion<T>& done) {
   if (state->wire->cut_requests || state->loses()) return;
   const bool answer_lost = state->loses();
-  state->time.after(state->delay(), [state, call, done, answer_lost] {
+  const SimMicros later = state->delay() + state->wire->slow_requests;
+  state->time.after(later, [state, call, done, answer_lost] {
     boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, answer_lost),
                           boost::asio::detached);
   });
@@ -116,6 +115,8 @@ Task<std::shared_ptr<FragmentWriter>> open_there(std::shared_ptr<VolumeClient> v
   co_return std::shared_ptr<FragmentWriter>(std::move(writer));
 }
 
+Task<Piece> lost_fragment() { co_return fail(Errc::not_found, "hidden"); }
+
 Task<Piece> read_there(VolumeClient& volume, FragmentReadRequest request, Deadline deadline) {
   request.file_allowed = false;
   return volume.read_fragment(std::move(request), deadline);
@@ -157,20 +158,20 @@ Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
 
 Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request,
                                     Deadline deadline) {
-  Call<PrepareReply> call = [request, state = state_](VolumeClient& volume) {
-    return volume.prepare(request, state->there());
+  Call<PrepareReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.prepare(request, host->bound());
   };
   return forward<PrepareReply>(state_, std::move(call), deadline);
 }
 Task<AcceptReply> SimLink::accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline) {
-  Call<AcceptReply> call = [request, state = state_](VolumeClient& volume) {
-    return volume.accept(request, state->there());
+  Call<AcceptReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.accept(request, host->bound());
   };
   return forward<AcceptReply>(state_, std::move(call), deadline);
 }
 Task<Accepted> SimLink::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
-  Call<Accepted> call = [request, state = state_](VolumeClient& volume) {
-    return volume.read(request, state->there());
+  Call<Accepted> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.read(request, host->bound());
   };
   return forward<Accepted>(state_, std::move(call), deadline);
 }
@@ -180,14 +181,14 @@ std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
   return volume->read_now(request);
 }
 Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
-  Call<ScanReply> call = [request, state = state_](VolumeClient& volume) {
-    return volume.scan(request, state->there());
+  Call<ScanReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.scan(request, host->bound());
   };
   return forward<ScanReply>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
-  Call<void> call = [request, state = state_](VolumeClient& volume) {
-    return volume.drop(request, state->there());
+  Call<void> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.drop(request, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
@@ -199,7 +200,7 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
   Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape](VolumeClient&) {
     const auto volume = state->host->current();
     *home = volume;
-    return open_there(volume, id, shape, state->there());
+    return open_there(volume, id, shape, state->host->bound());
   };
   CO_TRY(writer,
          co_await forward<std::shared_ptr<FragmentWriter>>(state, std::move(call), deadline));
@@ -207,8 +208,8 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
 }
 
 Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadline) {
-  Call<Piece> call = [request, state = state_](VolumeClient& volume) {
-    return read_there(volume, request, state->there());
+  Call<Piece> call = [request, host = state_->host, wire = state_->wire](VolumeClient& volume) {
+    return wire->no_fragments ? lost_fragment() : read_there(volume, request, host->bound());
   };
   return forward<Piece>(state_, std::move(call), deadline);
 }
@@ -220,78 +221,79 @@ std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadReques
   return volume->read_fragment_now(asked);
 }
 Task<std::vector<FragmentId>> SimLink::pin(std::vector<FragmentId> ids, Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, state = state_](VolumeClient& volume) {
-    return volume.pin(ids, state->there());
+  Call<std::vector<FragmentId>> call = [ids, host = state_->host](VolumeClient& volume) {
+    return volume.pin(ids, host->bound());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
-  Call<void> call = [id, state = state_](VolumeClient& volume) {
-    return volume.remove_fragment(id, state->there());
+  Call<void> call = [id, host = state_->host](VolumeClient& volume) {
+    return volume.remove_fragment(id, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 
 Task<std::vector<FragmentId>> SimLink::pin_for_reader(std::vector<FragmentId> ids,
                                                       Deadline deadline) {
-  Call<std::vector<FragmentId>> call = [ids, state = state_](VolumeClient& volume) {
-    return volume.pin_for_reader(ids, state->there());
+  Call<std::vector<FragmentId>> call = [ids, host = state_->host](VolumeClient& volume) {
+    return volume.pin_for_reader(ids, host->bound());
   };
   return forward<std::vector<FragmentId>>(state_, std::move(call), deadline);
 }
 Task<> SimLink::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
-  Call<void> call = [id, rule, state = state_](VolumeClient& volume) {
-    return volume.remove_fragment_if(id, rule, state->there());
+  Call<void> call = [id, rule, host = state_->host](VolumeClient& volume) {
+    return volume.remove_fragment_if(id, rule, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<std::vector<FragmentEntry>> SimLink::list_fragments(std::optional<FragmentId> after,
                                                          std::uint32_t count, Deadline deadline) {
-  Call<std::vector<FragmentEntry>> call = [after, count, state = state_](VolumeClient& volume) {
-    return volume.list_fragments(after, count, state->there());
+  const auto host = state_->host;
+  Call<std::vector<FragmentEntry>> call = [after, count, host](VolumeClient& volume) {
+    return volume.list_fragments(after, count, host->bound());
   };
   return forward<std::vector<FragmentEntry>>(state_, std::move(call), deadline);
 }
 Task<HintListReply> SimLink::list_hints(HintListRequest request, Deadline deadline) {
-  Call<HintListReply> call = [request, state = state_](VolumeClient& volume) {
-    return volume.list_hints(request, state->there());
+  Call<HintListReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.list_hints(request, host->bound());
   };
   return forward<HintListReply>(state_, std::move(call), deadline);
 }
 Task<Ballot> SimLink::read_hint(HintName name, Deadline deadline) {
-  Call<Ballot> call = [name, state = state_](VolumeClient& volume) {
-    return volume.read_hint(name, state->there());
+  Call<Ballot> call = [name, host = state_->host](VolumeClient& volume) {
+    return volume.read_hint(name, host->bound());
   };
   return forward<Ballot>(state_, std::move(call), deadline);
 }
 Task<> SimLink::drop_hints(std::vector<HintName> names, Deadline deadline) {
-  Call<void> call = [names, state = state_](VolumeClient& volume) {
-    return volume.drop_hints(names, state->there());
+  Call<void> call = [names, host = state_->host](VolumeClient& volume) {
+    return volume.drop_hints(names, host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<RegisterListReply> SimLink::list_registers(RegisterListRequest request, Deadline deadline) {
-  Call<RegisterListReply> call = [request, state = state_](VolumeClient& volume) {
-    return volume.list_registers(request, state->there());
+  Call<RegisterListReply> call = [request, host = state_->host](VolumeClient& volume) {
+    return volume.list_registers(request, host->bound());
   };
   return forward<RegisterListReply>(state_, std::move(call), deadline);
 }
 
 Task<> SimLink::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
   Call<void> call = [request, state = state_](VolumeClient& volume) {
-    return volume.adopt(request, state->there());
+    return volume.adopt(request, state->host->bound());
   };
   return forward<void>(state_, std::move(call), deadline);
 }
 Task<SharedBytes> SimLink::read_map(Deadline deadline) {
   Call<SharedBytes> call = [state = state_](VolumeClient& volume) {
-    return volume.read_map(state->there());
+    return volume.read_map(state->host->bound());
   };
   return forward<SharedBytes>(state_, std::move(call), deadline);
 }
 Task<JoinState> SimLink::read_join_state(Deadline deadline) {
   Call<JoinState> call = [state = state_](VolumeClient& volume) {
-    return volume.read_join_state(state->there());
+    return volume.read_join_state(state->host->bound());
   };
   return forward<JoinState>(state_, std::move(call), deadline);
 }

@@ -16,7 +16,9 @@ class VolumeHost {
   virtual ~VolumeHost() = default;
   virtual VolumeId id() const = 0;
   virtual std::shared_ptr<VolumeClient> current() const = 0;
-  virtual Clock& clock() = 0;  // of the volume's process
+  // Until when a call that arrives now may take, by the volume's own clock: a deadline of the
+  // caller's clock means nothing there.
+  virtual Deadline bound() const = 0;
 };
 
 struct NetworkFaults {
@@ -32,6 +34,9 @@ struct NetworkFaults {
 struct Wire {
   bool cut_requests = false;
   bool cut_answers = false;
+  bool no_fragments = false;    // reads of fragments fail
+  SimMicros slow_requests = 0;  // later by so much
+  SimMicros slow_answers = 0;
 };
 
 class SimLink final : public VolumeClient {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "penstock/async.h"
 #include "penstock/runtime.h"
@@ -13,6 +14,8 @@
 namespace penstock::sim {
 
 using SimMicros = std::int64_t;
+inline constexpr SimMicros kMillisecond = 1'000;
+inline constexpr SimMicros kSecond = 1'000'000;
 
 class SimTime {
  public:
@@ -49,6 +52,11 @@ class SimRandom final : public Random {
   std::uint64_t bits();
   std::int64_t between(std::int64_t low, std::int64_t high);  // both inclusive
   bool chance(double probability);
+  std::size_t below(std::size_t bound) { return static_cast<std::size_t>(bits() % bound); }
+  template <class T>
+  const T& pick(const std::vector<T>& list) {
+    return list[below(list.size())];
+  }
 
  private:
   std::uint64_t state_;
@@ -64,6 +72,12 @@ class SimClock final : public Clock {
   BootTime boot() const override;
   Awaitable<void> sleep_until(BootTime when) override;
   void jump(SimMicros by) { wall_offset_ += by; }
+  void set_right() { wall_offset_ = 0; }
+  // Shows true time from now on, without a drift.
+  void agree() {
+    wall_offset_ = 0;
+    rate_ = 1;
+  }
 
  private:
   static constexpr SimMicros kWallStart = 1'700'000'000'000'000;

@@ -7,13 +7,10 @@
 #include "tests/sim/graces.h"
 
 namespace penstock::sim {
-namespace {
-constexpr SimMicros kDiskDelayMax = 2'000;
-}
-
 SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-                     std::shared_ptr<const ClusterMap> map)
+                     std::shared_ptr<const ClusterMap> map, SimMicros disk_delay_max)
     : time_(time),
+      disk_delay_max_(disk_delay_max),
       entry_(std::move(entry)),
       map_(std::move(map)),
       random_(seed),
@@ -25,7 +22,7 @@ SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
 SimVolume::~SimVolume() = default;
 
 Result<> SimVolume::format() {
-  SimWorker worker(time_, random_, kDiskDelayMax);
+  SimWorker worker(time_, random_, disk_delay_max_);
   const VolumeIdentity identity{map_->cluster, entry_.id};
   return format_volume(disk_, clock_, worker, identity, map_->to_json());
 }
@@ -33,7 +30,7 @@ Result<> SimVolume::format() {
 Result<> SimVolume::start() {
   if (lost_) return fail(Errc::not_found, "lost");
   auto make_worker = [this](std::string, unsigned) -> std::unique_ptr<Worker> {
-    return std::make_unique<SimWorker>(time_, random_, kDiskDelayMax);
+    return std::make_unique<SimWorker>(time_, random_, disk_delay_max_);
   };
   VolumeParts parts{disk_.share(), clock_, random_, buffers_, std::move(make_worker)};
   VolumeOptions options;
@@ -62,30 +59,68 @@ Result<> SimVolume::start() {
 
 void SimVolume::stop() {
   if (!volume_) return;
+  const bool open = volume_->status().state == VolumeStatus::State::open;
+  if (open && disk_.failed_changes() > 0) survived_failure_ = true;
   volume_->fail_with(fail(Errc::unavailable, "the process died"));
   dead_.push_back(std::move(volume_));
   volume_ = nullptr;
 }
 
 void SimVolume::crash() {
-  disk_.crash(random_, Keep::some, Keep::some);
   stop();
+  disk_.crash(random_, Keep::some, Keep::some);
 }
 
 void SimVolume::kill() {
-  disk_.crash(random_, Keep::all, Keep::all);
   stop();
+  disk_.crash(random_, Keep::all, Keep::all);
 }
+
+void SimVolume::crash_at_change(std::uint64_t nth) { disk_.stop_at_change(nth); }
 
 void SimVolume::lose() {
   lost_ = true;
-  disk_.wipe();
   stop();
+  disk_.wipe();
 }
 
 void SimVolume::fail_from_now_on() {
   lost_ = true;  // it never starts again
   disk_.fail_all();
+}
+
+void SimVolume::set_full(bool full) {
+  full_ = full;
+  constexpr std::uint64_t kRoom = 64 * limits::kKiB;
+  const auto space = disk_.space();
+  if (!space) return;
+  disk_.set_capacity(full ? space->total_bytes - space->free_bytes + kRoom : 0);
+}
+
+void SimVolume::wipe() {
+  damaged_ = true;
+  crash();
+  disk_.wipe();
+}
+
+void SimVolume::flip_bit() {
+  damaged_ = true;
+  std::vector<std::string> files;
+  for (const auto& name : disk_.files()) {
+    // A flip in the last record of a log looks like a torn write: no store can tell them apart.
+    if (name.starts_with("segments/") || name.ends_with(".ldb")) files.push_back(name);
+  }
+  if (files.empty()) return;
+  const std::string& name = random_.pick(files);
+  const auto size = disk_.file_size(name);
+  if (!size || *size == 0) return;
+  disk_.flip_bit(name, random_.below(*size), static_cast<unsigned>(random_.below(8)));
+}
+
+void SimVolume::lose_file() {
+  damaged_ = true;
+  const auto files = disk_.files();
+  if (!files.empty()) disk_.lose_file(random_.pick(files));
 }
 
 }  // namespace penstock::sim

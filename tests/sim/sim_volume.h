@@ -13,8 +13,9 @@ namespace penstock::sim {
 
 class SimVolume final : public VolumeHost {
  public:
+  // `disk_delay_max`: of one job of the disk's threads.
   SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-            std::shared_ptr<const ClusterMap> map);
+            std::shared_ptr<const ClusterMap> map, SimMicros disk_delay_max = 2'000);
   ~SimVolume() override;
 
   // Makes it a volume of the cluster. Once.
@@ -26,23 +27,43 @@ class SimVolume final : public VolumeHost {
   void crash();
   // The process dies alone: what the kernel has is kept.
   void kill();
+  // The power goes at the nth change of the disk from now; crash() must follow.
+  void crash_at_change(std::uint64_t nth);
   // The disk is gone.
   void lose();
   // Every call of the disk fails from now on, and after each restart.
   void fail_from_now_on();
+  // The disk comes back empty: it must not be taken for the volume.
+  void wipe();
+  // A bit flips in some file, or a file is lost; the volume may refuse to start from then on.
+  void flip_bit();
+  void lose_file();
 
   VolumeId id() const override { return entry_.id; }
   std::shared_ptr<VolumeClient> current() const override { return volume_; }
-  std::shared_ptr<Volume> opened() const { return volume_; }
+  // Pre: running. What a joining or leaving volume makes of its groups.
+  Task<> set_epochs(std::vector<GroupEpoch> epochs) {
+    return volume_->set_epochs(std::move(epochs));
+  }
   bool lost() const { return lost_; }
+  // What it holds may be gone in part.
+  bool damaged() const { return lost_ || damaged_; }
+  // The disk has no room left, until set_full(false).
+  void set_full(bool full);
+  bool full() const { return full_; }
+  // It went on serving after a call of its disk had failed.
+  bool survived_failure() const { return survived_failure_; }
+  Deadline bound() const override { return clock_.boot() + limits::kOperationDeadline; }
+  std::shared_ptr<Volume> opened() const { return volume_; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }
-  SimClock& clock() override { return clock_; }
+  SimClock& clock() { return clock_; }
   SimRandom& random() { return random_; }
 
  private:
   void stop();
   SimTime& time_;
+  SimMicros disk_delay_max_;
   MapVolume entry_;
   std::shared_ptr<const ClusterMap> map_;
   SimRandom random_;
@@ -53,6 +74,9 @@ class SimVolume final : public VolumeHost {
   std::vector<std::shared_ptr<Volume>>
       dead_;  // closed ones: calls under way may still hold parts of them
   bool lost_ = false;
+  bool damaged_ = false;
+  bool full_ = false;
+  bool survived_failure_ = false;
 };
 
 }  // namespace penstock::sim

@@ -5,74 +5,44 @@
 #include <boost/asio/detached.hpp>
 #include <cassert>
 
-#include "tests/sim/graces.h"
-
 namespace penstock::sim {
 namespace {
 
-constexpr SimMicros kSecond = 1'000'000;
-constexpr SimMicros kFaultsUntil = 20 * kSecond;
-constexpr SimMicros kLoadLimit =
-    600 * kSecond;  // every operation has a deadline of 30 s: nothing may hang longer
-constexpr SimMicros kQuietLimit = 300 * kSecond;
-constexpr SimMicros kCleanLimit = 300 * kSecond;
+constexpr SimMicros kLoadLimit = 900 * kSecond;  // each operation has deadlines: none may hang
+constexpr SimMicros kLastEnds = 45 * kSecond;  // what was left under way has ended by then
 
-// Small units, so that small bodies are inline, replicated and striped alike.
-LayoutPolicy policy_for(std::uint32_t volumes) {
-  auto policy = default_policy(volumes).value();
-  policy.unit_bytes = 32 * limits::kKiB;
-  policy.inline_bytes_max = 512;
-  policy.replicated_bytes_max = 4 * limits::kKiB;
-  return policy;
-}
 }  // namespace
 
-World::World(std::uint64_t seed) : seed_(seed), random_(seed) {
+World::World(std::uint64_t seed, SimClusters& clusters)
+    : random_(seed),
+      plan_(draw_plan(random_)),
+      cluster_(clusters.get(plan_.volumes, plan_.variant)),
+      losses_left_(cluster_.map->policy.losses_survived()) {
   build();
-  start_ = volumes_.front()->clock().wall();
 }
 
 World::~World() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
-  constexpr SimMicros kLastEnds = 60 * kSecond;
-  time_.run_until([] { return false; }, time_.now() + kLastEnds);
+  time_.run_until([] { return false; }, time_.now() + 60 * kSecond);
   time_.drop_events();
 }
 
 void World::build() {
-  constexpr std::uint32_t kSizes[] = {3, 4, 5, 6, 6, 6, 12};
-  const auto count = kSizes[static_cast<std::size_t>(random_.between(0, 6))];
-  const auto policy = policy_for(count);
-  std::vector<MapVolume> entries;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    MapVolume entry;
-    entry.id = VolumeId{random_.bits() | 1};
-    entry.name = "v" + std::to_string(i);
-    entry.host = "h" + std::to_string(i);
-    entries.push_back(entry);
-  }
-  const ClusterId cluster{random_.bits(), random_.bits()};
-  map_ = std::make_shared<ClusterMap>(make_map(cluster, entries, 4, &policy).value());
-  losses_left_ = policy.losses_survived();
-  direct_ = random_.chance(0.25);
-  faults_.lose = random_.chance(0.7) ? static_cast<double>(random_.between(0, 80)) / 1000 : 0;
-  faults_.duplicate = random_.chance(0.5) ? 0.05 : 0;
-  faults_.slow = random_.chance(0.7) ? 0.05 : 0;
-  for (const auto& entry : map_->volumes) {
-    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, map_));
-    const auto formatted = volumes_.back()->format();
+  for (const auto& entry : cluster_.map->volumes) {
+    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map,
+                                                   plan_.disk_delay_max));
+    [[maybe_unused]] const auto formatted = volumes_.back()->format();
     assert(formatted);
-    const auto started = volumes_.back()->start();
+    [[maybe_unused]] const auto started = volumes_.back()->start();
     assert(started);
-    (void)formatted;
-    (void)started;
   }
-  const auto gateways = direct_ ? 1 : random_.between(1, 3);
-  std::vector<std::vector<VolumeId>> shares(static_cast<std::size_t>(gateways));
+  std::vector<std::vector<VolumeId>> shares(static_cast<std::size_t>(plan_.gateways));
   for (std::size_t i = 0; i < volumes_.size(); ++i) {
     shares[i % shares.size()].push_back(volumes_[i]->id());
   }
   for (auto& share : shares) add_gateway(std::move(share));
+  start_ = volumes_.front()->clock().wall();
 }
 
 std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
@@ -81,10 +51,11 @@ std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
   for (const auto& volume : volumes_) {
     wires.push_back(std::make_shared<Wire>());
     links.push_back(
-        std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), direct_));
+        std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), plan_.direct));
   }
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), map_, std::move(links),
-                                                   std::move(wires), std::move(local)));
+  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
+                                                   std::move(links), std::move(wires),
+                                                   std::move(local)));
   return gateways_.back();
 }
 
@@ -93,240 +64,96 @@ std::shared_ptr<SimGateway> World::pick_gateway() {
   for (const auto& gateway : gateways_) {
     if (gateway->alive()) alive.push_back(gateway);
   }
-  return alive[static_cast<std::size_t>(
-      random_.between(0, static_cast<std::int64_t>(alive.size()) - 1))];
+  return random_.pick(alive);
 }
 
-// ---- faults: one at a time is planned, each plans the next
-
-void World::schedule_faults() {
-  time_.after(random_.between(100'000, 3 * kSecond), [this] {
-    if (!faults_on_ || time_.now() > kFaultsUntil) return;
-    plan_fault();
-    schedule_faults();
-  });
-}
-
-void World::plan_fault() {
-  const auto dice = random_.between(0, 99);
-  const auto victim =
-      static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
-  if (dice < 40) {
-    crash_volume(victim);
-  } else if (dice < 50) {
-    kill_gateway();
-  } else if (dice < 70) {
-    cut_wire();
-  } else if (dice < 80) {
-    volumes_[victim]->clock().jump(random_.between(-3600 * kSecond, 3600 * kSecond));
-  } else if (dice < 87) {
-    pick_gateway()->clock().jump(random_.between(-3600 * kSecond, 3600 * kSecond));
-  } else {
-    damage();
+void World::make_clients() {
+  const auto pick = [this] { return pick_gateway(); };
+  for (int i = 0; i < plan_.clients; ++i) {
+    clients_.push_back(
+        std::make_shared<SimClient>(time_, random_, history_, pick, plan_.client));
   }
 }
 
-// How many volumes are beyond use for now; faults keep a majority and k + 1 volumes possible most
-// of the time.
-void World::crash_volume(std::size_t index) {
-  auto& volume = *volumes_[index];
-  if (!volume.running()) return;
-  if (random_.chance(0.6)) {
-    volume.crash();
-  } else {
-    volume.kill();
+bool World::run_clients(Step step, Clients clients, SimMicros limit) {
+  for (const auto& client : clients) {
+    boost::asio::co_spawn(time_.io(), (client.get()->*step)(), boost::asio::detached);
   }
-  restart_volume(index, random_.between(1'000, 5 * kSecond));
-}
-
-void World::restart_volume(std::size_t index, SimMicros delay) {
-  time_.after(delay, [this, index] {
-    auto& volume = *volumes_[index];
-    if (volume.running() || volume.lost()) return;
-    const auto started = volume.start();
-    if (!started)
-      history_.violation("volume " + std::to_string(index) +
-                         " does not start: " + started.error().context);
-  });
-}
-
-void World::kill_gateway() {
-  if (direct_ || gateways_.size() > 8) return;
-  const auto victim = pick_gateway();
-  victim->kill();
-  add_gateway(victim->local());
-}
-
-void World::cut_wire() {
-  if (direct_) return;
-  auto gateway = pick_gateway();
-  const auto& wire = gateway->wires()[static_cast<std::size_t>(
-      random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1))];
-  const bool requests = random_.chance(0.5);
-  (requests ? wire->cut_requests : wire->cut_answers) = true;
-  time_.after(random_.between(10'000, 4 * kSecond), [gateway, wire, requests] {
-    if (gateway->alive()) (requests ? wire->cut_requests : wire->cut_answers) = false;
-  });
-}
-
-// Up to p volumes are damaged for good: lost, or failing every call from the n-th on.
-void World::damage() {
-  if (losses_left_ == 0) return;
-  const auto victim =
-      static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(volumes_.size()) - 1));
-  auto& volume = *volumes_[victim];
-  if (volume.lost()) return;
-  --losses_left_;
-  if (random_.chance(0.5)) {
-    volume.lose();
-  } else {
-    volume.fail_from_now_on();
-  }
-}
-
-void World::heal() {
-  faults_on_ = false;
-  faults_ = NetworkFaults{};
-  for (const auto& gateway : gateways_) {
-    if (!gateway->alive()) continue;
-    for (const auto& wire : gateway->wires()) wire->cut_requests = wire->cut_answers = false;
-  }
-  for (std::size_t i = 0; i < volumes_.size(); ++i) restart_volume(i, 1'000);
-}
-
-// ---- the run
-
-Awaitable<void> World::make_bucket(bool& done) {
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    auto request = SimClient::request("PUT", "");
-    auto gateway = pick_gateway();
-    auto answer = co_await gateway->call(std::move(request), "");
-    if (answer && answer->status == 200) break;
-  }
-  done = true;
-}
-
-bool World::run_until_finished(const std::vector<std::shared_ptr<SimClient>>& clients,
-                               SimMicros limit) {
-  auto all_done = [&] {
+  const auto all_done = [&] {
     return std::all_of(clients.begin(), clients.end(),
                        [](const auto& client) { return client->finished(); });
   };
   return time_.run_until(all_done, time_.now() + limit);
 }
 
-Verdict World::run() {
-  Verdict verdict;
-  bool bucket_made = false;
-  boost::asio::co_spawn(time_.io(), make_bucket(bucket_made), boost::asio::detached);
-  if (!time_.run_until([&] { return bucket_made; }, kLoadLimit))
+void World::load() {
+  const Clients first(clients_.data(), 1);
+  if (!run_clients(&SimClient::make_first_bucket, first, kQuietLimit)) {
     history_.violation("CreateBucket hangs");
-  ClientPlan plan;
-  for (int i = 0; i < random_.between(1, 3); ++i) plan.keys.push_back("key" + std::to_string(i));
-  plan.operations = static_cast<int>(random_.between(6, 14));
-  std::vector<std::shared_ptr<SimClient>> clients;
-  auto pick = [this] { return pick_gateway(); };
-  const auto count = random_.between(2, 4);
-  for (int i = 0; i < count; ++i)
-    clients.push_back(std::make_shared<SimClient>(time_, random_, history_, pick, plan));
-  for (const auto& client : clients)
-    boost::asio::co_spawn(time_.io(), client->run(), boost::asio::detached);
+  }
+  if (plan_.kind == WorldPlan::Kind::lists && !run_clients(&SimClient::fill, first, kQuietLimit)) {
+    history_.violation("a PUT hangs without any fault");
+  }
+  faults_ = plan_.network;
+  faults_on_ = true;
   schedule_faults();
-  if (!run_until_finished(clients, kLoadLimit))
+  if (!run_clients(&SimClient::run, clients_, kLoadLimit)) {
     history_.violation("an operation hangs past its deadline");
+  }
+}
+
+// All faults are over: what was under way ends, what was cut off is ended, and all is looked at.
+void World::quiesce() {
   heal();
-  // Quiet: every operation under way ends, then every key is read.
-  time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
-  clean_up(plan.keys);
-  for (const auto& client : clients)
-    boost::asio::co_spawn(time_.io(), client->look_at_side_buckets(), boost::asio::detached);
-  if (!run_until_finished(clients, kQuietLimit))
+  time_.run_until([] { return false; }, time_.now() + kLastEnds);
+  const Clients first(clients_.data(), 1);
+  const bool ended = run_clients(&SimClient::settle_bucket, first, kQuietLimit) &&
+                     run_clients(&SimClient::settle_uploads, clients_, kQuietLimit) &&
+                     run_clients(&SimClient::read_all, first, kQuietLimit);
+  if (!ended) history_.violation("an operation hangs after all faults are over");
+  if (ended) clean_up();
+  if (!run_clients(&SimClient::look_at_side_buckets, clients_, kQuietLimit)) {
     history_.violation("a bucket hangs after all faults are over");
-  boost::asio::co_spawn(time_.io(), clients[0]->read_all(), boost::asio::detached);
-  if (!run_until_finished(clients, kQuietLimit))
-    history_.violation("a read hangs after all faults are over");
+  }
   stop_background();
   // Reads that others overtook hold their memory until their own volume answers or times out.
-  time_.run_until([] { return false; }, time_.now() + 45 * kSecond);
-  final_checks(verdict);
-  return verdict;
-}
-
-// All clocks show the same time from now on, so much behind the start of the world.
-void World::set_clocks(Duration after) {
-  const WallTime now = start_ + after;
-  for (const auto& volume : volumes_) volume->clock().jump((now - volume->clock().wall()).count());
-  for (const auto& gateway : gateways_) {
-    gateway->clock().jump((now - gateway->clock().wall()).count());
+  time_.run_until([] { return false; }, time_.now() + kLastEnds);
+  check_rest();
+  if (!ended || !history_.clean()) return;
+  bool checked = false;
+  boost::asio::co_spawn(time_.io(), check_objects(checked), boost::asio::detached);
+  time_.run_until([&] { return checked; }, time_.now() + kQuietLimit);
+  if (!checked) history_.violation("a look at the objects hangs");
+  const bool all_readable = history_.unreadable().empty();
+  if (!run_clients(&SimClient::write_all, first, kQuietLimit)) {
+    history_.violation("a write hangs after all faults are over");
+  }
+  if (!all_readable || !lose_the_rest()) return;
+  if (!run_clients(&SimClient::read_all, first, kQuietLimit)) {
+    history_.violation("a read hangs after the last losses");
+  }
+  for (const auto& [key, why] : history_.unreadable()) {
+    history_.violation(key + " is unreadable after the last losses: " + why);
   }
 }
 
-// Clocks are put right and jump, so that every hint is due, every upload expires and, once it has
-// ended, is forgotten; then the background work has a while to leave nothing behind.
-void World::clean_up(const std::vector<std::string>& keys) {
-  constexpr int kJumps = 4;
-  const SimMicros jump = (2 * graces::kUploadEnd).count();
-  const SimMicros end = time_.now() + kCleanLimit;
-  bool clean = false;
-  for (int looks = 0; !clean && time_.now() < end; ++looks) {
-    if (looks < kJumps) set_clocks(Duration((looks + 1) * jump));
-    time_.run_until([] { return false; }, time_.now() + 15 * kSecond);
-    bool looked = false;
-    boost::asio::co_spawn(time_.io(), look_for_leftovers(keys, looked), boost::asio::detached);
-    if (!time_.run_until([&] { return looked; }, time_.now() + kQuietLimit)) {
-      return history_.violation("nobody can tell what is left behind");
-    }
-    clean = left_.told && left_.waiting.empty();
-    if (!left_.missing.empty()) break;
-  }
-  for (const auto& lines : {left_.waiting, left_.missing}) {
-    for (std::size_t i = 0; i < lines.size() && i < 5; ++i) history_.violation(lines[i]);
-  }
-  if (!left_.told) history_.violation("not everything could be looked at for what is left behind");
-}
-
-Awaitable<void> World::look_for_leftovers(std::vector<std::string> keys, bool& done) {
-  const auto gateway = pick_gateway();
-  auto bucket = co_await gateway->index().bucket(
-      SimClient::kBucket, gateway->clock().boot() + Duration(limits::kOperationDeadline));
-  std::shared_ptr<const Bucket> known;
-  if (bucket) known = std::move(*bucket);
-  left_ = co_await find_leftovers(gateway->background_context(), volumes_, std::move(known),
-                                  std::move(keys));
-  done = true;
-}
-
-void World::stop_background() {
-  bool ended = false;
-  const auto finish = [](World* world, bool* flag) -> Awaitable<void> {
-    for (const auto& gateway : world->gateways_) {
-      gateway->background().stop();
-      co_await gateway->background().finish();
-    }
-    *flag = true;
-  };
-  boost::asio::co_spawn(time_.io(), finish(this, &ended), boost::asio::detached);
-  if (!time_.run_until([&] { return ended; }, time_.now() + kQuietLimit)) {
-    history_.violation("background work does not stop");
-  }
-}
-
-void World::final_checks(Verdict& verdict) {
-  for (const auto& gateway : gateways_) {
-    if (gateway->alive() && gateway->budget().used_bytes() != 0) {
-      history_.violation("a gateway at rest holds " +
-                         std::to_string(gateway->budget().used_bytes()) + " bytes of its budget");
-    }
-  }
+Verdict World::run() {
+  make_clients();
+  load();
+  quiesce();
+  for (const auto& client : clients_) client->note_uploads();
+  Verdict verdict;
   verdict.violations = history_.check();
+  verdict.unjudged = history_.unjudged();
   verdict.operations = history_.operation_count();
   verdict.trace = time_.trace_hash();
   verdict.events = time_.events_run();
   verdict.simulated = time_.now();
+  return verdict;
 }
 
-Verdict run_seed(std::uint64_t seed) {
-  World world(seed);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters) {
+  World world(seed, clusters);
   return world.run();
 }
 

@@ -2,12 +2,16 @@
 // verdict.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "server/cluster/object_record.h"
 #include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_volume.h"
+#include "tests/sim/world_plan.h"
 
 namespace penstock::sim {
 
@@ -16,54 +20,79 @@ struct Verdict {
   std::uint64_t trace = 0;  // two runs of one seed have one trace
   std::uint64_t events = 0;
   std::size_t operations = 0;
+  std::size_t unjudged = 0;  // keys
   SimMicros simulated = 0;
 };
 
 class World {
  public:
-  explicit World(std::uint64_t seed);
+  World(std::uint64_t seed, SimClusters& clusters);
   ~World();
   Verdict run();
 
  private:
-  struct Shape;
   void build();
   // `local`: the volumes whose background work it does.
   std::shared_ptr<SimGateway> add_gateway(std::vector<VolumeId> local);
   std::shared_ptr<SimGateway> pick_gateway();
+
+  // ---- world_faults.cc
   void schedule_faults();
-  void plan_fault();
+  void strike(Fault fault);
   void crash_volume(std::size_t index);
+  void crash_at_change(std::size_t index);
+  void crash_all();
   void restart_volume(std::size_t index, SimMicros delay);
   void kill_gateway();
-  void cut_wire();
-  void damage();
+  void replace_gateway(const std::shared_ptr<SimGateway>& victim);
+  void cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index);
+  void disk_error(std::size_t index);
+  void disk_full(std::size_t index);
+  void damage(std::size_t index);
+  void check_wiped(std::size_t index);
   void heal();
-  bool run_until_finished(const std::vector<std::shared_ptr<SimClient>>& clients, SimMicros limit);
-  Awaitable<void> make_bucket(bool& done);
-  void set_clocks(Duration after);
-  void clean_up(const std::vector<std::string>& keys);
-  Awaitable<void> look_for_leftovers(std::vector<std::string> keys, bool& done);
-  void stop_background();
-  void final_checks(Verdict& verdict);
+  std::size_t any_volume() { return random_.below(volumes_.size()); }
 
-  std::uint64_t seed_;
+  // ---- world_cleaning.cc: background work leaves nothing behind
+  void set_clocks(Duration after);
+  void clean_up();
+  Awaitable<void> look_for_leftovers(bool& done);
+  void stop_background();
+
+  // ---- world_checks.cc: when all is quiet
+  void check_rest();
+  Awaitable<void> check_objects(bool& done);
+  Awaitable<void> check_object(std::string key, std::shared_ptr<const Bucket> bucket);
+  Awaitable<void> check_fragments(std::string key, BlobRef blob);
+  // Loses as many volumes more as the store must bear, if all objects can bear it.
+  bool lose_the_rest();
+
+  // Runs `step` of each client, until all have finished. False: one hangs.
+  using Step = Awaitable<void> (SimClient::*)();
+  using Clients = std::span<const std::shared_ptr<SimClient>>;
+  bool run_clients(Step step, Clients clients, SimMicros limit);
+  void make_clients();
+  void load();
+  void quiesce();
+
   SimTime time_;
   SimRandom random_;
+  const WorldPlan plan_;
+  const SimCluster& cluster_;
   NetworkFaults faults_;
-  bool direct_ = false;  // gateway and volumes in one process
-  bool faults_on_ = true;
-  std::size_t losses_left_ = 0;  // volumes that may still be lost for good
-  std::shared_ptr<const ClusterMap> map_;
+  bool faults_on_ = false;
+  std::size_t losses_left_;      // volumes that may still be lost
+  std::size_t slots_missing_ = 0;  // the most of any blob, because their volumes failed its upload
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
+  std::vector<std::shared_ptr<SimClient>> clients_;
   History history_;
   Leftovers left_;
   WallTime start_;
 };
 
 // Runs one seed.
-Verdict run_seed(std::uint64_t seed);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters);
 
 }  // namespace penstock::sim

@@ -1,0 +1,47 @@
+// Directed schedules: worlds without chance, for rules that random schedules hardly ever put to the
+// test. Each does one thing in the order that needs its rule, and says what is wrong afterwards.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/sim/sim_clusters.h"
+
+namespace penstock::sim {
+
+using Violations = std::vector<std::string>;
+
+struct Directed {
+  std::string_view name;
+  Violations (*run)(SimClusters& clusters);
+};
+
+std::span<const Directed> directed_schedules();
+
+// directed_ballots.cc
+Violations one_process_id_each(SimClusters& clusters);
+Violations one_clock_ahead(SimClusters& clusters);
+Violations majority_ahead(SimClusters& clusters);
+Violations slow_replica_catches_up(SimClusters& clusters);
+Violations promise_outlives_restart(SimClusters& clusters);
+Violations epoch_of_the_volumes(SimClusters& clusters);
+Violations queued_accepts_are_seen(SimClusters& clusters);
+Violations overwritten_put_is_not_repeated(SimClusters& clusters);
+// directed_uploads.cc
+Violations overwritten_upload_stays_done(SimClusters& clusters);
+Violations late_part_is_refused(SimClusters& clusters);
+Violations purged_stays_purged(SimClusters& clusters);
+Violations half_an_object_is_settled_first(SimClusters& clusters);
+// directed_buckets.cc
+Violations fence_outlives_restart(SimClusters& clusters);
+Violations resend_stops_at_the_fence(SimClusters& clusters);
+Violations short_scans_are_not_silence(SimClusters& clusters);
+// directed_blobs.cc
+Violations slow_disk_is_awaited(SimClusters& clusters);
+Violations damaged_blocks_are_rebuilt(SimClusters& clusters);
+Violations lost_log_is_noticed(SimClusters& clusters);
+Violations failed_writes_are_not_acknowledged(SimClusters& clusters);
+Violations unreadable_rows_are_not_absent(SimClusters& clusters);
+
+}  // namespace penstock::sim

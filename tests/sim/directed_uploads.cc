@@ -1,0 +1,183 @@
+// Uploads, purges.
+#include "server/cluster/object_updates.h"
+#include "tests/sim/stage.h"
+
+namespace penstock::sim {
+namespace {
+
+using Pairs = Stage::Pairs;
+const std::string kUploaded = "uploaded";
+
+struct Begun {
+  std::string id;
+  std::string manifest;
+};
+
+Begun begin_upload(Stage& stage, const std::string& body) {
+  Begun begun;
+  const auto created = stage.ask(0, "POST", kUploaded, "", {}, Pairs{{"uploads", ""}});
+  begun.id = xml_element(created.body, "UploadId");
+  const auto part = stage.ask(0, "PUT", kUploaded, body, {},
+                              Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
+  stage.expect(part.status == 200, "a part is not stored: " + part.body);
+  begun.manifest =
+      "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + hex_md5(body) +
+      "</ETag></Part></CompleteMultipartUpload>";
+  return begun;
+}
+
+RegisterRef upload_of(Stage& stage, const std::string& id) {
+  RegisterRef ref = stage.object(kUploaded);
+  ref.key.kind = RowKind::upload;
+  ref.key.upload_id = id;
+  return ref;
+}
+
+}  // namespace
+
+// A gateway dies after the object of a Complete was accepted and before the upload is done. The
+// object is replaced so often that its chain forgets the Complete; who sends the Complete again
+// must not bring it back.
+Violations overwritten_upload_stays_done(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const auto begun = begin_upload(stage, std::string(5'000, 'u'));
+  const auto later = stage.begin(0, "POST", kUploaded, begun.manifest, {},
+                                 Pairs{{"uploadId", begun.id}});
+  const auto written = [&] {
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < 3; ++i) rows += stage.row(i, kUploaded).ballot.is_zero() ? 0 : 1;
+    return rows >= 2;
+  };
+  for (int step = 0; step < 100'000 && !written(); ++step) stage.run_for(5);
+  stage.expect(!later->has_value(), "the schedule is too late to cut the Complete off");
+  stage.gateway(0).kill();
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    last = std::string(64, static_cast<char>('a' + i));
+    const auto put = stage.ask(1, "PUT", kUploaded, last);
+    stage.expect(put.status == 200, "a PUT over an upload fails: " + put.body);
+  }
+  const auto again = stage.ask(1, "POST", kUploaded, begun.manifest, {},
+                               Pairs{{"uploadId", begun.id}});
+  stage.expect(again.status == 200, "a Complete sent again is answered " + again.body);
+  const auto got = stage.ask(1, "GET", kUploaded);
+  stage.expect(got.body == last, "an upload came back over twelve later writes");
+  return stage.violations;
+}
+
+// The object of a Complete was accepted by one volume alone when its gateway died. A PUT meets it
+// there, declares the upload done and dies, too; then that volume is lost. The upload was promised
+// to be done, so its object must be there.
+Violations half_an_object_is_settled_first(SimClusters& clusters) {
+  Stage stage(clusters, 3, 3);
+  const std::string body(5'000, 'u');
+  const auto begun = begin_upload(stage, body);
+  const RegisterRef upload = upload_of(stage, begun.id);
+  const auto replicas = stage.replicas(kUploaded);
+  const auto moved_to = [&](ValueKind kind) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto row = stage.row_of(i, upload);
+      if (!row.value) continue;
+      const auto head = decode_head(*row.value);
+      count += head && head->kind == kind ? 1 : 0;
+    }
+    return count >= 2;
+  };
+  const auto run_to = [&](ValueKind kind) {
+    for (int step = 0; step < 20'000 && !moved_to(kind); ++step) stage.run_for(100);
+    stage.expect(moved_to(kind), "the schedule misses a state of the upload");
+  };
+  for (int i = 0; i < 2; ++i) {
+    for (const auto& wire : stage.gateway(i).wires()) wire->slow_answers = 40 * kMillisecond;
+  }
+  const auto first = stage.begin(0, "POST", kUploaded, begun.manifest, {},
+                                 Pairs{{"uploadId", begun.id}});
+  run_to(ValueKind::upload_completing);
+  stage.gateway(0).kill();
+  const auto row = stage.row_of(replicas[0], upload);
+  const auto record = upload_record(*decode_value(upload.key, *row.value));
+  ObjectRecord target = *record->target;
+  target.upload_id = begun.id;
+  target.attempt = encode_attempt(record->attempt);
+  auto value = to_value(target, 0);
+  value.op_id = record->attempt;
+  value.chain.push_back(OpId{});
+  const RegisterRef object = stage.object(kUploaded);
+  auto accept = std::make_shared<AcceptRequest>(stage.accept_of(object, 0));
+  accept->value = std::make_shared<const std::string>(encode(object.key, value));
+  const Deadline until = stage.volume(replicas[0]).bound();
+  (void)stage.wait(stage.volume(replicas[0]).current()->accept(accept, until));
+  stage.cut(1, replicas[2], true);
+  const auto put = stage.begin(1, "PUT", kUploaded, std::string(64, 'p'));
+  run_to(ValueKind::upload_done);
+  stage.gateway(1).kill();
+  stage.volume(replicas[0]).crash();
+  const auto again = stage.ask(2, "POST", kUploaded, begun.manifest, {},
+                               Pairs{{"uploadId", begun.id}});
+  const auto got = stage.ask(2, "GET", kUploaded);
+  stage.expect(again.status != 200 || got.status == 200,
+               "an upload is done whose object never was");
+  return stage.violations;
+}
+
+// A part that arrives when its upload has ended is refused by every acceptor.
+Violations late_part_is_refused(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const auto begun = begin_upload(stage, std::string(5'000, 'u'));
+  stage.ask(0, "DELETE", kUploaded, "", {}, Pairs{{"uploadId", begun.id}});
+  stage.run_for(1'000'000);
+  RegisterRef ref = upload_of(stage, begun.id);
+  ref.key.kind = RowKind::part;
+  ref.key.part = 2;
+  PartInfo part;
+  part.number = 2;
+  auto value = to_value(part);
+  value.op_id = stage.gateway(0).proposer().new_op_id();
+  auto request = std::make_shared<AcceptRequest>(stage.accept_of(ref, 60'000'000));
+  request->value = std::make_shared<const std::string>(encode(ref.key, value));
+  for (std::size_t i = 0; i < stage.volumes(); ++i) {
+    const auto& clock = stage.volume(i).clock();
+    const auto reply = stage.wait(stage.volume(i).current()->accept(
+        request, clock.boot() + limits::kOperationDeadline));
+    stage.expect(!reply || !reply->accepted, "a part of an aborted upload was accepted");
+  }
+  return stage.violations;
+}
+
+// R9: a drop takes exactly the tombstone that it names, and what is older never comes back.
+Violations purged_stays_purged(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const std::string key = "key";
+  stage.ask(0, "PUT", key, std::string(40, 'a'));
+  stage.ask(0, "DELETE", key);
+  stage.run_for(1'000'000);
+  const RegisterRef ref = stage.object(key);
+  const Ballot tombstone = stage.row(0, key).ballot;
+  auto late = std::make_shared<AcceptRequest>(stage.accept_of(ref, -10));
+  late->ballot.counter = tombstone.counter - 1;
+  RegisterValue value = tombstone_value();
+  value.op_id = stage.gateway(0).proposer().new_op_id();
+  late->value = std::make_shared<const std::string>(encode(ref.key, value));
+  auto drop = std::make_shared<DropRequest>();
+  drop->key = ref.key;
+  drop->round = late->round;
+  for (std::size_t i = 0; i < stage.volumes(); ++i) {
+    const Deadline until = stage.volume(i).clock().boot() + limits::kOperationDeadline;
+    const auto client = stage.volume(i).current();
+    drop->ballot = tombstone;
+    --drop->ballot.counter;
+    auto wrong = std::make_shared<const DropRequest>(*drop);
+    (void)stage.wait(client->drop(wrong, until));
+    stage.expect(!stage.row(i, key).ballot.is_zero(), "a drop of another ballot was honoured");
+    drop->ballot = tombstone;
+    auto right = std::make_shared<const DropRequest>(*drop);
+    (void)stage.wait(client->drop(right, until));
+    stage.expect(stage.row(i, key).ballot.is_zero(), "a tombstone is not dropped");
+    const auto reply = stage.wait(client->accept(late, until));
+    stage.expect(!reply || !reply->accepted, "an accept from before the purge came in");
+  }
+  return stage.violations;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,161 @@
+#include "tests/sim/stage.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <cassert>
+
+#include "server/cluster/register_groups.h"
+#include "server/cluster/replica_set.h"
+
+namespace penstock::sim {
+namespace {
+
+constexpr SimMicros kMinute = 60'000'000;
+
+Awaitable<void> answer_later(std::shared_ptr<SimGateway> gateway, S3Request request,
+                             std::string body, Stage::Later later) {
+  auto answer = co_await gateway->call(std::move(request), std::move(body));
+  *later = answer ? std::move(*answer) : SimGateway::Answer{};
+}
+
+}  // namespace
+
+Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay)
+    : cluster_(clusters.get(volumes, 0)) {
+  network_.delay_max = 1;
+  for (const auto& entry : cluster_.map->volumes) {
+    volumes_.push_back(
+        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, disk_delay));
+    volumes_.back()->clock().agree();
+    [[maybe_unused]] const auto formatted = volumes_.back()->format();
+    [[maybe_unused]] const auto started = volumes_.back()->start();
+    assert(formatted && started);
+  }
+  for (int i = 0; i < gateways; ++i) add_gateway();
+  run_for(1'000);
+  const auto made = ask(0, "PUT", "");
+  expect(made.status == 200, "the bucket is made");
+  const Deadline deadline = gateway(0).clock().boot() + limits::kOperationDeadline;
+  bucket_ = *wait(gateway(0).index().bucket(SimClient::kBucket, deadline));
+}
+
+Stage::~Stage() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
+  run_for(kMinute);
+  time_.drop_events();
+}
+
+int Stage::add_gateway() {
+  std::vector<std::shared_ptr<VolumeClient>> links;
+  std::vector<std::shared_ptr<Wire>> wires;
+  for (const auto& volume : volumes_) {
+    wires.push_back(std::make_shared<Wire>());
+    links.push_back(
+        std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
+  }
+  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
+                                                   std::move(links), std::move(wires),
+                                                   std::vector<VolumeId>()));
+  gateways_.back()->clock().agree();
+  return static_cast<int>(gateways_.size()) - 1;
+}
+
+Stage::Later Stage::begin(int gateway, std::string method, std::string key, std::string body,
+                          Pairs headers, Pairs query) {
+  auto later = std::make_shared<std::optional<SimGateway::Answer>>();
+  S3Request request;
+  request.method = std::move(method);
+  request.bucket = SimClient::kBucket;
+  request.path = "/" + request.bucket + (key.empty() ? "" : "/" + key);
+  request.key = std::move(key);
+  request.headers = std::move(headers);
+  request.query = std::move(query);
+  auto call = answer_later(gateways_[static_cast<std::size_t>(gateway)], std::move(request),
+                           std::move(body), later);
+  boost::asio::co_spawn(time_.io(), std::move(call), boost::asio::detached);
+  return later;
+}
+
+SimGateway::Answer Stage::ask(int gateway, std::string method, std::string key, std::string body,
+                              Pairs headers, Pairs query) {
+  const auto later = begin(gateway, std::move(method), std::move(key), std::move(body),
+                           std::move(headers), std::move(query));
+  run_until([later] { return later->has_value(); });
+  return later->value_or(SimGateway::Answer{});
+}
+
+void Stage::run_for(SimMicros time) {
+  bool over = false;
+  time_.after(time, [&over] { over = true; });
+  time_.run_until([&over] { return over; }, time_.now() + time);
+}
+
+bool Stage::run_until(const std::function<bool()>& done) {
+  return time_.run_until(done, time_.now() + kMinute);
+}
+
+void Stage::cut(int gateway, std::size_t volume, bool cut) {
+  const auto& wire = gateways_[static_cast<std::size_t>(gateway)]->wires()[volume];
+  wire->cut_requests = wire->cut_answers = cut;
+}
+
+RegisterRef Stage::object(const std::string& key) {
+  return Index::object(*bucket_, key);
+}
+
+std::vector<std::size_t> Stage::replicas(const std::string& key) {
+  const RegisterRef ref = object(key);
+  const auto partition = partition_of(ref.key.bucket, key, ref.partitions);
+  const auto groups = static_cast<std::uint32_t>(map().groups.size());
+  const auto& group = map().groups[group_of(ref.key.bucket, partition, groups).value];
+  std::vector<std::size_t> found;
+  for (const VolumeId id : group.replicas) {
+    for (std::size_t i = 0; i < volumes_.size(); ++i) {
+      if (volumes_[i]->id() == id) found.push_back(i);
+    }
+  }
+  return found;
+}
+
+Round Stage::round_of(const RegisterRef& ref) {
+  Round round;
+  const auto partition = partition_of(ref.key.bucket, ref.key.key, ref.partitions);
+  const auto groups = static_cast<std::uint32_t>(map().groups.size());
+  round.group = group_of(ref.key.bucket, partition, groups);
+  const auto replicas = replicas_of(map(), round.group);
+  round.epoch = replicas->epoch;
+  round.digest = replicas->digest;
+  round.bucket_number = ref.number;
+  round.partitions = ref.partitions;
+  return round;
+}
+
+Accepted Stage::row(std::size_t volume, const std::string& key) {
+  return row_of(volume, object(key));
+}
+
+Accepted Stage::row_of(std::size_t volume, const RegisterRef& ref) {
+  const auto client = volumes_[volume]->current();
+  if (!client) return {};
+  auto request = std::make_shared<ReadRequest>();
+  request->key = ref.key;
+  request->round = round_of(ref);
+  const Deadline deadline = volumes_[volume]->clock().boot() + limits::kOperationDeadline;
+  const auto row = wait(client->read(request, deadline));
+  return row ? *row : Accepted{};
+}
+
+AcceptRequest Stage::accept_of(const RegisterRef& ref, SimMicros ahead) {
+  AcceptRequest request;
+  request.key = ref.key;
+  request.round = round_of(ref);
+  const auto now = gateway(0).clock().wall().time_since_epoch().count();
+  request.ballot = Ballot{static_cast<std::uint64_t>(now + ahead), 77, 1};
+  return request;
+}
+
+void Stage::hide_fragments(std::size_t volume, bool hidden) {
+  for (const auto& gateway : gateways_) gateway->wires()[volume]->no_fragments = hidden;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,79 @@
+// What directed schedules play on: a cluster without faults, clocks that agree, gateways that are
+// asked one thing after another, and links that can be cut or slowed down one by one.
+#pragma once
+#include <boost/asio/co_spawn.hpp>
+#include <memory>
+#include <optional>
+
+#include "tests/sim/directed.h"
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_volume.h"
+
+namespace penstock::sim {
+
+class Stage {
+ public:
+  Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
+  ~Stage();
+
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  // One request, to its end. Status 0: no answer came at all.
+  SimGateway::Answer ask(int gateway, std::string method, std::string key, std::string body = {},
+                         Pairs headers = {}, Pairs query = {});
+  // The same begun only; done once the pointer is filled.
+  using Later = std::shared_ptr<std::optional<SimGateway::Answer>>;
+  Later begin(int gateway, std::string method, std::string key, std::string body = {},
+              Pairs headers = {}, Pairs query = {});
+  void run_for(SimMicros time);
+  // Until `done`, at most a minute.
+  bool run_until(const std::function<bool()>& done);
+  template <class T>
+  Result<T> wait(Task<T> task);
+
+  // Both ways between a gateway and a volume.
+  void cut(int gateway, std::size_t volume, bool cut);
+  SimGateway& gateway(int index) { return *gateways_[static_cast<std::size_t>(index)]; }
+  int add_gateway();
+  SimVolume& volume(std::size_t index) { return *volumes_[index]; }
+  std::size_t volumes() const { return volumes_.size(); }
+  SimTime& time() { return time_; }
+  const ClusterMap& map() const { return *cluster_.map; }
+  // The volumes that hold the register of `key`, by index, in the order of its group.
+  std::vector<std::size_t> replicas(const std::string& key);
+  // What one volume has accepted for a key.
+  Accepted row(std::size_t volume, const std::string& key);
+  Accepted row_of(std::size_t volume, const RegisterRef& ref);
+  RegisterRef object(const std::string& key);
+  // An accept for a register beside `ref`'s key, so far ahead of true time; without its value.
+  AcceptRequest accept_of(const RegisterRef& ref, SimMicros ahead);
+  // The gateways' reads of fragments of this volume are lost, those of registers are not.
+  void hide_fragments(std::size_t volume, bool hidden);
+
+  void expect(bool holds, std::string claim) {
+    if (!holds) violations.push_back(std::move(claim));
+  }
+  Violations violations;
+
+ private:
+  Round round_of(const RegisterRef& ref);
+  SimTime time_;
+  SimRandom random_{1};
+  NetworkFaults network_;
+  std::shared_ptr<const Bucket> bucket_;
+  const SimCluster& cluster_;
+  std::vector<std::shared_ptr<SimVolume>> volumes_;
+  std::vector<std::shared_ptr<SimGateway>> gateways_;
+};
+
+template <class T>
+Result<T> Stage::wait(Task<T> task) {
+  auto result = std::make_shared<std::optional<Result<T>>>();
+  auto keep = [result](std::exception_ptr, Result<T> value) { result->emplace(std::move(value)); };
+  boost::asio::co_spawn(time_.io(), std::move(task), std::move(keep));
+  if (!run_until([result] { return result->has_value(); })) {
+    return fail(Errc::timeout, "it hangs");
+  }
+  return std::move(**result);
+}
+
+}  // namespace penstock::sim

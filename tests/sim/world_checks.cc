@@ -1,0 +1,120 @@
+// What must be true when all faults are over and nothing is under way.
+#include <algorithm>
+
+#include "placement/layout.h"
+#include "server/cluster/blob_shape.h"
+#include "tests/sim/world.h"
+
+namespace penstock::sim {
+
+void World::check_rest() {
+  for (const auto& gateway : gateways_) {
+    if (!gateway->alive()) continue;
+    if (const auto used = gateway->budget().used_bytes(); used != 0) {
+      history_.violation("a gateway at rest holds " + std::to_string(used) +
+                         " bytes of its budget");
+    }
+    if (gateway->proposer().stragglers() != 0) {
+      history_.violation("a gateway at rest has accepts under way");
+    }
+  }
+  for (std::size_t i = 0; i < volumes_.size(); ++i) {
+    const auto& volume = *volumes_[i];
+    if (volume.survived_failure()) {
+      history_.violation("volume " + std::to_string(i) + " went on after its disk had failed");
+    }
+    const auto client = volume.current();
+    const bool open = client && client->status().state == VolumeStatus::State::open;
+    if (!open && !volume.damaged()) {
+      history_.violation("volume " + std::to_string(i) + " is not open after all faults are over");
+    }
+  }
+}
+
+Awaitable<void> World::check_objects(bool& done) {
+  const auto gateway = pick_gateway();
+  const Deadline deadline = gateway->clock().boot() + limits::kOperationDeadline;
+  auto bucket = co_await gateway->index().bucket(SimClient::kBucket, deadline);
+  if (!bucket) {
+    history_.violation("the bucket is gone: " + bucket.error().context);
+  } else {
+    for (const auto& key : history_.keys()) co_await check_object(key, *bucket);
+  }
+  done = true;
+}
+
+Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucket> bucket) {
+  const auto gateway = pick_gateway();
+  const Deadline deadline = gateway->clock().boot() + limits::kOperationDeadline;
+  const RegisterRef ref = Index::object(*bucket, key);
+  auto now = co_await gateway->proposer().read(ref, ReadWant::value, deadline);
+  if (!now) {
+    history_.violation("the record of " + key + " cannot be read: " + now.error().context);
+    co_return;
+  }
+  if (now->kind() != ValueKind::object) co_return;
+  const auto blobs = blobs_of(*now->value);
+  if (!blobs) {
+    history_.violation("the record of " + key + " is corrupt");
+    co_return;
+  }
+  if (blobs->empty() && history_.unreadable().contains(key)) {
+    history_.violation(key + " cannot be read: " + history_.unreadable().at(key));
+  }
+  for (const BlobRef& blob : *blobs) co_await check_fragments(key, blob);
+}
+
+// Every fragment that a record names is where it says, whole, unless its volume was lost; and there
+// are never fewer than the ack rule wants.
+Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
+  const auto layout = Layout::make(blob.shape);
+  std::size_t named = 0, there = 0;
+  for (std::uint32_t slot = 0; slot < blob.shape.slots(); ++slot) {
+    const Location& location = blob.locations[slot];
+    if (location.volume.value == 0) continue;
+    ++named;
+    const auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& candidate) {
+      return candidate->id() == location.volume;
+    });
+    if ((*volume)->damaged()) continue;
+    const auto client = (*volume)->current();
+    ++there;
+    const std::uint64_t bytes = layout->fragment_bytes(slot);
+    for (std::uint64_t at = 0; at < bytes; at += limits::kPieceBytes) {
+      FragmentReadRequest request;
+      request.id = blob.fragment(slot);
+      request.offset = at;
+      request.length = std::min<std::uint64_t>(limits::kPieceBytes, bytes - at);
+      const Deadline deadline = (*volume)->clock().boot() + limits::kOperationDeadline;
+      auto piece = co_await client->read_fragment(std::move(request), deadline);
+      if (piece) continue;
+      history_.violation("the record of " + key + " names a fragment in slot " +
+                         std::to_string(slot) + " that is not there: " + piece.error().context);
+      break;
+    }
+  }
+  if (named < blob.shape.k + std::min(blob.shape.m, 1u)) {
+    history_.violation(key + " was acknowledged with " + std::to_string(named) + " fragments of " +
+                       std::to_string(blob.shape.k) + "+" + std::to_string(blob.shape.m));
+  }
+  const auto unreadable = history_.unreadable().find(key);
+  if (unreadable != history_.unreadable().end() && there >= blob.shape.k) {
+    history_.violation(key + " cannot be read with " + std::to_string(there) +
+                       " of its fragments there: " + unreadable->second);
+  }
+  slots_missing_ = std::max<std::size_t>(slots_missing_, blob.shape.slots() - named);
+}
+
+bool World::lose_the_rest() {
+  if (losses_left_ <= slots_missing_) return false;
+  for (std::size_t left = losses_left_ - slots_missing_; left > 0; --left) {
+    std::vector<std::size_t> sound;
+    for (std::size_t i = 0; i < volumes_.size(); ++i) {
+      if (!volumes_[i]->damaged()) sound.push_back(i);
+    }
+    volumes_[random_.pick(sound)]->lose();
+  }
+  return true;
+}
+
+}  // namespace penstock::sim

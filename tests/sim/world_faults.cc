@@ -1,0 +1,192 @@
+// Faults come one after another; each plans the next.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/sim/world.h"
+
+namespace penstock::sim {
+namespace {
+constexpr SimMicros kStrikeUntil = 20 * kSecond;
+constexpr std::size_t kGatewaysMax = 12;  // dead ones included
+}  // namespace
+
+void World::schedule_faults() {
+  time_.after(random_.between(10'000, plan_.fault_every), [this] {
+    if (!faults_on_ || time_.now() > kStrikeUntil) return;
+    const auto& weights = plan_.fault_weights;
+    auto dice = random_.between(0, std::accumulate(weights.begin(), weights.end(), 0) - 1);
+    std::size_t chosen = 0;
+    while (dice >= weights[chosen]) dice -= weights[chosen++];
+    strike(static_cast<Fault>(chosen));
+    schedule_faults();
+  });
+}
+
+void World::strike(Fault fault) {
+  constexpr SimMicros kHour = 3600 * kSecond;
+  switch (fault) {
+    case Fault::crash:
+      return crash_volume(any_volume());
+    case Fault::crash_at:
+      return crash_at_change(any_volume());
+    case Fault::crash_all:
+      return crash_all();
+    case Fault::kill_gateway:
+      return kill_gateway();
+    case Fault::cut_wire:
+      return cut_wire(pick_gateway(), any_volume());
+    case Fault::cut_off: {
+      const auto gateway = pick_gateway();
+      for (std::size_t i = 0; i < volumes_.size(); ++i) {
+        if (random_.chance(0.4)) cut_wire(gateway, i);
+      }
+      return;
+    }
+    case Fault::jump_volume:
+      return volumes_[any_volume()]->clock().jump(random_.between(-kHour, kHour));
+    case Fault::jump_gateway:
+      return pick_gateway()->clock().jump(random_.between(-kHour, kHour));
+    case Fault::disk_error:
+      return disk_error(any_volume());
+    case Fault::disk_full:
+      return disk_full(any_volume());
+    case Fault::damage:
+      return damage(any_volume());
+  }
+}
+
+void World::crash_volume(std::size_t index) {
+  auto& volume = *volumes_[index];
+  if (!volume.running()) return;
+  if (random_.chance(0.6)) {
+    volume.crash();
+  } else {
+    volume.kill();
+  }
+  restart_volume(index, random_.between(1'000, plan_.outage_max));
+}
+
+// The power goes between two steps of whatever the volume is doing.
+void World::crash_at_change(std::size_t index) {
+  if (!volumes_[index]->running()) return;
+  volumes_[index]->crash_at_change(1 + random_.below(30));
+  time_.after(random_.between(10'000, plan_.outage_max), [this, index] {
+    if (volumes_[index]->lost()) return;
+    volumes_[index]->crash();
+    restart_volume(index, random_.between(1'000, plan_.outage_max));
+  });
+}
+
+void World::crash_all() {
+  for (std::size_t i = 0; i < volumes_.size(); ++i) crash_volume(i);
+  if (!plan_.direct) return;
+  replace_gateway(pick_gateway());
+}
+
+void World::restart_volume(std::size_t index, SimMicros delay) {
+  time_.after(delay, [this, index] {
+    auto& volume = *volumes_[index];
+    if (volume.running() || volume.lost()) return;
+    const auto started = volume.start();
+    if (started || volume.damaged() || volume.full()) return;
+    history_.violation("volume " + std::to_string(index) +
+                       " does not start: " + started.error().context);
+  });
+}
+
+void World::replace_gateway(const std::shared_ptr<SimGateway>& victim) {
+  victim->kill();
+  add_gateway(victim->local());
+}
+
+// Where gateway and volumes are one process they die together: crash_all().
+void World::kill_gateway() {
+  if (plan_.direct || gateways_.size() >= kGatewaysMax) return;
+  replace_gateway(pick_gateway());
+}
+
+void World::cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index) {
+  if (plan_.direct) return;
+  const auto& wire = gateway->wires()[index];
+  const bool requests = random_.chance(0.5);
+  (requests ? wire->cut_requests : wire->cut_answers) = true;
+  time_.after(random_.between(10'000, plan_.outage_max), [gateway, wire, requests] {
+    if (gateway->alive()) (requests ? wire->cut_requests : wire->cut_answers) = false;
+  });
+}
+
+// A disk that fails a call is rebooted later.
+void World::disk_error(std::size_t index) {
+  using Call = FakeDisk::Call;
+  constexpr Call kCalls[] = {Call::write, Call::write, Call::write,  Call::sync,
+                             Call::sync,  Call::create, Call::rename, Call::remove,
+                             Call::allocate, Call::sync_directory};
+  auto& volume = *volumes_[index];
+  if (!volume.running()) return;
+  const Call call = kCalls[random_.below(std::size(kCalls))];
+  const bool torn = call == Call::write && random_.chance(0.5);
+  volume.disk().fail(call, 1 + random_.below(20),
+                     torn ? FakeDisk::Fault::short_write : FakeDisk::Fault::io);
+  time_.after(random_.between(10'000, plan_.outage_max), [this, index] { crash_volume(index); });
+}
+
+void World::disk_full(std::size_t index) {
+  volumes_[index]->set_full(true);
+  time_.after(random_.between(100'000, plan_.outage_max + 100'000), [this, index] {
+    volumes_[index]->set_full(false);
+    if (random_.chance(0.5)) crash_volume(index);
+    restart_volume(index, kSecond);
+  });
+}
+
+// Up to p volumes are lost, or a part of what they hold.
+void World::damage(std::size_t index) {
+  auto& volume = *volumes_[index];
+  if (losses_left_ == 0 || volume.damaged()) return;
+  --losses_left_;
+  switch (random_.between(0, 5)) {
+    case 0:
+      return volume.lose();
+    case 1:
+      return volume.fail_from_now_on();
+    case 2:
+      volume.wipe();
+      return check_wiped(index);
+    case 3:
+      volume.lose_file();
+      break;
+    default:
+      volume.flip_bit();
+      break;
+  }
+  if (random_.chance(0.5)) crash_volume(index);
+}
+
+// R13: an empty disk is a missing volume, never a new one.
+void World::check_wiped(std::size_t index) {
+  const auto started = volumes_[index]->start();
+  if (started) history_.violation("volume " + std::to_string(index) + " starts from nothing");
+}
+
+void World::heal() {
+  faults_on_ = false;
+  faults_ = NetworkFaults{};
+  for (const auto& gateway : gateways_) {
+    if (!gateway->alive()) continue;
+    gateway->clock().set_right();
+    for (const auto& wire : gateway->wires()) wire->cut_requests = wire->cut_answers = false;
+  }
+  for (std::size_t i = 0; i < volumes_.size(); ++i) {
+    auto& volume = *volumes_[i];
+    volume.set_full(false);
+    volume.clock().set_right();
+    if (!volume.lost()) volume.disk().heal();
+    if (volume.lost()) continue;
+    const auto client = volume.current();
+    const bool open = client && client->status().state == VolumeStatus::State::open;
+    if (!open) volume.crash();
+    restart_volume(i, 1'000);
+  }
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,101 @@
+#include "tests/sim/world_plan.h"
+
+namespace penstock::sim {
+namespace {
+
+using Kind = WorldPlan::Kind;
+
+Kind draw_kind(SimRandom& random) {
+  const auto dice = random.between(0, 99);
+  if (dice < 30) return Kind::bodies;
+  if (dice < 60) return Kind::registers;
+  if (dice < 75) return Kind::multipart;
+  if (dice < 92) return Kind::buckets;
+  return Kind::lists;
+}
+
+//                                     put get rng head del copy self multi list drop make side
+constexpr std::array<int, kActs> kBodies{30, 22, 8, 5, 10, 6, 4, 8, 7, 0, 0, 3};
+constexpr std::array<int, kActs> kRegisters{45, 22, 0, 4, 18, 0, 6, 2, 4, 0, 0, 0};
+constexpr std::array<int, kActs> kMultipart{14, 20, 4, 2, 6, 4, 2, 45, 5, 0, 0, 2};
+constexpr std::array<int, kActs> kBuckets{32, 14, 0, 2, 26, 0, 0, 2, 6, 10, 10, 8};
+constexpr std::array<int, kActs> kLists{35, 5, 0, 0, 20, 0, 0, 0, 40, 0, 0, 0};
+
+void draw_clients(SimRandom& random, WorldPlan& plan) {
+  ClientPlan& client = plan.client;
+  plan.clients = static_cast<int>(random.between(2, 4));
+  auto keys = random.between(1, 3);
+  switch (plan.kind) {
+    case Kind::bodies:
+      client.weights = kBodies;
+      client.operations = static_cast<int>(random.between(6, 14));
+      break;
+    case Kind::registers:
+      client.weights = kRegisters;
+      client.operations = static_cast<int>(random.between(15, 30));
+      client.size_max = 400;
+      client.think_max = random.chance(0.5) ? 2'000 : 20'000;
+      client.conditional = 0.6;
+      keys = 1;
+      break;
+    case Kind::multipart:
+      client.weights = kMultipart;
+      client.operations = static_cast<int>(random.between(5, 10));
+      client.size_max = 40'000;
+      client.think_max = 50'000;
+      keys = random.between(1, 2);
+      break;
+    case Kind::buckets:
+      client.weights = kBuckets;
+      client.operations = static_cast<int>(random.between(10, 20));
+      client.size_max = 600;
+      client.think_max = 30'000;
+      client.conditional = 0.1;
+      keys = random.between(1, 2);
+      break;
+    case Kind::lists:
+      client.weights = kLists;
+      client.operations = static_cast<int>(random.between(8, 14));
+      client.size_max = 300;
+      client.think_max = 30'000;
+      client.conditional = 0.1;
+      keys = random.between(38, 60);
+      break;
+  }
+  for (int i = 0; i < keys; ++i) client.keys.push_back("key" + std::to_string(100 + i));
+}
+
+void draw_faults(SimRandom& random, WorldPlan& plan) {
+  //                 crash at all gw wire off jumpv jumpg error full damage
+  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9};
+  if (random.chance(0.15)) {  // nothing but what the network does
+    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0};
+  } else if (random.chance(0.15)) {  // mostly crashes
+    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0};
+  }
+  const bool slow = plan.client.think_max > 100'000;
+  plan.fault_every = slow ? 3'000'000 : random.between(30'000, 600'000);
+  plan.outage_max = slow || random.chance(0.2) ? 5'000'000 : 300'000;
+  plan.network.lose = random.chance(0.7) ? static_cast<double>(random.between(0, 80)) / 1000 : 0;
+  plan.network.duplicate = random.chance(0.5) ? 0.05 : 0;
+  plan.network.slow = random.chance(0.7) ? 0.05 : 0;
+}
+
+}  // namespace
+
+WorldPlan draw_plan(SimRandom& random) {
+  constexpr std::uint32_t kSizes[] = {3, 3, 3, 4, 4, 5, 5, 6, 6, 6, 7, 8, 9, 12};
+  constexpr SimMicros kDisks[] = {300, 2'000, 2'000, 25'000};
+  WorldPlan plan;
+  plan.kind = draw_kind(random);
+  plan.volumes = kSizes[random.below(std::size(kSizes))];
+  plan.variant = static_cast<std::uint32_t>(random.below(SimClusters::kVariants));
+  plan.direct = random.chance(0.2);
+  plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
+  plan.disk_delay_max = kDisks[random.below(std::size(kDisks))];
+  draw_clients(random, plan);
+  draw_faults(random, plan);
+  return plan;
+}
+
+}  // namespace penstock::sim

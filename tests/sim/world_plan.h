@@ -1,0 +1,47 @@
+// What the seed decides before a world begins: its shape, what its clients do, and which faults it
+// meets how often. Every seed is one of a few kinds, which each go deep into a part of the store.
+#pragma once
+#include <array>
+
+#include "tests/sim/sim_client.h"
+#include "tests/sim/sim_network.h"
+
+namespace penstock::sim {
+
+enum class Fault : std::uint8_t {
+  crash,         // a volume loses power, or its process dies
+  crash_at,      // it loses power at its nth change from now
+  crash_all,     // all volumes at once; in one process the gateway, too
+  kill_gateway,  // another one takes its place
+  cut_wire,      // one way between a gateway and a volume, for a while
+  cut_off,       // a gateway from several volumes, for a while
+  jump_volume,   // a clock jumps by up to an hour
+  jump_gateway,
+  disk_error,    // the nth call of some kind fails
+  disk_full,     // for a while
+  damage,        // a volume is lost for good, or a part of what it holds
+};
+inline constexpr std::size_t kFaults = 11;
+
+struct WorldPlan {
+  enum class Kind : std::uint8_t { bodies, registers, multipart, buckets, lists };
+  Kind kind = Kind::bodies;
+  std::uint32_t volumes = 3;
+  std::uint32_t variant = 0;
+  int gateways = 1;
+  bool direct = false;  // gateway and volumes in one process
+  SimMicros disk_delay_max = 2'000;
+  NetworkFaults network;
+  int clients = 2;
+  ClientPlan client;
+  std::array<int, kFaults> fault_weights{};
+  SimMicros fault_every = 3'000'000;  // at most
+  SimMicros outage_max = 5'000'000;
+};
+
+// Within this everything must end when all faults are over.
+inline constexpr SimMicros kQuietLimit = 600 * kSecond;
+
+WorldPlan draw_plan(SimRandom& random);
+
+}  // namespace penstock::sim
