@@ -1,6 +1,7 @@
 #include "server/cluster/purge_round.h"
 
 #include "server/cluster/round_end.h"
+#include "server/cluster/settle_round.h"
 
 namespace penstock {
 
@@ -16,7 +17,12 @@ Task<std::optional<TombstoneMark>> mark_round(ProposerContext& context, Register
   std::optional<TombstoneMark> mark;
   if (group.set.quorum.joint != 0) co_return mark;
   CO_TRY(value, value_of(task.ref.key, promises.highest));
-  if (value != nullptr && is_live(value->kind)) co_return mark;
+  if (value != nullptr && is_live(value->kind)) {
+    // The tombstone is what a replica kept that missed a later write: it is told the write.
+    CO_TRY(told, co_await accept_highest(context, task, promises, std::move(value), ballots));
+    (void)told;
+    co_return mark;
+  }
   // Absent here may still be a tombstone elsewhere, left by a purge that was cut short.
   Proposal proposal = tombstone_of_absent(task, promises.ballot);
   if (value != nullptr) proposal.value = promises.highest.value;

@@ -5,8 +5,10 @@
 //         its horizon to it and removes the row, in one batch
 //
 // From the drop on a replica refuses all ballots up to the mark's, so that no straggler brings back
-// what was deleted. A drop is asked until all have answered and never becomes a round: a replica
-// whose row has changed keeps it. A purge cut short leaves tombstones that can be marked anew.
+// what was deleted. Where a later write lives on instead, it is accepted once more, so that the
+// replicas that missed it have it, too. A drop is asked until all have answered and never becomes a
+// round: a replica whose row has changed keeps it. A purge cut short leaves tombstones that can be
+// marked anew.
 // Thread-safety: any I/O thread.
 #pragma once
 #include <optional>
