@@ -151,8 +151,10 @@ S3Error precondition_failed(std::string_view condition) {
   return error;
 }
 
-S3Error to_s3(const Error& error, S3Code not_found) {
-  switch (error.code) {
+namespace {
+
+S3Error what_clients_see(Errc code, S3Code not_found) {
+  switch (code) {
     case Errc::not_found: return s3_error(not_found);
     case Errc::precondition: return s3_error(S3Code::PreconditionFailed);
     case Errc::invalid: return s3_error(S3Code::InvalidRequest);
@@ -184,6 +186,14 @@ S3Error to_s3(const Error& error, S3Code not_found) {
     case Errc::shutting_down: return s3_error(S3Code::SlowDown);
   }
   return s3_error(S3Code::InternalError);
+}
+
+}  // namespace
+
+S3Error to_s3(const Error& error, S3Code not_found) {
+  S3Error told = what_clients_see(error.code, not_found);
+  if (http_status(told.code) >= http_status(S3Code::InternalError)) told.cause = error.context;
+  return told;
 }
 
 std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id,

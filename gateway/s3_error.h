@@ -38,6 +38,7 @@ struct S3Error {
   std::vector<std::pair<std::string, std::string>> details;
   // Further response headers, e.g. Content-Range on 416.
   std::vector<std::pair<std::string, std::string>> headers;
+  std::string cause;    // what lies behind a 5xx: for the log, never for the client
   bool close = false;   // the connection cannot be used further (body not read, framing broken)
   // The cached bucket was deleted (and perhaps made anew): forget it; a request whose body is
   // unread may run again.

@@ -134,7 +134,7 @@ void S3Service::log_failure(const Call& call, const S3Error& error) {
              {"path", call.request.path},
              {"status", std::to_string(call.status)},
              {"code", std::string(code_name(error.code))},
-             {"reason", std::string(error_message(error))}});
+             {"reason", error.cause.empty() ? std::string(error_message(error)) : error.cause}});
 }
 
 void S3Service::finish(Call& call) {

@@ -37,8 +37,8 @@ Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clust
     verdict.violations.push_back("a second run has another trace");
   }
   if (arguments.verbose) {
-    std::printf("seed %llu: %zu operations, %llu events, %.1f s simulated, trace %016llx\n",
-                print(seed), verdict.operations, print(verdict.events),
+    std::printf("seed %llu: %s, %zu operations, %llu events, %.1f s simulated, trace %016llx\n",
+                print(seed), verdict.world.c_str(), verdict.operations, print(verdict.events),
                 static_cast<double>(verdict.simulated) * 1e-6, print(verdict.trace));
   }
   return verdict;

@@ -22,7 +22,7 @@ inline constexpr std::size_t kActs = 12;
 struct ClientPlan {
   std::vector<std::string> keys;
   int operations = 10;
-  std::uint64_t size_max = 400'000;
+  std::uint64_t size_max = 300'000;
   SimMicros think_max = 200'000;
   double conditional = 0.4;             // of the writes
   std::array<int, kActs> weights{};     // by Act

@@ -80,7 +80,7 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   if (!response) {
     const S3Error error = response.error();
     answer.status = http_status(error.code);
-    answer.body = std::string(code_name(error.code)) + ": " + error.message;
+    answer.body = std::string(code_name(error.code)) + ": " + error.message + error.cause;
     answer.headers = error.headers;
     co_return answer;
   }

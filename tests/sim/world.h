@@ -17,6 +17,7 @@ namespace penstock::sim {
 
 struct Verdict {
   std::vector<std::string> violations;
+  std::string world;        // its kind and size
   std::uint64_t trace = 0;  // two runs of one seed have one trace
   std::uint64_t events = 0;
   std::size_t operations = 0;
@@ -39,6 +40,8 @@ class World {
   // ---- world_faults.cc
   void schedule_faults();
   void strike(Fault fault);
+  // A volume is to crash or to start then.
+  void outage_after(SimMicros delay, std::function<void()> outage);
   void crash_volume(std::size_t index);
   void crash_at_change(std::size_t index);
   void crash_all();
@@ -83,6 +86,7 @@ class World {
   const SimCluster& cluster_;
   NetworkFaults faults_;
   bool faults_on_ = false;
+  int outages_ = 0;  // still to come
   std::size_t losses_left_;      // volumes that may still be lost
   std::size_t slots_missing_ = 0;  // the most of any blob, because their volumes failed its upload
   std::vector<std::shared_ptr<SimVolume>> volumes_;

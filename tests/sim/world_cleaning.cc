@@ -9,6 +9,9 @@ namespace penstock::sim {
 namespace {
 
 constexpr SimMicros kCleanLimit = 300 * kSecond;
+constexpr SimMicros kFirstLook = 12 * kSecond;  // each job has its turn
+constexpr SimMicros kLookAgain = 5 * kSecond;
+constexpr SimMicros kJumpEvery = kFirstLook + kLookAgain;
 
 Awaitable<void> finish_background(std::vector<std::shared_ptr<SimGateway>> gateways, bool* ended) {
   for (const auto& gateway : gateways) {
@@ -36,9 +39,14 @@ void World::clean_up() {
   const SimMicros jump = (2 * graces::kUploadEnd).count();
   const SimMicros end = time_.now() + kCleanLimit;
   bool clean = false;
-  for (int looks = 0; !clean && time_.now() < end; ++looks) {
-    if (looks < kJumps) set_clocks(Duration((looks + 1) * jump));
-    time_.run_until([] { return false; }, time_.now() + 15 * kSecond);
+  int jumps = 0;
+  for (SimMicros next_jump = 0; !clean && time_.now() < end;) {
+    const bool jumped = jumps < kJumps && time_.now() >= next_jump;
+    if (jumped) {
+      set_clocks(Duration(++jumps * jump));
+      next_jump = time_.now() + kJumpEvery;
+    }
+    time_.run_until([] { return false; }, time_.now() + (jumped ? kFirstLook : kLookAgain));
     bool looked = false;
     boost::asio::co_spawn(time_.io(), look_for_leftovers(looked), boost::asio::detached);
     if (!time_.run_until([&] { return looked; }, time_.now() + kQuietLimit)) {

@@ -55,6 +55,14 @@ void World::strike(Fault fault) {
   }
 }
 
+void World::outage_after(SimMicros delay, std::function<void()> outage) {
+  ++outages_;
+  time_.after(delay, [this, outage = std::move(outage)] {
+    --outages_;
+    outage();
+  });
+}
+
 void World::crash_volume(std::size_t index) {
   auto& volume = *volumes_[index];
   if (!volume.running()) return;
@@ -70,7 +78,7 @@ void World::crash_volume(std::size_t index) {
 void World::crash_at_change(std::size_t index) {
   if (!volumes_[index]->running()) return;
   volumes_[index]->crash_at_change(1 + random_.below(30));
-  time_.after(random_.between(10'000, plan_.outage_max), [this, index] {
+  outage_after(random_.between(10'000, plan_.outage_max), [this, index] {
     if (volumes_[index]->lost()) return;
     volumes_[index]->crash();
     restart_volume(index, random_.between(1'000, plan_.outage_max));
@@ -84,7 +92,7 @@ void World::crash_all() {
 }
 
 void World::restart_volume(std::size_t index, SimMicros delay) {
-  time_.after(delay, [this, index] {
+  outage_after(delay, [this, index] {
     auto& volume = *volumes_[index];
     if (volume.running() || volume.lost()) return;
     const auto started = volume.start();
@@ -127,12 +135,12 @@ void World::disk_error(std::size_t index) {
   const bool torn = call == Call::write && random_.chance(0.5);
   volume.disk().fail(call, 1 + random_.below(20),
                      torn ? FakeDisk::Fault::short_write : FakeDisk::Fault::io);
-  time_.after(random_.between(10'000, plan_.outage_max), [this, index] { crash_volume(index); });
+  outage_after(random_.between(10'000, plan_.outage_max), [this, index] { crash_volume(index); });
 }
 
 void World::disk_full(std::size_t index) {
   volumes_[index]->set_full(true);
-  time_.after(random_.between(100'000, plan_.outage_max + 100'000), [this, index] {
+  outage_after(random_.between(100'000, plan_.outage_max + 100'000), [this, index] {
     volumes_[index]->set_full(false);
     if (random_.chance(0.5)) crash_volume(index);
     restart_volume(index, kSecond);

@@ -7,10 +7,10 @@ using Kind = WorldPlan::Kind;
 
 Kind draw_kind(SimRandom& random) {
   const auto dice = random.between(0, 99);
-  if (dice < 30) return Kind::bodies;
-  if (dice < 60) return Kind::registers;
-  if (dice < 75) return Kind::multipart;
-  if (dice < 92) return Kind::buckets;
+  if (dice < 22) return Kind::bodies;
+  if (dice < 62) return Kind::registers;
+  if (dice < 76) return Kind::multipart;
+  if (dice < 94) return Kind::buckets;
   return Kind::lists;
 }
 
@@ -84,7 +84,7 @@ void draw_faults(SimRandom& random, WorldPlan& plan) {
 }  // namespace
 
 WorldPlan draw_plan(SimRandom& random) {
-  constexpr std::uint32_t kSizes[] = {3, 3, 3, 4, 4, 5, 5, 6, 6, 6, 7, 8, 9, 12};
+  constexpr std::uint32_t kSizes[] = {3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 8, 9, 12};
   constexpr SimMicros kDisks[] = {300, 2'000, 2'000, 25'000};
   WorldPlan plan;
   plan.kind = draw_kind(random);
@@ -96,6 +96,13 @@ WorldPlan draw_plan(SimRandom& random) {
   draw_clients(random, plan);
   draw_faults(random, plan);
   return plan;
+}
+
+std::string describe(const WorldPlan& plan) {
+  constexpr const char* kNames[] = {"bodies", "registers", "multipart", "buckets", "lists"};
+  return std::string(kNames[static_cast<std::size_t>(plan.kind)]) + ", " +
+         std::to_string(plan.volumes) + " volumes, " +
+         (plan.direct ? "one process" : std::to_string(plan.gateways) + " gateways");
 }
 
 }  // namespace penstock::sim

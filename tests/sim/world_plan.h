@@ -43,5 +43,7 @@ struct WorldPlan {
 inline constexpr SimMicros kQuietLimit = 600 * kSecond;
 
 WorldPlan draw_plan(SimRandom& random);
+// "multipart, 6 volumes, 2 gateways".
+std::string describe(const WorldPlan& plan);
 
 }  // namespace penstock::sim
