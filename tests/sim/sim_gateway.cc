@@ -13,11 +13,11 @@ double clock_rate(SimRandom& random) {
 }
 BackgroundOptions background_options() {
   BackgroundOptions options;
-  options.hints_every = std::chrono::seconds(3);
+  options.hints_every = std::chrono::seconds(4);
   options.sweep_every = std::chrono::seconds(7);
   options.uploads_every = std::chrono::seconds(11);
-  options.tombstones_every = std::chrono::seconds(5);
-  options.buckets_every = std::chrono::seconds(4);
+  options.tombstones_every = std::chrono::seconds(7);
+  options.buckets_every = std::chrono::seconds(13);
   options.tombstone_wait = graces::kTombstoneWait;
   options.steps_per_second = 1000;
   options.hint_delay = graces::kHintDelay;

@@ -5,7 +5,27 @@
 namespace penstock::sim {
 
 void SimTime::at(SimMicros when, std::function<void()> event) {
-  events_.emplace(std::max(when, now_), std::move(event));
+  std::uint32_t place = static_cast<std::uint32_t>(events_.size());
+  if (free_places_.empty()) {
+    events_.push_back(std::move(event));
+  } else {
+    place = free_places_.back();
+    free_places_.pop_back();
+    events_[place] = std::move(event);
+  }
+  due_.push_back(Due{std::max(when, now_), ++added_, place});
+  std::push_heap(due_.begin(), due_.end());
+}
+
+// Pre: there is one.
+std::function<void()> SimTime::take_next() {
+  std::pop_heap(due_.begin(), due_.end());
+  const Due next = due_.back();
+  due_.pop_back();
+  now_ = std::max(now_, next.when);
+  auto event = std::exchange(events_[next.place], nullptr);
+  free_places_.push_back(next.place);
+  return event;
 }
 
 bool SimTime::run_until(const std::function<bool()>& done, SimMicros end) {
@@ -13,11 +33,8 @@ bool SimTime::run_until(const std::function<bool()>& done, SimMicros end) {
     io_.restart();
     io_.poll();
     if (done()) return true;
-    if (events_.empty() || events_.begin()->first > end) return false;
-    auto first = events_.begin();
-    now_ = first->first;
-    auto event = std::move(first->second);
-    events_.erase(first);
+    if (due_.empty() || due_.front().when > end) return false;
+    const auto event = take_next();
     ++events_run_;
     trace(events_run_);
     event();
@@ -66,10 +83,7 @@ Awaitable<void> SimClock::sleep_until(BootTime when) {
 }
 
 void SimTime::drop_events() {
-  while (!events_.empty()) {  // one by one: an end may begin something
-    const auto event = std::move(events_.begin()->second);
-    events_.erase(events_.begin());
-  }
+  while (!due_.empty()) take_next();  // one by one: an end may begin something
 }
 
 struct SimWorker::State {

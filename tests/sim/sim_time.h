@@ -4,7 +4,6 @@
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -37,8 +36,24 @@ class SimTime {
   std::uint64_t events_run() const { return events_run_; }
 
  private:
-  boost::asio::io_context io_{1};
-  std::multimap<SimMicros, std::function<void()>> events_;
+  // What is to happen, as a binary heap: the next one first. The events themselves stay where they
+  // are while the heap is ordered.
+  struct Due {
+    SimMicros when;
+    std::uint64_t number;  // of the event, in the order they were added
+    std::uint32_t place;   // in events_
+    bool operator<(const Due& other) const {
+      return when != other.when ? when > other.when : number > other.number;
+    }
+  };
+  std::function<void()> take_next();
+
+  // One thread alone uses it: it needs no locks.
+  boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE};
+  std::vector<Due> due_;
+  std::vector<std::function<void()>> events_;
+  std::vector<std::uint32_t> free_places_;
+  std::uint64_t added_ = 0;
   SimMicros now_ = 0;
   std::uint64_t trace_ = 0;
   std::uint64_t events_run_ = 0;

@@ -9,6 +9,7 @@ namespace penstock::sim {
 namespace {
 
 constexpr SimMicros kLoadLimit = 900 * kSecond;  // each operation has deadlines: none may hang
+constexpr SimMicros kLastOutages = 10 * kSecond;  // each volume is back by then
 constexpr SimMicros kLastEnds = 45 * kSecond;  // what was left under way has ended by then
 
 }  // namespace
@@ -105,7 +106,8 @@ void World::load() {
 // All faults are over: what was under way ends, what was cut off is ended, and all is looked at.
 void World::quiesce() {
   heal();
-  time_.run_until([] { return false; }, time_.now() + kLastEnds);
+  time_.run_until([] { return false; }, time_.now() + kLastOutages);
+  time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
   const Clients first(clients_.data(), 1);
   const bool ended = run_clients(&SimClient::settle_bucket, first, kQuietLimit) &&
                      run_clients(&SimClient::settle_uploads, clients_, kQuietLimit) &&

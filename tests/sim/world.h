@@ -61,6 +61,8 @@ class World {
 
   // ---- world_checks.cc: when all is quiet
   void check_rest();
+  // No request, and no accept behind one, is under way at any gateway.
+  bool at_rest() const;
   Awaitable<void> check_objects(bool& done);
   Awaitable<void> check_object(std::string key, std::shared_ptr<const Bucket> bucket);
   Awaitable<void> check_fragments(std::string key, BlobRef blob);

@@ -7,6 +7,12 @@
 
 namespace penstock::sim {
 
+bool World::at_rest() const {
+  return std::all_of(gateways_.begin(), gateways_.end(), [](const auto& gateway) {
+    return gateway->budget().used_bytes() == 0 && gateway->proposer().stragglers() == 0;
+  });
+}
+
 void World::check_rest() {
   for (const auto& gateway : gateways_) {
     if (!gateway->alive()) continue;
