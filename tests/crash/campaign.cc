@@ -145,7 +145,7 @@ bool Campaign::start_and_stop(Recording& recording, const Cut& cut, sim::SimRand
   sim::SimTime time;
   time.at(recording.now(), [] {});
   time.run_until([&] { return time.now() >= recording.now(); }, recording.now());
-  Process process(time, random.bits(), recording.map());
+  Process process(time, random.bits(), recording.cluster());
   for (const std::size_t i : cut.hit) recording.disks()[i]->stop_at_change(cut.again_at);
   for (std::size_t i = 0; i < recording.disks().size(); ++i) {
     const auto& disk = recording.disks()[i];
@@ -208,7 +208,7 @@ bool Campaign::verify(Recording& recording, sim::SimRandom& random,
     open_disk = [&](std::size_t i) { return make_posix_disk(base + "/v" + std::to_string(i)); };
     if (random.between(1, kStartedAsTheBinary) == 1) start_as_the_binary_does(base);
   }
-  Verifier verifier(recording.ledger(), recording.map(), random.bits(), recording.now());
+  Verifier verifier(recording.ledger(), recording.cluster(), random.bits(), recording.now());
   if (violations_.empty()) violations_ = verifier.run(open_disk, left_out);
   const bool good = report(recording, std::move(violations_));
   if (files && good) fs::remove_all(base);

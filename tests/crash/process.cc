@@ -14,7 +14,7 @@ constexpr sim::SimMicros kDiskDelayMax = 2'000;
 constexpr sim::SimMicros kSettleLimit = 60'000'000;
 }  // namespace
 
-std::shared_ptr<const ClusterMap> make_crash_map(sim::SimRandom& random) {
+std::shared_ptr<const sim::SimCluster> make_crash_cluster(sim::SimRandom& random) {
   LayoutPolicy policy = default_policy(kVolumes).value();
   policy.unit_bytes = 32 * limits::kKiB;
   policy.inline_bytes_max = 512;
@@ -28,7 +28,11 @@ std::shared_ptr<const ClusterMap> make_crash_map(sim::SimRandom& random) {
     entries.push_back(std::move(entry));
   }
   const ClusterId cluster{random.bits(), random.bits()};
-  return std::make_shared<ClusterMap>(make_map(cluster, std::move(entries), 4, &policy).value());
+  auto made = std::make_shared<sim::SimCluster>();
+  made->map = std::make_shared<ClusterMap>(
+      make_map(cluster, std::move(entries), 4, &policy).value());
+  made->ring = Ring::build(*made->map).value();
+  return made;
 }
 
 VolumeOptions crash_volume_options() {
@@ -47,9 +51,10 @@ VolumeOptions crash_volume_options() {
   return options;
 }
 
-Process::Process(sim::SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map)
+Process::Process(sim::SimTime& time, std::uint64_t seed, std::shared_ptr<const sim::SimCluster> cluster)
     : time_(time),
-      map_(std::move(map)),
+      cluster_(std::move(cluster)),
+      map_(cluster_->map),
       random_(seed),
       clock_(time, 0, 1.0),
       buffers_(limits::kMiB),
@@ -96,7 +101,7 @@ void Process::serve(const std::set<std::size_t>& left_out) {
   time_.run_until([&] { return waiting == 0; }, time_.now() + kSettleLimit);
   if (!gateways_.empty()) gateways_.back()->background().stop();
   gateways_.push_back(std::make_unique<sim::SimGateway>(
-      time_, random_.bits(), map_, std::move(links), std::vector<std::shared_ptr<sim::Wire>>{},
+      time_, random_.bits(), *cluster_, std::move(links), std::vector<std::shared_ptr<sim::Wire>>{},
       std::move(local)));
 }
 

@@ -8,12 +8,13 @@
 
 #include "placement/cluster_map.h"
 #include "server/volume/volume.h"
+#include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_gateway.h"
 
 namespace penstock::crash {
 
 // Six volumes, 4+2, units so small that a few kB are inline, replicated and striped alike.
-std::shared_ptr<const ClusterMap> make_crash_map(sim::SimRandom& random);
+std::shared_ptr<const sim::SimCluster> make_crash_cluster(sim::SimRandom& random);
 // Small logs, tables, segments and ballast, so that short loads fill and compact them.
 VolumeOptions crash_volume_options();
 
@@ -23,7 +24,7 @@ S3Request ask(std::string method, std::string bucket, std::string key, Pairs que
 
 class Process {
  public:
-  Process(sim::SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map);
+  Process(sim::SimTime& time, std::uint64_t seed, std::shared_ptr<const sim::SimCluster> cluster);
   ~Process();
 
   // Makes `disk` the volume `index` of the map.
@@ -44,7 +45,8 @@ class Process {
 
  private:
   sim::SimTime& time_;
-  std::shared_ptr<const ClusterMap> map_;
+  std::shared_ptr<const sim::SimCluster> cluster_;
+  std::shared_ptr<const ClusterMap> map_;  // the cluster's
   sim::SimRandom random_;
   sim::SimClock clock_;
   BufferPool buffers_;

@@ -13,8 +13,8 @@ constexpr sim::SimMicros kLoadLimit = 600'000'000;
 }  // namespace
 
 Recording::Recording(std::uint64_t seed, int operations)
-    : seed_(seed), operations_(operations), random_(seed), map_(make_crash_map(random_)) {
-  for (const auto& volume : map_->volumes) {
+    : seed_(seed), operations_(operations), random_(seed), cluster_(make_crash_cluster(random_)) {
+  for (const auto& volume : cluster_->map->volumes) {
     disks_.push_back(std::make_unique<FakeDisk>(volume.name));
   }
   for (std::size_t i = 0; i < kClients; ++i) {
@@ -23,7 +23,7 @@ Recording::Recording(std::uint64_t seed, int operations)
 }
 
 void Recording::run(Observer observer) {
-  process_ = std::make_unique<Process>(time_, random_.bits(), map_);
+  process_ = std::make_unique<Process>(time_, random_.bits(), cluster_);
   for (std::size_t i = 0; i < disks_.size(); ++i) {
     if (const auto formatted = process_->format(i, *disks_[i]); !formatted) {
       return violation("format: " + formatted.error().context);
@@ -47,7 +47,7 @@ void Recording::run(Observer observer) {
 }
 
 void Recording::start_process() {
-  process_ = std::make_unique<Process>(time_, random_.bits(), map_);
+  process_ = std::make_unique<Process>(time_, random_.bits(), cluster_);
   for (std::size_t i = 0; i < disks_.size(); ++i) {
     auto observe = [this, i](FakeDisk::Call kind, const std::string& name) {
       ++calls_;

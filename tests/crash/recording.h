@@ -42,7 +42,7 @@ class Recording {
 
   const Disks& disks() const { return disks_; }
   Ledger& ledger() { return ledger_; }
-  std::shared_ptr<const ClusterMap> map() const { return map_; }
+  std::shared_ptr<const sim::SimCluster> cluster() const { return cluster_; }
   sim::SimMicros now() const { return time_.now(); }
   std::uint64_t calls() const { return calls_; }
   std::uint64_t changes() const { return changes_; }
@@ -59,7 +59,7 @@ class Recording {
   const int operations_;
   sim::SimTime time_;
   sim::SimRandom random_;
-  std::shared_ptr<const ClusterMap> map_;
+  std::shared_ptr<const sim::SimCluster> cluster_;
   Disks disks_;
   Ledger ledger_;
   LoadState load_{time_, ledger_};

@@ -20,9 +20,9 @@ bool is(const Result<sim::SimGateway::Answer>& answer, int status) {
 }
 }  // namespace
 
-Verifier::Verifier(Ledger ledger, std::shared_ptr<const ClusterMap> map, std::uint64_t seed,
+Verifier::Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster, std::uint64_t seed,
                    sim::SimMicros now)
-    : random_(seed), ledger_(std::move(ledger)), process_(time_, random_.bits(), std::move(map)) {
+    : random_(seed), ledger_(std::move(ledger)), process_(time_, random_.bits(), std::move(cluster)) {
   const sim::SimMicros later = now + random_.between(0, 20'000'000);
   time_.at(later, [] {});
   time_.run_until([&] { return time_.now() >= later; }, later);
@@ -122,25 +122,22 @@ Awaitable<void> Verifier::read_again() {
   }
 }
 
-// A Complete that was cut off may be finished at any time by the sweep of uploads, as its request
-// was never answered; but not once the name was written anew.
-std::optional<Ledger::Value> Verifier::pending(const Name& name) const {
-  if (written_.contains(name)) return std::nullopt;
-  for (const Upload& upload : ledger_.uploads()) {
-    if (upload.state != Upload::State::busy || upload.object != name) continue;
-    for (const Ledger::Value value : ledger_.entry(name).unknown) {
-      if (ledger_.content(value).etag == one_part_etag(upload.bytes)) return value;
-    }
-  }
-  return std::nullopt;
+// What was cut off may be finished at any time, as its request was never answered: a sweep goes on
+// with a Complete, and whoever settles the register with an accept that reached a few volumes; but
+// not once the name was written anew.
+std::vector<Ledger::Value> Verifier::pending(const Name& name) const {
+  return written_.contains(name) ? std::vector<Ledger::Value>{} : ledger_.entry(name).unknown;
 }
 
 Awaitable<void> Verifier::expect(Name name, Ledger::Value value) {
   Ledger only;
-  const auto wanted = value == Ledger::kAbsent ? Ledger::kAbsent : only.add(ledger_.content(value));
+  const auto copy = [&](Ledger::Value known) {
+    return known == Ledger::kAbsent ? known : only.add(ledger_.content(known));
+  };
+  const auto wanted = copy(value);
   only.begin(name, wanted);
   only.end(name, wanted, Ledger::Outcome::applied);
-  if (const auto later = pending(name)) only.begin(name, only.add(ledger_.content(*later)));
+  for (const auto later : pending(name)) only.begin(name, copy(later));
   auto request = ask("GET", name.bucket, name.key);
   auto answer = co_await process_.call(std::move(request), "");
   std::string why;
@@ -183,8 +180,13 @@ Awaitable<void> Verifier::list_bucket(std::string bucket) {
   for (auto& [name, value] : seen_) {
     if (name.bucket != bucket || name.key.empty()) continue;
     const auto found = listed.find(name.key);
-    const auto later = found == listed.end() ? std::nullopt : pending(name);
-    if (later && ledger_.content(*later).etag == found->second.etag) value = *later;
+    for (const auto later : pending(name)) {
+      const bool shown = later == Ledger::kAbsent
+                             ? found == listed.end()
+                             : found != listed.end() &&
+                                   ledger_.content(later).etag == found->second.etag;
+      if (shown) value = later;
+    }
     const bool there = value != Ledger::kAbsent;
     if (there != (found != listed.end())) {
       violation("LIST " + bucket + (there ? " misses " : " shows absent ") + name.key);

@@ -21,7 +21,7 @@ class Verifier {
  public:
   using OpenDisk = std::function<Result<std::unique_ptr<Disk>>(std::size_t volume)>;
   // The machine comes up at `now` of virtual time.
-  Verifier(Ledger ledger, std::shared_ptr<const ClusterMap> map, std::uint64_t seed,
+  Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster, std::uint64_t seed,
            sim::SimMicros now);
   // `left_out`: volumes that are away while everything is read for the first time.
   // Returns what is wrong; empty: nothing.
@@ -41,8 +41,8 @@ class Verifier {
   Awaitable<void> write_again();
   Awaitable<void> write(Name name, std::size_t size);
   Awaitable<void> remove(Name name);
-  // GETs `name`; it must show exactly `value`.
-  std::optional<Ledger::Value> pending(const Name& name) const;
+  std::vector<Ledger::Value> pending(const Name& name) const;
+  // GETs `name`; it must show exactly `value`, or what is pending.
   Awaitable<void> expect(Name name, Ledger::Value value);
   void violation(std::string text) { violations_.push_back(std::move(text)); }
   bool exists(const Name& bucket) const;
