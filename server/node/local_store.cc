@@ -9,6 +9,7 @@
 #include "penstock/log.h"
 #include "placement/map_change.h"
 #include "server/cluster/map_install.h"
+#include "server/node/first_format.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
@@ -66,8 +67,7 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
                                                      Clock& clock, Random& random,
                                                      BufferPool& buffers) {
   std::unique_ptr<LocalStore> store(new LocalStore(std::move(options), io, clock, random, buffers));
-  TRY(format, store->wants_format());
-  if (format) CHECK_OK(store->format());
+  CHECK_OK(store->format_if_new());
   std::vector<Found> found;
   CHECK_OK(store->open_all(found));
   CHECK_OK(store->choose_map(found));
@@ -127,64 +127,59 @@ std::vector<std::string> LocalStore::volume_paths() const {
   return paths;
 }
 
-// True if no directory holds anything of a cluster, or only a format that was cut off.
-Result<bool> LocalStore::wants_format() const {
-  const auto paths = volume_paths();
-  bool cut_off = false;
-  for (const auto& path : paths) {
-    if (fs::exists(path + "/formatting")) {
-      cut_off = true;
-    } else if (fs::exists(path + "/volume.json")) {
-      return false;  // formatted; what lacks elsewhere is missing
+namespace {
+
+// A directory that is made here is durable before anything is written into it.
+Result<std::unique_ptr<Disk>> make_directory(const fs::path& path) {
+  if (!fs::exists(path)) {
+    const fs::path parent = fs::absolute(path).parent_path();
+    TRY(above, make_directory(parent));
+    std::error_code error;
+    fs::create_directory(path, error);
+    if (error) {
+      return fail(Errc::io, "cannot make \"" + path.string() + "\": " + error.message());
     }
+    CHECK_OK(above->sync_directory(""));
   }
-  if (cut_off) return true;
-  const std::string marker = options_.directories.front() + "/cluster";
-  if (options_.directories.size() == 1 && fs::exists(marker)) {
-    return fail(Errc::corrupt, "\"" + options_.directories.front() +
-                                   "\" held a store, but none of its volumes is there. Mount them, "
-                                   "or remove the directory to begin anew.");
-  }
-  return true;
+  return make_posix_disk(path);
 }
 
-Result<> LocalStore::format() {
+}  // namespace
+
+Result<> LocalStore::format_if_new() {
   const auto paths = volume_paths();
-  ClusterMap map;
+  FirstFormat store;
+  const auto open_disks = [&](auto&& open) -> Result<> {
+    store.volumes.clear();
+    for (const auto& path : paths) {
+      TRY(disk, open(path));
+      store.volumes.push_back(std::move(disk));
+    }
+    if (options_.directories.size() > 1) return {};
+    TRY(above, open(options_.directories.front()));
+    store.above = std::move(above);
+    return {};
+  };
+  CHECK_OK(open_disks([](const std::string& path) -> Result<std::unique_ptr<Disk>> {
+    if (!fs::exists(path)) return std::unique_ptr<Disk>();
+    return make_posix_disk(path);
+  }));
+  TRY(wanted, wants_first_format(store));
+  if (!wanted) return Result<>{};
+  CHECK_OK(open_disks([](const std::string& path) { return make_directory(path); }));
   std::vector<MapVolume> volumes;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     MapVolume volume;
     volume.id = VolumeId{random_.next()};
     volume.name = "v" + std::to_string(i);
     volume.host = "local";
+    log_event(LogLevel::info, "volume_format", {{"volume", volume.name}, {"path", paths[i]}});
     volumes.push_back(std::move(volume));
   }
   const auto cluster = random_.id128<ClusterId>();
-  TRY(made, make_map(cluster, volumes, kGroups, options_.policy.get()));
-  const std::string json = made.to_json();
-  std::vector<std::unique_ptr<Disk>> disks;
-  for (const auto& path : paths) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) return fail(Errc::io, "cannot make \"" + path + "\": " + error.message());
-    TRY(disk, make_posix_disk(path));
-    disks.push_back(std::move(disk));
-  }
+  TRY(map, make_map(cluster, std::move(volumes), kGroups, options_.policy.get()));
   ThreadWorker worker("format", 1);
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    log_event(LogLevel::info, "volume_format", {{"volume", volumes[i].name}, {"path", paths[i]}});
-    const VolumeIdentity identity{cluster, volumes[i].id};
-    CHECK_OK(format_volume(*disks[i], clock_, worker, identity, json));
-  }
-  if (options_.directories.size() == 1) {
-    // From now on an empty directory below this one is a missing volume.
-    TRY(base, make_posix_disk(options_.directories.front()));
-    TRY(marker, base->open("cluster", OpenMode::write_new));
-    const std::string text = hex_name(cluster.high) + hex_name(cluster.low) + "\n";
-    CHECK_OK(marker->write_at(0, as_bytes(text)));
-    CHECK_OK(marker->sync());
-    CHECK_OK(base->sync_directory(""));
-  }
+  CHECK_OK(format_store(store, map, clock_, worker));
   formatted_ = true;
   return Result<>{};
 }
@@ -238,11 +233,6 @@ Result<> LocalStore::choose_map(const std::vector<Found>& found) {
     most = count;
   }
   if (map_) return Result<>{};
-  if (options_.directories.size() == 1 && !fs::exists(options_.directories.front() + "/cluster")) {
-    return fail(Errc::corrupt, "the format of \"" + options_.directories.front() +
-                                   "\" was cut off before anything was stored: remove the "
-                                   "directory and start again");
-  }
   return fail(Errc::corrupt,
               "more than half of the volumes must be there and agree on the cluster" + reasons);
 }

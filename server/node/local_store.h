@@ -97,8 +97,7 @@ class LocalStore {
   LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
              BufferPool& buffers);
   std::vector<std::string> volume_paths() const;
-  Result<bool> wants_format() const;
-  Result<> format();
+  Result<> format_if_new();
   Found open_volume(const std::string& path);
   Result<> open_all(std::vector<Found>& found);
   std::vector<std::string> noted_paths(const std::vector<Found>& found) const;

@@ -17,6 +17,7 @@ constexpr const char* kIdentityFile = "volume.json";
 constexpr const char* kStartsFile = "starts";
 constexpr const char* kBootFile = "boot";
 constexpr const char* kFormattingFile = "formatting";
+constexpr const char* kFormattingTemporary = "formatting.tmp";
 constexpr const char* kLockFile = "lock";
 constexpr std::string_view kIdentity = "penstock volume";
 constexpr unsigned kVolumeFormat = 1;
@@ -76,18 +77,6 @@ std::string identity_text(const VolumeIdentity& identity) {
 }
 
 // Errors: invalid - this is no empty directory and no cut-off format.
-Result<> check_formattable(Disk& disk) {
-  TRY(names, disk.list(""));
-  if (disk.exists(kFormattingFile) && !disk.exists(kIdentityFile)) return {};
-  for (const std::string& name : names) {
-    if (name == "lost+found" || name == kLockFile) continue;  // of a fresh ext4; our own
-    const bool volume = disk.exists(kIdentityFile);
-    return fail(Errc::invalid, disk.path("") + (volume ? " is a volume already"
-                                                       : " is not empty: it holds " + name));
-  }
-  return {};
-}
-
 Result<> clear_database(Disk& disk) {
   if (!disk.exists("db")) return {};
   TRY(names, disk.list("db"));
@@ -111,20 +100,50 @@ Result<> fill_database(Disk& disk, Clock& clock, Worker& worker, const VolumeIde
 
 }  // namespace
 
-Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                       std::string_view map_json) {
-  // A crash before step 4 leaves `formatting` and no volume.json: a missing volume that may be
-  // formatted again. After step 4 it is a volume; `formatting` is then ignored.
+Result<> check_formattable(Disk& disk) {
+  TRY(names, disk.list(""));
+  if (disk.exists(kFormattingFile)) return {};
+  for (const std::string& name : names) {
+    // Of a fresh ext4; our own, perhaps of a format that was cut off at once.
+    if (name == "lost+found" || name == kLockFile || name == kFormattingTemporary) continue;
+    const bool volume = disk.exists(kIdentityFile);
+    return fail(Errc::invalid, disk.path("") + (volume ? " is a volume already"
+                                                       : " is not empty: it holds " + name));
+  }
+  return {};
+}
+
+bool is_volume(Disk& disk) { return disk.exists(kIdentityFile); }
+bool is_formatting(Disk& disk) { return disk.exists(kFormattingFile); }
+
+Result<> begin_format(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
+                      std::string_view map_json) {
+  // A crash before step 5 leaves `formatting` and no volume.json: a missing volume that may be
+  // formatted again. From step 5 on it is a volume, in which `formatting` means nothing.
   CHECK_OK(check_formattable(disk));
   TRY(lock, disk.lock(kLockFile));
   CHECK_OK(check_formattable(disk));                   // nobody else formats it now
   CHECK_OK(replace_file(disk, kFormattingFile, "1"));  // 1
-  CHECK_OK(clear_database(disk));                      // 2
+  if (is_volume(disk)) {                               // 2
+    CHECK_OK(disk.remove(kIdentityFile));
+    CHECK_OK(disk.sync_directory(""));
+  }
+  CHECK_OK(clear_database(disk));                      // 3
   CHECK_OK(fill_database(disk, clock, worker, identity, map_json));
-  CHECK_OK(write_starts(disk, 0));                                       // 3
-  CHECK_OK(replace_file(disk, kIdentityFile, identity_text(identity)));  // 4
-  CHECK_OK(disk.remove(kFormattingFile));                                // 5
+  CHECK_OK(write_starts(disk, 0));                               // 4
+  return replace_file(disk, kIdentityFile, identity_text(identity));  // 5
+}
+
+Result<> end_format(Disk& disk) {
+  if (!is_formatting(disk)) return {};
+  CHECK_OK(disk.remove(kFormattingFile));
   return disk.sync_directory("");
+}
+
+Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
+                       std::string_view map_json) {
+  CHECK_OK(begin_format(disk, clock, worker, identity, map_json));
+  return end_format(disk);
 }
 
 Result<VolumeIdentity> read_identity(Disk& disk) {

@@ -1,0 +1,64 @@
+#include "server/node/first_format.h"
+
+#include "server/node/volume_notes.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kMarkerFile = "cluster";
+
+Result<> write_marker(const FirstFormat& store) {
+  for (const auto& volume : store.volumes) {
+    if (!volume || !is_volume(*volume)) continue;
+    TRY(identity, read_identity(*volume));
+    const ClusterId id = identity.cluster;
+    TRY(marker, store.above->open(kMarkerFile, OpenMode::write_new));
+    const std::string text = hex_name(id.high) + hex_name(id.low) + "\n";
+    CHECK_OK(marker->write_at(0, as_bytes(text)));
+    CHECK_OK(marker->sync());
+    return store.above->sync_directory("");
+  }
+  return {};
+}
+
+Result<> end_first_format(const FirstFormat& store) {
+  if (store.above && !store.above->exists(kMarkerFile)) CHECK_OK(write_marker(store));
+  for (const auto& volume : store.volumes) {
+    if (volume && is_volume(*volume)) CHECK_OK(end_format(*volume));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<bool> wants_first_format(const FirstFormat& store) {
+  bool any = false, all = true, ended = false;
+  for (const auto& volume : store.volumes) {
+    const bool is_one = volume && is_volume(*volume);
+    any = any || is_one;
+    all = all && is_one;
+    ended = ended || (is_one && !is_formatting(*volume));
+  }
+  const bool marked = store.above && store.above->exists(kMarkerFile);
+  if (marked && !any) {
+    const std::string path = store.above->path("");
+    return fail(Errc::corrupt, "\"" + path + "\" held a store, but none of its volumes is there. "
+                               "Mount them, or remove the directory to begin anew.");
+  }
+  if (!all && !ended && !marked) return true;
+  CHECK_OK(end_first_format(store));
+  return false;
+}
+
+Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
+                      Worker& worker) {
+  for (const auto& volume : store.volumes) CHECK_OK(check_formattable(*volume));
+  const std::string json = map.to_json();
+  for (std::size_t i = 0; i < store.volumes.size(); ++i) {
+    const VolumeIdentity identity{map.cluster, map.volumes[i].id};
+    CHECK_OK(begin_format(*store.volumes[i], clock, worker, identity, json));
+  }
+  return end_first_format(store);
+}
+
+}  // namespace penstock

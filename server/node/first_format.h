@@ -1,0 +1,34 @@
+// How empty directories become a store, once; and what a cut in the middle of it leaves.
+//
+//   1  each volume is formatted and keeps its file `formatting`
+//   2  the directory above them, if there is one, gets the file `cluster`: from now on an empty
+//      directory below it is a missing volume
+//   3  `formatting` goes everywhere
+//
+// Nothing is served before 3. A cut before the last volume of 1 leaves nothing of worth: the next
+// start formats anew. A cut after it leaves a whole store: the next start does 2 and 3.
+// Thread-safety: none; a start does it. All of it blocks.
+#pragma once
+#include <span>
+
+#include "placement/cluster_map.h"
+#include "server/volume/volume_format.h"
+
+namespace penstock {
+
+struct FirstFormat {
+  std::vector<std::unique_ptr<Disk>> volumes;  // null: there is no such directory
+  std::unique_ptr<Disk> above;                 // null: each volume has a directory of its own
+};
+
+// True if the directories hold nothing of a store, or only a first format that was cut off; a
+// format that lacks only its end gets it here. Errors: corrupt - a store was here and all its
+// volumes are gone; io; full.
+Result<bool> wants_first_format(const FirstFormat& store);
+
+// Makes the volumes of `map`, in its order. Durable when it succeeds. Pre: no volume is null.
+// Errors: invalid - a directory holds other files; io; full.
+Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
+                      Worker& worker);
+
+}  // namespace penstock
