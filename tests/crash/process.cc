@@ -51,7 +51,8 @@ VolumeOptions crash_volume_options() {
   return options;
 }
 
-Process::Process(sim::SimTime& time, std::uint64_t seed, std::shared_ptr<const sim::SimCluster> cluster)
+Process::Process(sim::SimTime& time, std::uint64_t seed,
+                 std::shared_ptr<const sim::SimCluster> cluster)
     : time_(time),
       cluster_(std::move(cluster)),
       map_(cluster_->map),

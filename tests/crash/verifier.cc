@@ -20,9 +20,11 @@ bool is(const Result<sim::SimGateway::Answer>& answer, int status) {
 }
 }  // namespace
 
-Verifier::Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster, std::uint64_t seed,
-                   sim::SimMicros now)
-    : random_(seed), ledger_(std::move(ledger)), process_(time_, random_.bits(), std::move(cluster)) {
+Verifier::Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster,
+                   std::uint64_t seed, sim::SimMicros now)
+    : random_(seed),
+      ledger_(std::move(ledger)),
+      process_(time_, random_.bits(), std::move(cluster)) {
   const sim::SimMicros later = now + random_.between(0, 20'000'000);
   time_.at(later, [] {});
   time_.run_until([&] { return time_.now() >= later; }, later);
