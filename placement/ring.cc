@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <boost/container/small_vector.hpp>
+#include <boost/sort/spreadsort/integer_sort.hpp>
 #include <cmath>
 #include <map>
 
@@ -81,7 +82,9 @@ void Ring::add_points(const ClusterMap& map) {
   std::uint32_t usual = kPointsPerVolume;
   while (usual > kPointsPerVolumeMin && usual * leaves_.size() > kPointsAimed) usual /= 2;
   const double unit = weight_unit(map);
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> points;
+  using Point = std::pair<std::uint64_t, std::uint32_t>;
+  std::vector<Point> points;
+  points.reserve(usual * leaves_.size());
   for (std::uint32_t i = 0; i < leaves_.size(); ++i) {
     const double ratio = std::min(map.find(leaves_[i].id)->weight / unit, kWeightRatioMax);
     const auto count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(ratio * usual + 0.5));
@@ -89,7 +92,8 @@ void Ring::add_points(const ClusterMap& map) {
       points.emplace_back(hash_pair(leaves_[i].id.value, j), i);
     }
   }
-  std::sort(points.begin(), points.end());
+  const auto bits = [](const Point& point, unsigned shift) { return point.first >> shift; };
+  boost::sort::spreadsort::integer_sort(points.begin(), points.end(), bits, std::less<Point>());
   point_hashes_.reserve(points.size());
   point_leaves_.reserve(points.size());
   for (const auto& [hash, leaf] : points) {

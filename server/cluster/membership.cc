@@ -122,10 +122,12 @@ Membership::Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
 Membership::~Membership() = default;
 
 Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
-  TRY(ring, Ring::build(*map));
   const std::lock_guard lock(state_->change_mutex);
   const ClusterMap& now = *state_->view().map;
   if (map->cluster != now.cluster || map->epoch <= now.epoch) return false;
+  // A ring depends on the volumes alone; most changes of groups leave them as they are.
+  const bool same = map->volumes == now.volumes;
+  TRY(ring, same ? Result<Ring>(state_->view().ring) : Ring::build(*map));
   std::vector<std::shared_ptr<VolumeClient>> clients;
   for (const MapVolume& volume : map->volumes) {
     if (state_->find(volume.id) != nullptr || !state_->connect) continue;

@@ -31,11 +31,13 @@ def test_every_key_is_linearizable(nightly):
         threads = [threading.Thread(target=run, args=(n,)) for n in range(CLIENTS)]
         [t.start() for t in threads]
         dice = random.Random(seed)
-        while time.monotonic() < begin + seconds:
-            time.sleep(dice.uniform(0.5, 3))
-            faults.one()
-        stopping.set()
-        [t.join() for t in threads]
+        try:
+            while time.monotonic() < begin + seconds:
+                time.sleep(dice.uniform(0.5, 3))
+                faults.one()
+        finally:
+            stopping.set()
+            [t.join() for t in threads]
         assert store.process.poll() is None
         # What is acknowledged is there at the end, too: one more read of each key, by a fresh client.
         last = Client(store, seed, values, recorder)

@@ -34,11 +34,14 @@ BackgroundOptions background_options() {
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
-                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local)
+                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
+                       Connect connect)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
-      membership_(cluster.map, cluster.ring, std::move(links), clock_),
+      connect_(std::move(connect)),
+      membership_(cluster.map, cluster.ring, std::move(links), clock_,
+                  [this](const MapVolume& volume) { return this->connect(volume.id); }),
       proposer_(membership_, clock_, random_),
       index_(membership_, proposer_, clock_, random_),
       buffers_(limits::kMiB),
@@ -47,7 +50,8 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       objects_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
       gateway_{objects_, clock_, random_, GatewayConfig{}},
       context_{membership_, proposer_, objects_, clock_, std::move(local), background_options()},
-      background_(context_) {
+      background_(context_),
+      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_, {}, nullptr}) {
   blobs_.lease_fresh = graces::kLeaseFresh;
   blobs_.reader_pin_every = graces::kReaderPinEvery;
   background_.start(time.io().get_executor());
@@ -55,9 +59,17 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
 
 SimGateway::~SimGateway() = default;
 
+std::shared_ptr<VolumeClient> SimGateway::connect(VolumeId id) {
+  if (!connect_) return nullptr;
+  wires_.push_back(std::make_shared<Wire>());
+  if (!alive_) wires_.back()->cut_requests = wires_.back()->cut_answers = true;
+  return connect_(id, wires_.back());
+}
+
 void SimGateway::kill() {
   alive_ = false;
   background_.stop();
+  replacement_.stop();
   for (const auto& wire : wires_) wire->cut_requests = wire->cut_answers = true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gateway/operations.h"
 #include "server/background/background.h"
+#include "server/background/volume_replacement.h"
 #include "server/cluster/objects.h"
 #include "tests/sim/sim_body.h"
 #include "tests/sim/sim_clusters.h"
@@ -15,9 +16,13 @@ namespace penstock::sim {
 
 class SimGateway {
  public:
+  // The way to a volume that a newer map names; null: there is none.
+  using Connect =
+      std::function<std::shared_ptr<VolumeClient>(VolumeId, std::shared_ptr<Wire>)>;
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
-             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local);
+             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
+             Connect connect = nullptr);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
@@ -39,6 +44,8 @@ class SimGateway {
   Index& index() { return index_; }
   BackgroundContext& background_context() { return context_; }
   BackgroundWork& background() { return background_; }
+  // Runs in one gateway at a time, once that has started it.
+  VolumeReplacement& replacement() { return replacement_; }
   // Whose background work it does.
   const std::vector<VolumeId>& local() const { return context_.local; }
   // The process dies: nothing it sends arrives any more, nothing reaches it.
@@ -47,9 +54,12 @@ class SimGateway {
   const std::vector<std::shared_ptr<Wire>>& wires() const { return wires_; }
 
  private:
+  std::shared_ptr<VolumeClient> connect(VolumeId id);
+
   SimRandom random_;
   SimClock clock_;
   std::vector<std::shared_ptr<Wire>> wires_;
+  const Connect connect_;
   Membership membership_;
   Proposer proposer_;
   Index index_;
@@ -61,6 +71,7 @@ class SimGateway {
   Gateway gateway_;
   BackgroundContext context_;
   BackgroundWork background_;
+  VolumeReplacement replacement_;
   bool alive_ = true;
 };
 

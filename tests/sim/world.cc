@@ -23,7 +23,10 @@ World::World(std::uint64_t seed, SimClusters& clusters)
 }
 
 World::~World() {
-  for (const auto& gateway : gateways_) gateway->background().stop();
+  for (const auto& gateway : gateways_) {
+    gateway->background().stop();
+    gateway->replacement().stop();
+  }
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
   time_.run_until([] { return false; }, time_.now() + 60 * kSecond);
   time_.drop_events();
@@ -42,6 +45,7 @@ void World::build() {
   for (std::size_t i = 0; i < volumes_.size(); ++i) {
     shares[i % shares.size()].push_back(volumes_[i]->id());
   }
+  if (plan_.direct) shares.front().clear();  // whatever is there
   for (auto& share : shares) add_gateway(std::move(share));
   start_ = volumes_.front()->clock().wall();
 }
@@ -49,14 +53,24 @@ void World::build() {
 std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
   std::vector<std::shared_ptr<VolumeClient>> links;
   std::vector<std::shared_ptr<Wire>> wires;
-  for (const auto& volume : volumes_) {
+  const auto link = [this](const std::shared_ptr<SimVolume>& volume, std::shared_ptr<Wire> wire) {
+    return std::make_shared<SimLink>(time_, random_, faults_, volume, std::move(wire),
+                                     plan_.direct);
+  };
+  for (std::size_t i = 0; i < plan_.volumes; ++i) {
     wires.push_back(std::make_shared<Wire>());
-    links.push_back(
-        std::make_shared<SimLink>(time_, random_, faults_, volume, wires.back(), plan_.direct));
+    links.push_back(link(volumes_[i], wires.back()));
   }
+  auto connect = [this, link](VolumeId id,
+                              std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
+    for (const auto& volume : volumes_) {
+      if (volume->id() == id) return link(volume, std::move(wire));
+    }
+    return nullptr;
+  };
   gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
                                                    std::move(links), std::move(wires),
-                                                   std::move(local)));
+                                                   std::move(local), std::move(connect)));
   return gateways_.back();
 }
 
@@ -98,6 +112,7 @@ void World::load() {
   faults_ = plan_.network;
   faults_on_ = true;
   schedule_faults();
+  if (plan_.replaces) schedule_replacement();
   if (!run_clients(&SimClient::run, clients_, kLoadLimit)) {
     history_.violation("an operation hangs past its deadline");
   }
@@ -107,6 +122,7 @@ void World::load() {
 void World::quiesce() {
   heal();
   time_.run_until([this] { return outages_ == 0; }, time_.now() + kLastEnds);
+  if (driver_) end_replacement();
   time_.run_until([] { return false; }, time_.now() + kLastMessages);
   time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
   const Clients first(clients_.data(), 1);

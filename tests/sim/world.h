@@ -56,6 +56,15 @@ class World {
   void heal();
   std::size_t any_volume() { return random_.below(volumes_.size()); }
 
+  // ---- world_replacement.cc: a volume makes room for a new one (R12)
+  void schedule_replacement();
+  void replace_volume();
+  Awaitable<void> begin_replacement(MapVolume joining);
+  void drive_replacement(std::shared_ptr<SimGateway> driver);
+  bool is_replaced() const;
+  // Waits until it is; the old volume is gone from then on.
+  void end_replacement();
+
   // ---- world_cleaning.cc: background work leaves nothing behind
   void set_clocks(Duration after);
   void clean_up();
@@ -93,6 +102,9 @@ class World {
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
   std::vector<std::shared_ptr<SimClient>> clients_;
+  std::shared_ptr<SimGateway> driver_;  // of the replacement; null before it
+  std::size_t leaving_ = 0;             // the volume that makes room
+  bool leaving_was_lost_ = false;
   History history_;
   Leftovers left_;
   WallTime start_;

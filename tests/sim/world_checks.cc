@@ -82,6 +82,9 @@ Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
     const auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& candidate) {
       return candidate->id() == location.volume;
     });
+    if (driver_ && *volume == volumes_[leaving_]) {
+      history_.violation("the record of " + key + " names the volume that was replaced");
+    }
     if ((*volume)->damaged()) continue;
     const auto client = (*volume)->current();
     ++there;

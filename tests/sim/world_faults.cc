@@ -104,7 +104,8 @@ void World::restart_volume(std::size_t index, SimMicros delay) {
 
 void World::replace_gateway(const std::shared_ptr<SimGateway>& victim) {
   victim->kill();
-  add_gateway(victim->local());
+  auto next = add_gateway(victim->local());
+  if (victim == driver_) drive_replacement(std::move(next));
 }
 
 // Where gateway and volumes are one process they die together: crash_all().
@@ -115,6 +116,7 @@ void World::kill_gateway() {
 
 void World::cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index) {
   if (plan_.direct) return;
+  if (index >= gateway->wires().size()) return;  // it does not know the new volume yet
   const auto& wire = gateway->wires()[index];
   const bool requests = random_.chance(0.5);
   (requests ? wire->cut_requests : wire->cut_answers) = true;

@@ -7,8 +7,8 @@ using Kind = WorldPlan::Kind;
 
 Kind draw_kind(SimRandom& random) {
   const auto dice = random.between(0, 99);
-  if (dice < 22) return Kind::bodies;
-  if (dice < 62) return Kind::registers;
+  if (dice < 20) return Kind::bodies;
+  if (dice < 64) return Kind::registers;
   if (dice < 76) return Kind::multipart;
   if (dice < 94) return Kind::buckets;
   return Kind::lists;
@@ -93,6 +93,7 @@ WorldPlan draw_plan(SimRandom& random) {
   plan.direct = random.chance(0.2);
   plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
   plan.disk_delay_max = kDisks[random.below(std::size(kDisks))];
+  plan.replaces = plan.kind != Kind::lists && random.chance(0.08);
   draw_clients(random, plan);
   draw_faults(random, plan);
   return plan;
@@ -102,7 +103,8 @@ std::string describe(const WorldPlan& plan) {
   constexpr const char* kNames[] = {"bodies", "registers", "multipart", "buckets", "lists"};
   return std::string(kNames[static_cast<std::size_t>(plan.kind)]) + ", " +
          std::to_string(plan.volumes) + " volumes, " +
-         (plan.direct ? "one process" : std::to_string(plan.gateways) + " gateways");
+         (plan.direct ? "one process" : std::to_string(plan.gateways) + " gateways") +
+         (plan.replaces ? ", one replaced" : "");
 }
 
 }  // namespace penstock::sim

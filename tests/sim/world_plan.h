@@ -30,6 +30,7 @@ struct WorldPlan {
   std::uint32_t variant = 0;
   int gateways = 1;
   bool direct = false;  // gateway and volumes in one process
+  bool replaces = false;  // a volume by a new one
   SimMicros disk_delay_max = 2'000;
   NetworkFaults network;
   int clients = 2;

@@ -1,0 +1,85 @@
+// One volume is replaced while clients write and faults go on: the product's own driver, in one
+// gateway at a time.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "tests/sim/world.h"
+
+namespace penstock::sim {
+namespace {
+
+constexpr SimMicros kReplacementLimit = 900 * kSecond;
+
+}  // namespace
+
+void World::schedule_replacement() {
+  time_.after(random_.between(1'000, random_.chance(0.5) ? 50'000 : 2 * kSecond), [this] {
+    if (faults_on_) replace_volume();
+  });
+}
+
+// A volume that is there makes room, or one that is lost now or was damaged before.
+void World::replace_volume() {
+  leaving_ = any_volume();
+  if (random_.chance(0.5)) {
+    for (std::size_t i = 0; i < volumes_.size(); ++i) {
+      if (volumes_[i]->damaged()) leaving_ = i;
+    }
+  }
+  auto& old = *volumes_[leaving_];
+  leaving_was_lost_ = old.damaged();
+  if (!leaving_was_lost_ && losses_left_ > 0 && random_.chance(0.4)) {
+    --losses_left_;
+    leaving_was_lost_ = true;
+    old.lose();
+  }
+  MapVolume joining;
+  joining.id = VolumeId{random_.bits() | 1};
+  joining.name = "new";
+  joining.host = "new";
+  const auto fresh = std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map,
+                                                 plan_.disk_delay_max);
+  const auto formatted = fresh->format();
+  if (!formatted || !fresh->start()) return history_.violation("a new volume does not start");
+  volumes_.push_back(fresh);
+  drive_replacement(plan_.direct ? pick_gateway() : add_gateway({joining.id}));
+  boost::asio::co_spawn(time_.io(), begin_replacement(joining), boost::asio::detached);
+}
+
+void World::drive_replacement(std::shared_ptr<SimGateway> driver) {
+  driver_ = std::move(driver);
+  driver_->replacement().start(time_.io().get_executor());
+}
+
+// Whoever asked for it asks again until it is known to have begun.
+Awaitable<void> World::begin_replacement(MapVolume joining) {
+  const VolumeId leaving = volumes_[leaving_]->id();
+  while (!is_replaced()) {
+    const auto driver = driver_;
+    auto wire = std::make_shared<Wire>();
+    auto link = std::make_shared<SimLink>(time_, random_, faults_, volumes_.back(),
+                                          std::move(wire), plan_.direct);
+    MapVolume entry = joining;
+    auto begun = co_await driver->replacement().begin(leaving, std::move(entry), std::move(link));
+    if (begun || begun.error().code == Errc::busy) co_return;
+    const auto soon = driver->clock().boot() + Duration(kSecond);
+    co_await driver->clock().sleep_until(soon);
+  }
+}
+
+bool World::is_replaced() const {
+  const auto map = driver_->background_context().membership.map();
+  return map->find(volumes_.back()->id()) != nullptr &&
+         map->find(volumes_[leaving_]->id()) == nullptr;
+}
+
+void World::end_replacement() {
+  if (!time_.run_until([this] { return is_replaced(); }, time_.now() + kReplacementLimit)) {
+    return history_.violation("volume " + std::to_string(leaving_) + " is not replaced: " +
+                              driver_->replacement().status().trouble);
+  }
+  volumes_[leaving_]->lose();
+  if (leaving_was_lost_) ++losses_left_;
+}
+
+}  // namespace penstock::sim
