@@ -156,6 +156,9 @@ Awaitable<void> Verifier::list_all() {
     if (!bucket.key.empty()) continue;
     const bool told =
         listed && answer->body.find("<Name>" + bucket.bucket + "</Name>") != std::string::npos;
+    const auto value = told ? Ledger::kBucket : Ledger::kAbsent;
+    const auto later = pending(bucket);
+    if (std::find(later.begin(), later.end(), value) != later.end()) seen_[bucket] = value;
     if (listed && told != exists(bucket)) {
       violation("ListBuckets and HEAD differ on " + bucket.bucket);
     }
