@@ -24,7 +24,6 @@ enum class Rule : std::uint8_t {
   busy_key,
   start_counter,
   log_tail,
-  blind_accept,
   // Reads and updates (R6 … R8).
   agreed_read,
   sent_again,
@@ -70,6 +69,7 @@ enum class Rule : std::uint8_t {
   epoch,
   epoch_forward,
   row_epoch,
+  newest_epoch,
   epoch_digest,
   epoch_synced,
   epoch_of_round,

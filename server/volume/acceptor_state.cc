@@ -77,7 +77,7 @@ Verdict AcceptorState::accept(std::uint64_t key_hash, Ballot ballot, Ballot acce
 }
 
 Verdict AcceptorState::accept_blind(std::uint64_t key_hash, Ballot ballot) {
-  if (ballot.counter <= accepted_max_ && holds(Rule::blind_accept)) return Verdict::refuse;
+  if (ballot.counter <= accepted_max_) return Verdict::refuse;
   return accept(key_hash, ballot, Ballot{});
 }
 

@@ -35,6 +35,9 @@ std::span<const Directed> directed_schedules() {
       {"purge_ends_with_its_epoch", purge_ends_with_its_epoch},
       {"purged_put_is_not_repeated", purged_put_is_not_repeated},
       {"half_sent_again_is_no_answer", half_sent_again_is_no_answer},
+      {"newest_epoch_wins", newest_epoch_wins},
+      {"accept_keeps_its_epoch", accept_keeps_its_epoch},
+      {"joining_volume_takes_over", joining_volume_takes_over},
   };
   return kAll;
 }

@@ -57,5 +57,9 @@ Violations tombstone_of_a_majority_stays(SimClusters& clusters);
 Violations purge_ends_with_its_epoch(SimClusters& clusters);
 Violations purged_put_is_not_repeated(SimClusters& clusters);
 Violations half_sent_again_is_no_answer(SimClusters& clusters);
+// directed_epochs.cc
+Violations newest_epoch_wins(SimClusters& clusters);
+Violations accept_keeps_its_epoch(SimClusters& clusters);
+Violations joining_volume_takes_over(SimClusters& clusters);
 
 }  // namespace penstock::sim

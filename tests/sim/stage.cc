@@ -67,6 +67,32 @@ int Stage::add_gateway() {
   return static_cast<int>(gateways_.size()) - 1;
 }
 
+std::size_t Stage::add_volume(const MapVolume& entry) {
+  volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map));
+  volumes_.back()->clock().agree();
+  const bool started = volumes_.back()->format() && volumes_.back()->start();
+  expect(started, "a fresh volume does not start");
+  return volumes_.size() - 1;
+}
+
+std::vector<std::shared_ptr<VolumeClient>> Stage::links() {
+  std::vector<std::shared_ptr<VolumeClient>> links;
+  for (const auto& volume : volumes_) {
+    links.push_back(std::make_shared<SimLink>(time_, random_, network_, volume,
+                                              std::make_shared<Wire>(), false));
+  }
+  return links;
+}
+
+void Stage::adopt(const ClusterMap& map) {
+  auto request = std::make_shared<AdoptRequest>();
+  request->map = std::make_shared<const std::string>(map.to_json());
+  request->epochs = epochs_of(map);
+  for (const auto& link : links()) {
+    expect(wait(link->adopt(request, until())).has_value(), "a volume does not adopt a map");
+  }
+}
+
 Stage::Later Stage::begin(int gateway, std::string method, std::string key, std::string body,
                           Pairs headers, Pairs query) {
   auto later = std::make_shared<std::optional<SimGateway::Answer>>();

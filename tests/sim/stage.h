@@ -41,6 +41,12 @@ class Stage {
   void cut(int gateway, std::size_t volume, bool cut);
   SimGateway& gateway(int index) { return *gateways_[static_cast<std::size_t>(index)]; }
   int add_gateway();
+  // The number of a fresh volume, formatted and started, that the map may take in.
+  std::size_t add_volume(const MapVolume& entry);
+  // Every volume adopts a map; gateways learn of it by themselves.
+  void adopt(const ClusterMap& map);
+  // All of them, over the links of a gateway that is never cut.
+  std::vector<std::shared_ptr<VolumeClient>> links();
   SimVolume& volume(std::size_t index) { return *volumes_[index]; }
   std::size_t volumes() const { return volumes_.size(); }
   SimTime& time() { return time_; }
