@@ -5,6 +5,7 @@
 #include "gateway/conditional.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
+#include "penstock/planted.h"
 #include "penstock/text_codec.h"
 
 namespace penstock {
@@ -228,6 +229,8 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
                                        stored.inline_bytes, condition, fresh_deadline(gateway),
                                        leases.get());
   }
+  // An accept may be under way: from here on only the sweep removes fragments.
+  if (!put && !holds(Rule::kept_after_accept) && stored.writer) co_await stored.writer->discard();
   if (!put) co_return write_failure(put.error(), condition);
   co_return std::move(*put);
 }

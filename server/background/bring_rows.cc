@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "server/background/register_walk.h"
+#include "penstock/planted.h"
 #include "server/background/replacement_context.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/replica_set.h"
@@ -64,7 +65,7 @@ Task<std::uint64_t> walk_rows(ReplacementContext& context, std::shared_ptr<const
     }
     if (ended) break;
   }
-  if (!covers(*map, walk.listed(), true)) {
+  if (!covers(*map, walk.listed(), true) && holds(Rule::brought_majority)) {
     co_return fail(Errc::unavailable, "a volume stopped answering while its rows were listed");
   }
   co_return seen;
@@ -84,6 +85,7 @@ bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joi
 
 Task<> bring_rows(ReplacementContext& context, std::shared_ptr<const ClusterMap> map,
                   Volumes volumes) {
+  if (!holds(Rule::rows_brought)) co_return Result<>{};
   context.board.begin("counting rows", 0);
   std::uint64_t total = 0;
   for (const RowKind kind : kKinds) {

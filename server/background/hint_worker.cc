@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/planted.h"
 #include "server/background/references.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/replica_set.h"
@@ -111,7 +112,7 @@ Task<HintWorker::Fate> HintWorker::judge(StoredHint hint) {
   const Deadline deadline = context_.step_deadline();
   CO_TRY(blob, decode_locations(hint.name.write_id, hint.locations));
   CO_TRY(chosen, co_await is_chosen(hint, deadline));
-  if (!chosen) co_return Fate::keep;
+  if (!chosen && holds(Rule::hint_chosen)) co_return Fate::keep;
   CO_TRY(free, co_await is_free(hint, blob, deadline));
   if (!free) co_return Fate::keep;
   CO_TRY(removed, co_await remove(std::move(blob), deadline));
@@ -147,7 +148,8 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
 Task<bool> HintWorker::is_free(const StoredHint& hint, const BlobRef& blob, Deadline deadline) {
   const FragmentOwner owner = owner_of(hint);
   CO_TRY(ended, co_await upload_has_ended(context_, owner, deadline));
-  if (!ended) co_return false;
+  if (!ended && holds(Rule::hint_upload)) co_return false;
+  if (!holds(Rule::hint_reread)) co_return true;
   const RegisterRef ref = object_of(owner);
   CO_TRY(object, co_await context_.proposer.read(ref, ReadWant::value, deadline));
   CO_TRY(references, co_await references_of(context_, std::move(object), deadline));

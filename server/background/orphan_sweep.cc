@@ -3,6 +3,7 @@
 #include <map>
 
 #include "penstock/log.h"
+#include "penstock/planted.h"
 #include "server/background/references.h"
 
 namespace penstock {
@@ -49,7 +50,8 @@ Task<> OrphanSweep::sweep_volume(VolumeId volume, Progress& progress, Found& lef
     std::map<FragmentOwner, Entries> owners;
     for (FragmentEntry& entry : page) {
       after = entry.id;
-      if (entry.pinned || entry.owner.key.empty()) continue;  // R11 (1)
+      const bool pinned = entry.pinned && holds(Rule::sweep_pinned);
+      if (pinned || entry.owner.key.empty()) continue;  // R11 (1)
       FragmentOwner owner = entry.owner;
       owners[std::move(owner)].push_back(std::move(entry));
     }
@@ -83,7 +85,7 @@ Task<OrphanSweep::Found> OrphanSweep::examine(std::shared_ptr<VolumeClient> volu
   const Deadline deadline = context_.step_deadline();
   Found left;
   CO_TRY(ended, co_await upload_has_ended(context_, owner, deadline));
-  if (!ended) co_return left;
+  if (!ended && holds(Rule::sweep_upload)) co_return left;
   const RegisterRef ref = object_of(owner);
   CO_TRY(seen, co_await context_.proposer.read(ref, ReadWant::value, deadline));
   CO_TRY(suspects, co_await without_references(volume->id(), std::move(seen), std::move(entries),
@@ -91,9 +93,14 @@ Task<OrphanSweep::Found> OrphanSweep::examine(std::shared_ptr<VolumeClient> volu
   if (suspects.empty()) co_return left;
   // R11 (2): after this round nothing that is under way can come to name them; who still wants to
   // must prepare again, finds its lease stale and pins first (R10).
-  CO_TRY(settled, co_await context_.proposer.settle(ref, true, true, deadline));
-  CO_TRY(orphans, co_await without_references(volume->id(), std::move(settled),
-                                              std::move(suspects), deadline));
+  Entries orphans = std::move(suspects);
+  if (holds(Rule::sweep_round)) {
+    const bool complete = holds(Rule::sweep_accept);
+    CO_TRY(settled, co_await context_.proposer.settle(ref, complete, true, deadline));
+    CO_TRY(condemned, co_await without_references(volume->id(), std::move(settled),
+                                                  std::move(orphans), deadline));
+    orphans = std::move(condemned);
+  }
   std::uint64_t removed = 0, bytes = 0;
   for (const FragmentEntry& orphan : orphans) {
     auto gone = co_await volume->remove_fragment_if(orphan.id, RemovalRule::unpinned, deadline);

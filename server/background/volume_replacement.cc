@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "penstock/log.h"
+#include "penstock/planted.h"
 #include "server/background/replacement_context.h"
 #include "server/cluster/map_install.h"
 #include "server/cluster/replica_set.h"
@@ -59,7 +60,7 @@ struct VolumeReplacement::State {
   // The volumes that answer under the epochs of the map. Errors: unavailable - no majority does.
   Task<Volumes> installed_volumes() {
     CO_TRY(installed, co_await install(map(), membership().volumes()));
-    if (!installed.reached) {
+    if (!installed.reached && holds(Rule::map_reached)) {
       const std::string why = installed.failed.empty()
                                   ? "too few volumes are there"
                                   : installed.failed.front().second.context;
@@ -82,7 +83,7 @@ struct VolumeReplacement::State {
       co_return co_await advance(std::move(next), "rows_brought");
     }
     CO_TRY(whole, co_await move_fragments(context, now, std::move(volumes)));
-    if (!whole) co_return Result<>{};
+    if (!whole && holds(Rule::fragments_moved)) co_return Result<>{};
     CO_TRY(next, end_replacement(*now));
     CO_CHECK(co_await advance(std::move(next), "volume_replaced"));
     context.board.change([](ReplacementStatus& status) { ++status.replaced; });

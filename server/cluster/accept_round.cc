@@ -114,6 +114,11 @@ std::optional<Error> rejection(const RegisterCalls<AcceptReply>& calls) {
 Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
                              std::shared_ptr<const RegisterGroup> group, Proposal proposal,
                              BallotSource* ballots) {
+  if (!holds(Rule::epoch_of_round)) {
+    const RegisterKey& key = task.ref.key;
+    CO_TRY(newest, context.groups.find(key.bucket, key.key, task.ref.partitions));
+    group = std::move(newest);
+  }
   const AcceptRequests requests = make_requests(task, *group, proposal);
   const bool sent_again = ballots == nullptr;
   if (sent_again && !holds(Rule::fenced_resend)) requests.whole->round.pass_fence = true;

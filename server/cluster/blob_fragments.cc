@@ -328,7 +328,8 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
   for (std::uint32_t i = 0; i < slots; ++i) {
     if (blob.locations[i].volume.value == 0) continue;
     // No new record names a volume that is being replaced: the last one that does can be found.
-    if (!context_.membership.stays(blob.locations[i].volume)) continue;
+    const bool stays = context_.membership.stays(blob.locations[i].volume);
+    if (!stays && holds(Rule::leaving_unnamed)) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
     if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {
@@ -351,6 +352,7 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
     co_return fail(Errc::unavailable, std::to_string(count) + " fragments could be pinned");
   }
   std::vector<FragmentId> missing;
+  if (!holds(Rule::unpinned_left_out)) co_return missing;
   for (std::uint32_t i = 0; i < slots; ++i) {
     if (blob.locations[i].volume.value != 0 && !(*pinned)[i]) missing.push_back(blob.fragment(i));
   }

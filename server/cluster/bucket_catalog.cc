@@ -1,5 +1,7 @@
 #include "server/cluster/bucket_catalog.h"
 
+#include "penstock/planted.h"
+
 #include <algorithm>
 
 namespace penstock {
@@ -104,7 +106,7 @@ Task<std::shared_ptr<const Bucket>> BucketCatalog::find(std::string name, Durati
 
 BucketRecord BucketCatalog::new_record(std::string owner, std::string region) {
   BucketRecord record;
-  record.id = BucketId{random_.next()};
+  record.id = BucketId{holds(Rule::bucket_id) ? random_.next() : 1};
   record.number = BucketNumber{1};
   record.partitions = partitions_for_new_bucket(*membership_.map());
   record.owner = std::move(owner);

@@ -77,7 +77,14 @@ Task<> finish_delete(ListContext context, BucketCatalog& catalog, std::string na
   const bool listed = holds(Rule::fenced_list);
   bool occupied = false;
   if (listed) {
-    CO_TRY(found, co_await has_live_key(context, deleting, deleting.number, deadline));
+    BucketRecord seen = deleting;
+    BucketNumber fence = deleting.number;
+    if (!holds(Rule::fenced_scan)) {
+      CO_CHECK(co_await has_live_key(context, deleting, fence, deadline));
+      ++seen.number.value;
+      fence = BucketNumber();
+    }
+    CO_TRY(found, co_await has_live_key(context, std::move(seen), fence, deadline));
     occupied = found;
   }
   std::optional<BucketRecord> next;

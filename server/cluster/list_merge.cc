@@ -123,7 +123,7 @@ ListMerge::Said ListMerge::listen(ReplicaMask at, std::string_view key) const {
       continue;
     }
     const ScanRow& row = cursors_[i].current();
-    if (row.unreadable) {
+    if (row.unreadable && holds(Rule::list_unreadable)) {
       said.speaking &= ~bit(i);
       continue;
     }
@@ -172,7 +172,9 @@ ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
     if ((at & bit(i)) == 0) continue;
     Cursor& cursor = cursors_[i];
     const ScanRow& row = cursor.current();
-    if (!prefix_.empty() && !row.unreadable && is_live(row.kind)) cursor.silent = true;
+    if (!prefix_.empty() && !row.unreadable && is_live(row.kind)) {
+      cursor.silent = holds(Rule::list_witness);
+    }
     ++cursor.row;
   }
   if (step.what == Step::What::live) step.row = std::move(*winner);
@@ -190,7 +192,7 @@ ListMerge::Step ListMerge::next() {
     const ReplicaMask at = cursors_at_smallest(key);
     if (at == 0 || !covers(limit_, key)) {
       if (!leave_prefix()) return finish(key_after(last_key_));
-      if (limit_.empty()) return finish({});
+      if (limit_.empty() || !holds(Rule::list_resume)) return finish({});
       // A live prefix is decided to its end, though the scans may have stopped inside it.
       return finish(std::max(limit_, floor_));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "penstock/planted.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/replica_set.h"
 
@@ -112,12 +113,14 @@ class Install {
     std::map<BucketId, BucketNumber> fences;
     for (const auto& answer : answers) {
       if (!answer || !*answer) co_return error_of(answer);  // it may be one of the majority
-      state.horizon = std::max(state.horizon, answer->value().horizon);
+      if (holds(Rule::joined_horizon)) {
+        state.horizon = std::max(state.horizon, answer->value().horizon);
+      }
       for (const auto& [bucket, number] : answer->value().fences) {
         fences[bucket] = std::max(fences[bucket], number);
       }
     }
-    state.fences.assign(fences.begin(), fences.end());
+    if (holds(Rule::joined_fences)) state.fences.assign(fences.begin(), fences.end());
     co_return state;
   }
 

@@ -61,7 +61,8 @@ class ApplyTarget final : public ObjectUpdate {
       condition.if_none_match = upload_.if_none_match;
     }
     if (auto met = condition.check(current); !met) return refuse(met.error());
-    if (only_onto_seen_ && current.op_id() != upload_.object_seen) {
+    const bool seen = current.op_id() == upload_.object_seen || !holds(Rule::onto_object_seen);
+    if (only_onto_seen_ && !seen) {
       return refuse(fail(Errc::precondition, "the object has changed since"));
     }
     ObjectRecord target = *upload_.target;

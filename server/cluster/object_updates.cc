@@ -69,7 +69,7 @@ Result<std::vector<Hint>> freed_by(const Snapshot& current, const RegisterValue&
     const bool kept = std::any_of(after.begin(), after.end(), [&blob](const BlobRef& other) {
       return other.write_id == blob.write_id;
     });
-    if (!kept) hints.push_back(hint_for(blob, due, upload_id));
+    if (!kept || !holds(Rule::freed_difference)) hints.push_back(hint_for(blob, due, upload_id));
   }
   return hints;
 }

@@ -1,5 +1,6 @@
 #include "server/cluster/objects.h"
 
+#include "penstock/planted.h"
 #include "server/cluster/manifest.h"
 #include "server/cluster/multipart.h"
 #include "server/cluster/object_updates.h"
@@ -88,6 +89,10 @@ Task<ObjectRecord> Objects::put(const Bucket& bucket, std::string key, ObjectRec
                                 SharedBytes inline_bytes, Condition condition, Deadline deadline,
                                 LeaseKeeper* leases) {
   const RegisterRef ref = Index::object(bucket, std::move(key));
+  if (leases != nullptr && !holds(Rule::lease_after_promise)) {
+    CO_CHECK(co_await leases->ensure(deadline));
+    leases = nullptr;
+  }
   PutObject update(state_->frame(ref, leases, deadline), std::move(record),
                    std::move(inline_bytes), std::move(condition));
   CO_CHECK(co_await state_->proposer.update(ref, update, deadline));

@@ -1,5 +1,6 @@
 #include "server/cluster/purge_round.h"
 
+#include "penstock/planted.h"
 #include "server/cluster/round_end.h"
 #include "server/cluster/settle_round.h"
 
@@ -28,14 +29,16 @@ Task<std::optional<TombstoneMark>> mark_round(ProposerContext& context, Register
   if (value != nullptr) proposal.value = promises.highest.value;
   proposal.wait_for_all = true;
   CO_TRY(end, co_await accept_round(context, task, promises.group, std::move(proposal), &ballots));
-  if (end.by_all) mark = TombstoneMark{promises.ballot, group.epoch()};
+  const bool by_all = end.by_all || !holds(Rule::marked_by_all);
+  if (by_all && end.end == RoundEnd::majority) mark = TombstoneMark{promises.ballot, group.epoch()};
   co_return mark;
 }
 
 Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneMark mark) {
   const RegisterKey& key = task.ref.key;
   CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
-  if (group->epoch() != mark.epoch || group->set.quorum.joint != 0) co_return DropEnd::void_mark;
+  const bool same_epoch = group->epoch() == mark.epoch && group->set.quorum.joint == 0;
+  if (!same_epoch && holds(Rule::mark_in_epoch)) co_return DropEnd::void_mark;
   auto request = std::make_shared<DropRequest>();
   request->key = key;
   request->ballot = mark.ballot;
@@ -55,7 +58,8 @@ Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneM
   if (calls.failed_with(Errc::stale_epoch) != 0) co_return DropEnd::void_mark;
   for (std::size_t i = 0; i < group->size(); ++i) {
     const auto& answer = calls.answer(i);
-    if (!answer || !*answer) co_return DropEnd::ask_again;
+    const bool done = (answer && *answer) || !holds(Rule::dropped_by_all);
+    if (!done) co_return DropEnd::ask_again;
   }
   co_return DropEnd::all_answered;
 }

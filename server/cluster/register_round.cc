@@ -1,9 +1,19 @@
 #include "server/cluster/register_round.h"
 
+#include "penstock/planted.h"
 #include "server/cluster/round_end.h"
 
 namespace penstock {
 namespace {
+
+// A row of an older epoch that no identity round found when the group changed was never chosen: it
+// must not win over what was written since, whose ballots may be lower (R12).
+bool is_newer(const Accepted& row, const Accepted& highest) {
+  if (row.epoch == highest.epoch || row.ballot.is_zero() || !holds(Rule::newest_epoch)) {
+    return row.ballot > highest.ballot;
+  }
+  return row.epoch > highest.epoch;
+}
 
 void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
   ReplicaMask holders = 0;
@@ -14,7 +24,7 @@ void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promis
     const PrepareReply& reply = answer->value();
     row = reply.accepted;
     promises.horizon = std::max(promises.horizon, reply.horizon);
-    if (reply.accepted.ballot > promises.highest.ballot) {
+    if (is_newer(reply.accepted, promises.highest)) {
       promises.highest = reply.accepted;
       holders = 0;
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "penstock/planted.h"
 #include "penstock/volume_upkeep.h"
 #include "placement/cluster_map.h"
 
@@ -17,7 +18,8 @@ struct Quorum {
   ReplicaMask replicas = 0;
   ReplicaMask joint = 0;  // the new list during a change, else empty
   bool reached(ReplicaMask answered) const {
-    return more_than_half(answered, replicas) && (joint == 0 || more_than_half(answered, joint));
+    const bool both = joint == 0 || more_than_half(answered, joint);
+    return more_than_half(answered, replicas) && (both || !holds(Rule::joint_majority));
   }
 
  private:

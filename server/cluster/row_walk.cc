@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/planted.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/key_range.h"
 
@@ -232,6 +233,9 @@ Task<Snapshot> RowWalk::read_row(std::string row_key, Deadline deadline) {
   ref.number = request_.number;
   ref.partitions = request_.partitions;
   if (request_.fence.value != 0) {
+    if (!holds(Rule::fenced_settle)) {
+      co_return co_await context_.proposer.read_background(ref, ReadWant::value, deadline);
+    }
     // An R6 answer may come from a volume that still has an accept in front of the fence.
     co_return co_await context_.proposer.settle(ref, false, true, deadline);
   }

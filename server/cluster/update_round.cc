@@ -118,7 +118,7 @@ Task<UpdateRun::Answer> UpdateRun::attempt() {
 bool UpdateRun::outcome_is_lost(const Promises& promises, const RegisterValue* value) const {
   if (!sent_) return false;
   if (!chain_has(value, base_) && holds(Rule::base_in_chain)) return true;
-  return base_.is_zero() && promises.horizon >= first_.counter;
+  return base_.is_zero() && promises.horizon >= first_.counter && holds(Rule::base_before_purge);
 }
 
 Task<UpdateRun::Answer> UpdateRun::with_promises(Promises promises) {
@@ -159,7 +159,8 @@ Task<UpdateRun::Answer> UpdateRun::finish(const Promises& promises, Value value,
   snapshot.value = value;
   snapshot.settled = true;
   // Below an own ballot a majority proves nothing: the own value may still win.
-  const bool firm = promises.settled && (!sent_ || own_ < promises.highest.ballot);
+  const bool above = !sent_ || own_ < promises.highest.ballot || !holds(Rule::firm_above_own);
+  const bool firm = promises.settled && above;
   if (!firm && holds(Rule::settled_answer)) {
     auto settled = co_await accept_highest(context_, task_, promises, std::move(value), ballots_);
     if (!settled) co_return failed(RoundEnd::no_quorum, std::move(settled).error());

@@ -30,7 +30,8 @@ Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
   const GroupEpoch* own = group < epochs_.size() ? &epochs_[group] : nullptr;
   const Epoch epoch = own == nullptr ? Epoch{} : own->epoch;
   const bool known = epoch == round.epoch && epoch.value != 0;
-  if ((!known || own->short_digest() != round.digest) && holds(Rule::epoch)) {
+  const bool same = known && (own->short_digest() == round.digest || !holds(Rule::epoch_digest));
+  if (!same && holds(Rule::epoch)) {
     const bool behind = epoch < round.epoch;
     return fail(behind ? Errc::epoch_behind : Errc::stale_epoch,
                 "group " + std::to_string(group) + " is at epoch " + std::to_string(epoch.value) +
@@ -120,7 +121,7 @@ Result<std::vector<GroupEpoch>> AcceptorState::check_epochs(
                                          std::to_string(own.epoch.value) + " to " +
                                          std::to_string(epoch.epoch.value));
     }
-    if (epoch.epoch == own.epoch && epoch.digest != own.digest) {
+    if (epoch.epoch == own.epoch && epoch.digest != own.digest && holds(Rule::epoch_digest)) {
       return fail(Errc::stale_epoch, name + " is known with another digest");
     }
     if (epoch.epoch != own.epoch) changed.push_back(epoch);

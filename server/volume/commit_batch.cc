@@ -16,6 +16,11 @@ RegisterKey upload_key_of(const RegisterKey& key, const std::string& upload_id) 
   return upload;
 }
 
+// Rounds that settle a part, else it would block epoch changes and purge for ever.
+bool passes_closed_upload(const AcceptRequest& request) {
+  return request.round.identity && holds(Rule::part_identity);
+}
+
 // The registers that a call looks at: its own, and the upload beside it.
 struct Keys {
   const RegisterKey* own = nullptr;
@@ -33,7 +38,7 @@ Keys keys_of(const CommitWork& work) {
   if (const auto* accept = std::get_if<AcceptWork>(&work)) {
     const AcceptRequest& request = *accept->request;
     Keys keys{&request.key, {}};
-    if (request.key.kind == RowKind::part && !request.round.identity) {
+    if (request.key.kind == RowKind::part && !passes_closed_upload(request)) {
       keys.upload = upload_key_of(request.key, request.key.upload_id);
     }
     return keys;
@@ -148,11 +153,14 @@ void CommitBatch::decide(PrepareWork work) {
 }
 
 Result<> CommitBatch::check_upload(const AcceptRequest& request) {
-  if (request.key.kind != RowKind::part || request.round.identity) return {};
+  if (request.key.kind != RowKind::part || passes_closed_upload(request)) return {};
   const auto& upload = rows_.at(upload_key_of(request.key, request.key.upload_id));
   if (!upload) return upload.error();
   const ValueKind kind = upload.value()->kind;
-  if (kind == ValueKind::absent) return fail(Errc::upload_missing, request.key.upload_id);
+  if (kind == ValueKind::absent) {
+    if (!holds(Rule::part_upload_row)) return {};
+    return fail(Errc::upload_missing, request.key.upload_id);
+  }
   if (kind != ValueKind::upload_open && holds(Rule::part_of_open_upload)) {
     return fail(Errc::upload_not_open, request.key.upload_id);
   }
@@ -209,7 +217,8 @@ void CommitBatch::decide(AcceptWork work) {
 // R9: the purge of a tombstone that all replicas hold at one ballot. Any other row stays.
 void CommitBatch::decide(DropWork work) {
   const DropRequest& request = *work.request;
-  if (auto passes = core_.gate(request.round, request.key.bucket); !passes) {
+  auto passes = core_.gate(request.round, request.key.bucket);
+  if (!passes && holds(Rule::drop_in_epoch)) {
     return answer<void>(work.done, std::move(passes));
   }
   const auto& row = rows_.at(request.key);
@@ -260,6 +269,7 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
       batch.Delete(inline_row_key(request.key.bucket, request.key.key, plan.replaced->op_id));
     }
     for (const Hint& hint : request.hints) {
+      if (!holds(Rule::hint_with_accept)) break;
       const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
       batch.Put(hint_key, encode_hint(hint_key, request, hint));
     }

@@ -1,5 +1,6 @@
 #include "server/volume/fragment_store.h"
 
+#include "penstock/planted.h"
 #include "server/volume/fragment_core.h"
 #include "server/volume/fragment_reader.h"
 #include "server/volume/fragment_writer.h"
@@ -85,8 +86,10 @@ Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condi
   CO_TRY(row, co_await on_read_worker<std::optional<ExtentRow>>(core, std::move(find)));
   if (!row) co_return Result<>{};
   // R11 (3): at the removal, while the claim keeps new pins away.
-  const bool pinned = condition == RemovalRule::unpinned && !core->leases.unpinned_for(id, *row);
-  const bool read = condition == RemovalRule::unread && core->leases.is_read(id);
+  const bool pinned = condition == RemovalRule::unpinned && holds(Rule::removal_pinned) &&
+                      !core->leases.unpinned_for(id, *row);
+  const bool read = condition == RemovalRule::unread && holds(Rule::hint_reader) &&
+                    core->leases.is_read(id);
   if (pinned || read) co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
   CO_CHECK(core->check_open());  // the volume may have been closed meanwhile
   CO_CHECK(co_await core->parts.rows.erase(id));

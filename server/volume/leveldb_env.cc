@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "penstock/log.h"
+#include "penstock/planted.h"
 #include "server/volume/log_tail.h"
 
 namespace penstock {
@@ -154,7 +155,9 @@ Status LevelDbEnv::check_log(const std::string& name, File& file, std::uint64_t&
   if (!tail) return to_status(tail);
   readable_bytes = tail->whole_bytes;
   if (!tail->torn) return Status::OK();
-  if (tail->record_after) return Status::Corruption("damaged before its end", disk_.path(name));
+  if (tail->record_after && holds(Rule::log_tail)) {
+    return Status::Corruption("damaged before its end", disk_.path(name));
+  }
   // What a process wrote before it was killed is in the page cache, whole or cut between two pages.
   // So this was damaged, and it may have been acknowledged.
   if (same_boot_ && tail->file_bytes % kPageBytes != 0) {

@@ -120,7 +120,12 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
       }
       return rows;
     };
-    CO_CHECK(co_await control(std::move(work)));
+    if (holds(Rule::fence_behind_queue)) {
+      CO_CHECK(co_await control(std::move(work)));
+    } else {
+      std::lock_guard lock(core_.mutex);
+      CO_CHECK(work.decide(core_.acceptor));
+    }
   }
   auto start = [this, request, deadline](Completion<ScanReply> done) {
     reader_.scan(request, deadline, std::move(done));
@@ -160,7 +165,9 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
                     AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
     TRY(changed, acceptor.check_epochs(*wanted));
     std::vector<RowOp> all = more;
-    for (const GroupEpoch& epoch : changed) all.push_back(epoch_row(epoch));
+    for (const GroupEpoch& epoch : changed) {
+      if (holds(Rule::epoch_synced)) all.push_back(epoch_row(epoch));
+    }
     for (const auto& [bucket, number] : fences) {
       if (number <= acceptor.fence(bucket)) continue;
       all.push_back(fence_row(bucket, number));

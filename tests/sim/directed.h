@@ -44,4 +44,22 @@ Violations lost_log_is_noticed(SimClusters& clusters);
 Violations failed_writes_are_not_acknowledged(SimClusters& clusters);
 Violations unreadable_rows_are_not_absent(SimClusters& clusters);
 
+// directed_acceptors.cc
+Violations queued_accept_is_awaited(SimClusters& clusters);
+Violations disk_stops_at_first_failure(SimClusters& clusters);
+Violations log_ends_where_it_is_damaged(SimClusters& clusters);
+Violations epochs_are_told_apart(SimClusters& clusters);
+Violations epoch_outlives_restart(SimClusters& clusters);
+Violations part_of_unknown_upload(SimClusters& clusters);
+Violations part_of_ended_upload_is_settled(SimClusters& clusters);
+// directed_purges.cc
+Violations tombstone_of_a_majority_stays(SimClusters& clusters);
+Violations purge_ends_with_its_epoch(SimClusters& clusters);
+Violations purged_put_is_not_repeated(SimClusters& clusters);
+Violations half_sent_again_is_no_answer(SimClusters& clusters);
+// directed_epochs.cc
+Violations newest_epoch_wins(SimClusters& clusters);
+Violations accept_keeps_its_epoch(SimClusters& clusters);
+Violations joining_volume_takes_over(SimClusters& clusters);
+
 }  // namespace penstock::sim

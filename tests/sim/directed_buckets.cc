@@ -5,24 +5,6 @@
 namespace penstock::sim {
 namespace {
 
-// Accepts a value for `ref` on one volume alone, as if the proposer had died behind it.
-bool inject(Stage& stage, std::size_t volume, const RegisterRef& ref, RegisterValue value,
-            SimMicros ahead) {
-  value.op_id = stage.gateway(0).proposer().new_op_id();
-  value.chain.push_back(OpId{});
-  auto request = std::make_shared<AcceptRequest>(stage.accept_of(ref, ahead));
-  request->value = std::make_shared<const std::string>(encode(ref.key, value));
-  const Deadline until = stage.volume(volume).bound();
-  const auto reply = stage.wait(stage.volume(volume).current()->accept(request, until));
-  return reply && reply->accepted;
-}
-
-RegisterValue empty_object() {
-  ObjectRecord record;
-  record.etag = hex_md5("");
-  return to_value(record, 0);
-}
-
 Stage::Pairs page_of_one(const std::string& token) {
   Stage::Pairs query{{"list-type", "2"}, {"max-keys", "1"}};
   if (!token.empty()) query.emplace_back("continuation-token", token);
@@ -45,7 +27,7 @@ Violations fence_outlives_restart(SimClusters& clusters) {
   }
   stage.run_for(kSecond);
   for (std::size_t i = 0; i < 3; ++i) {
-    stage.expect(!inject(stage, i, ref, empty_object(), 20 * kSecond),
+    stage.expect(!stage.inject(i, ref, empty_object(), 20 * kSecond),
                  "a volume takes a PUT of a bucket that is gone");
   }
   return stage.violations;
@@ -59,7 +41,7 @@ Violations resend_stops_at_the_fence(SimClusters& clusters) {
   const auto replicas = stage.replicas("half");
   stage.cut(1, replicas[0], true);
   for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
-  stage.expect(inject(stage, replicas[0], ref, empty_object(), 0), "a value is not accepted");
+  stage.expect(stage.inject(replicas[0], ref, empty_object(), 0), "a value is not accepted");
   stage.ask(2, "GET", "other");
   const auto& wires = stage.gateway(2).wires();
   for (const auto& wire : wires) wire->slow_answers = 10 * kMillisecond;
@@ -88,7 +70,7 @@ Violations short_scans_are_not_silence(SimClusters& clusters) {
     for (int i = 100; i < 120; ++i) {
       RegisterRef ref = stage.object("key");
       ref.key.key = (volume == 0 ? "a" : "b") + std::to_string(i);
-      inject(stage, volume, ref, tombstone_value(), 0);
+      stage.inject(volume, ref, tombstone_value(), 0);
     }
   }
   std::string token;

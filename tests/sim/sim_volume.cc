@@ -3,6 +3,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include "penstock/planted.h"
 #include "server/volume/volume_format.h"
 #include "tests/sim/graces.h"
 
@@ -29,6 +30,8 @@ Result<> SimVolume::format() {
 
 Result<> SimVolume::start() {
   if (lost_) return fail(Errc::not_found, "lost");
+  // The shipped process formats a directory only when it is told to.
+  if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
   auto make_worker = [this](std::string, unsigned) -> std::unique_ptr<Worker> {
     return std::make_unique<SimWorker>(time_, random_, disk_delay_max_);
   };

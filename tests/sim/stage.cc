@@ -4,6 +4,7 @@
 #include <boost/asio/detached.hpp>
 #include <cassert>
 
+#include "server/cluster/object_record.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/replica_set.h"
 
@@ -19,6 +20,12 @@ Awaitable<void> answer_later(std::shared_ptr<SimGateway> gateway, S3Request requ
 }
 
 }  // namespace
+
+RegisterValue empty_object() {
+  ObjectRecord record;
+  record.etag = hex_md5("");
+  return to_value(record, 0);
+}
 
 Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay)
     : cluster_(clusters.get(volumes, 0)) {
@@ -58,6 +65,32 @@ int Stage::add_gateway() {
                                                    std::vector<VolumeId>()));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
+}
+
+std::size_t Stage::add_volume(const MapVolume& entry) {
+  volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map));
+  volumes_.back()->clock().agree();
+  const bool started = volumes_.back()->format() && volumes_.back()->start();
+  expect(started, "a fresh volume does not start");
+  return volumes_.size() - 1;
+}
+
+std::vector<std::shared_ptr<VolumeClient>> Stage::links() {
+  std::vector<std::shared_ptr<VolumeClient>> links;
+  for (const auto& volume : volumes_) {
+    links.push_back(std::make_shared<SimLink>(time_, random_, network_, volume,
+                                              std::make_shared<Wire>(), false));
+  }
+  return links;
+}
+
+void Stage::adopt(const ClusterMap& map) {
+  auto request = std::make_shared<AdoptRequest>();
+  request->map = std::make_shared<const std::string>(map.to_json());
+  request->epochs = epochs_of(map);
+  for (const auto& link : links()) {
+    expect(wait(link->adopt(request, until())).has_value(), "a volume does not adopt a map");
+  }
 }
 
 Stage::Later Stage::begin(int gateway, std::string method, std::string key, std::string body,
@@ -152,6 +185,22 @@ AcceptRequest Stage::accept_of(const RegisterRef& ref, SimMicros ahead) {
   const auto now = gateway(0).clock().wall().time_since_epoch().count();
   request.ballot = Ballot{static_cast<std::uint64_t>(now + ahead), 77, 1};
   return request;
+}
+
+std::shared_ptr<AcceptRequest> Stage::accept_of(const RegisterRef& ref, RegisterValue value,
+                                                SimMicros ahead) {
+  value.op_id = gateway(0).proposer().new_op_id();
+  value.chain.push_back(OpId{});
+  auto request = std::make_shared<AcceptRequest>(accept_of(ref, ahead));
+  request->value = std::make_shared<const std::string>(encode(ref.key, value));
+  return request;
+}
+
+bool Stage::inject(std::size_t volume, const RegisterRef& ref, RegisterValue value,
+                   SimMicros ahead) {
+  const auto request = accept_of(ref, std::move(value), ahead);
+  const auto reply = wait(volumes_[volume]->current()->accept(request, volumes_[volume]->bound()));
+  return reply && reply->accepted;
 }
 
 void Stage::hide_fragments(std::size_t volume, bool hidden) {

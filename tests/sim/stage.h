@@ -11,6 +11,9 @@
 
 namespace penstock::sim {
 
+// What an object of no bytes is to its register.
+RegisterValue empty_object();
+
 class Stage {
  public:
   Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
@@ -27,13 +30,23 @@ class Stage {
   void run_for(SimMicros time);
   // Until `done`, at most a minute.
   bool run_until(const std::function<bool()>& done);
+  // Begins a call; filled once it has ended.
+  template <class T>
+  std::shared_ptr<std::optional<Result<T>>> start(Task<T> task);
   template <class T>
   Result<T> wait(Task<T> task);
+  Deadline until() { return gateway(0).clock().boot() + limits::kOperationDeadline; }
 
   // Both ways between a gateway and a volume.
   void cut(int gateway, std::size_t volume, bool cut);
   SimGateway& gateway(int index) { return *gateways_[static_cast<std::size_t>(index)]; }
   int add_gateway();
+  // The number of a fresh volume, formatted and started, that the map may take in.
+  std::size_t add_volume(const MapVolume& entry);
+  // Every volume adopts a map; gateways learn of it by themselves.
+  void adopt(const ClusterMap& map);
+  // All of them, over the links of a gateway that is never cut.
+  std::vector<std::shared_ptr<VolumeClient>> links();
   SimVolume& volume(std::size_t index) { return *volumes_[index]; }
   std::size_t volumes() const { return volumes_.size(); }
   SimTime& time() { return time_; }
@@ -44,8 +57,14 @@ class Stage {
   Accepted row(std::size_t volume, const std::string& key);
   Accepted row_of(std::size_t volume, const RegisterRef& ref);
   RegisterRef object(const std::string& key);
+  Round round_of(const RegisterRef& ref);
   // An accept for a register beside `ref`'s key, so far ahead of true time; without its value.
   AcceptRequest accept_of(const RegisterRef& ref, SimMicros ahead);
+  // The same with a value: a new update of an absent key.
+  std::shared_ptr<AcceptRequest> accept_of(const RegisterRef& ref, RegisterValue value,
+                                           SimMicros ahead);
+  // One volume alone accepts a value, as if its proposer had died behind it. True: it has.
+  bool inject(std::size_t volume, const RegisterRef& ref, RegisterValue value, SimMicros ahead);
   // The gateways' reads of fragments of this volume are lost, those of registers are not.
   void hide_fragments(std::size_t volume, bool hidden);
 
@@ -55,7 +74,6 @@ class Stage {
   Violations violations;
 
  private:
-  Round round_of(const RegisterRef& ref);
   SimTime time_;
   SimRandom random_{1};
   NetworkFaults network_;
@@ -66,10 +84,16 @@ class Stage {
 };
 
 template <class T>
-Result<T> Stage::wait(Task<T> task) {
+std::shared_ptr<std::optional<Result<T>>> Stage::start(Task<T> task) {
   auto result = std::make_shared<std::optional<Result<T>>>();
   auto keep = [result](std::exception_ptr, Result<T> value) { result->emplace(std::move(value)); };
   boost::asio::co_spawn(time_.io(), std::move(task), std::move(keep));
+  return result;
+}
+
+template <class T>
+Result<T> Stage::wait(Task<T> task) {
+  const auto result = start(std::move(task));
   if (!run_until([result] { return result->has_value(); })) {
     return fail(Errc::timeout, "it hangs");
   }

@@ -1,0 +1,136 @@
+// Groups that change their list (R12).
+#include "placement/map_change.h"
+#include "server/cluster/map_install.h"
+#include "tests/sim/stage.h"
+
+namespace penstock::sim {
+namespace {
+
+const std::string kMoved = "key";
+const std::string kMovedBody(40, 'm');
+
+ClusterMap next_epoch(const ClusterMap& map) {
+  ClusterMap next = map;
+  ++next.epoch.value;
+  for (auto& group : next.groups) ++group.epoch.value;
+  return next;
+}
+
+// Writes an absent key, but thinks about it until it may go on.
+class SlowCreation final : public RegisterUpdate {
+ public:
+  SlowCreation(Clock& clock, OpId op_id) : clock_(clock), op_id_(op_id) {}
+  Task<Decision> decide(const Snapshot& current) override {
+    Decision decision;
+    decision.error = fail(Errc::precondition, "it is there");
+    if (current.live()) co_return decision;
+    promised_ = true;
+    while (!may_go_on) co_await clock_.sleep_until(clock_.boot() + std::chrono::milliseconds(1));
+    decision.action = Decision::Action::write;
+    decision.value = empty_object();
+    co_return decision;
+  }
+  OpId op_id() const override { return op_id_; }
+  bool promised() const { return promised_; }
+  bool may_go_on = false;
+
+ private:
+  Clock& clock_;
+  OpId op_id_;
+  bool promised_ = false;
+};
+
+}  // namespace
+
+// One replica alone accepted a value of an old epoch, with a ballot ahead of the others' clocks,
+// and was away when the rows were brought. It was never chosen: what was written since, stays.
+Violations newest_epoch_wins(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const auto replicas = stage.replicas(kMoved);
+  const bool there = stage.inject(replicas[0], stage.object(kMoved), empty_object(), 2 * kSecond);
+  stage.expect(there, "a value is not accepted");
+  stage.adopt(next_epoch(stage.map()));
+  for (int i = 0; i < 2; ++i) stage.cut(i, replicas[0], true);
+  const auto put = stage.ask(0, "PUT", kMoved, kMovedBody);
+  stage.expect(put.status == 200, "a PUT fails in the new epoch: " + put.body);
+  stage.cut(1, replicas[0], false);
+  stage.cut(1, replicas[2], true);
+  const auto got = stage.ask(1, "GET", kMoved);
+  stage.expect(got.status == 200 && got.body == kMovedBody,
+               "a value of an old epoch won over an acknowledged one");
+  return stage.violations;
+}
+
+// A promise of the old list says nothing of the new one: an accept carries the epoch in which it was
+// promised, and is refused when that is over.
+Violations accept_keeps_its_epoch(SimClusters& clusters) {
+  Stage stage(clusters, 4, 2);
+  const RegisterRef ref = stage.object(kMoved);
+  const auto replicas = stage.replicas(kMoved);
+  stage.expect(replicas.size() == 3, "the schedule wants three replicas of four volumes");
+  stage.gateway(0).clock().jump(kSecond);
+  stage.cut(0, replicas[1], true);
+  Proposer& proposer = stage.gateway(0).proposer();
+  SlowCreation slow(stage.gateway(0).clock(), proposer.new_op_id());
+  const auto created = stage.start(proposer.update(ref, slow, stage.until()));
+  stage.run_until([&] { return slow.promised(); });
+  ClusterMap next = next_epoch(stage.map());
+  VolumeId joining;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (std::find(replicas.begin(), replicas.end(), i) == replicas.end()) {
+      joining = stage.volume(i).id();
+    }
+  }
+  for (auto& group : next.groups) {
+    auto& list = group.replicas;
+    if (std::find(list.begin(), list.end(), joining) != list.end()) continue;
+    std::replace(list.begin(), list.end(), stage.volume(replicas[2]).id(), joining);
+  }
+  stage.adopt(next);
+  const auto put = stage.ask(1, "PUT", kMoved, kMovedBody, {{"if-none-match", "*"}});
+  stage.expect(put.status == 200, "a PUT fails in the new epoch: " + put.body);
+  stage.cut(0, replicas[1], false);
+  stage.ask(0, "GET", "other");  // it learns of the new epoch
+  slow.may_go_on = true;
+  stage.run_until([&] { return created->has_value(); });
+  stage.expect(created->has_value() && !**created, "two updates created one key");
+  return stage.violations;
+}
+
+// A volume that joins takes over what must not come back: the horizon and the fences.
+Violations joining_volume_takes_over(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const RegisterRef ref = stage.object(kMoved);
+  stage.ask(0, "PUT", kMoved, kMovedBody);
+  stage.ask(0, "DELETE", kMoved);
+  Proposer& proposer = stage.gateway(0).proposer();
+  const auto mark = stage.wait(proposer.mark_tombstone(ref, stage.until()));
+  stage.expect(mark && *mark, "a tombstone is not marked");
+  if (!mark || !*mark) return stage.violations;
+  (void)stage.wait(proposer.drop_tombstone(ref, **mark, stage.until()));
+  const auto deleted = stage.ask(0, "DELETE", "");
+  stage.expect(deleted.status == 204, "an empty bucket is not deleted: " + deleted.body);
+  stage.run_for(kSecond);
+  MapVolume entry;
+  entry.id = VolumeId{77};
+  entry.name = "joining";
+  const std::size_t joining = stage.add_volume(entry);
+  auto begun = begin_replacement(stage.map(), stage.volume(0).id(), entry);
+  stage.expect(begun.has_value(), "a replacement does not begin");
+  if (!begun) return stage.violations;
+  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
+  Clock& clock = stage.gateway(0).clock();
+  const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
+  stage.expect(installed && installed->reached, "a map is not installed");
+  const auto state = stage.wait(stage.volume(joining).current()->read_join_state(stage.until()));
+  stage.expect(state && state->horizon >= (*mark)->ballot.counter,
+               "a volume that joined knows nothing of what was purged");
+  const bool fenced = state && std::any_of(state->fences.begin(), state->fences.end(),
+                                           [&](const auto& fence) {
+                                             return fence.first == ref.key.bucket;
+                                           });
+  stage.expect(fenced, "a volume that joined knows nothing of deleted buckets");
+  return stage.violations;
+}
+
+}  // namespace penstock::sim
