@@ -293,8 +293,8 @@ void LocalStore::refuse_old_copies() {
     if (!slot->volume) continue;
     for (const auto& peer : slots_) {
       if (!peer->volume || peer == slot) continue;
-      const auto starts = peer->volume->get_note(starts_note(slot->entry.id));
-      if (starts && std::stoull(*starts) >= slot->volume->start_counter()) {
+      if (knows_later_start(*peer->volume, *slot->volume)) {
+        const auto starts = peer->volume->get_note(starts_note(slot->entry.id));
         refuse(*slot, "it is an old copy: started " +
                           std::to_string(slot->volume->start_counter()) + " times, but " +
                           peer->entry.name + " saw " + *starts);

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/types.h"
+#include "server/volume/volume.h"
 
 namespace penstock {
 
@@ -19,5 +19,11 @@ inline std::string hex_name(std::uint64_t id) {
 inline std::string starts_note(VolumeId id) { return "starts/" + hex_name(id.value); }
 inline std::string failure_note(VolumeId id) { return "failed/" + hex_name(id.value); }
 inline std::string path_note(VolumeId id) { return std::string(kPathNote) + hex_name(id.value); }
+
+// R13: has the peer seen a start of `started` that this one does not follow? Then it is an old copy.
+inline bool knows_later_start(const Volume& peer, const Volume& started) {
+  const auto starts = peer.get_note(starts_note(started.id()));
+  return starts && std::stoull(*starts) >= started.start_counter();
+}
 
 }  // namespace penstock

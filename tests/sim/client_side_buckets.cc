@@ -65,7 +65,8 @@ Awaitable<void> SimClient::look_at_side_bucket(const SideBucket& bucket) {
   auto get = in_bucket(bucket.name, request("GET", "object"));
   auto body = co_await ask(std::move(get));
   if (!body || body->status != 200)
-    history_.violation("the object of bucket " + bucket.name + " is lost");
+    history_.violation("the object of bucket " + bucket.name + " is lost: " +
+                       (body ? std::to_string(body->status) + " " + body->body.substr(0, 200) : "no answer"));
 }
 
 Awaitable<void> SimClient::look_at_side_buckets() {

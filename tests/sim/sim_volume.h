@@ -45,6 +45,8 @@ class SimVolume final : public VolumeHost {
   Task<> set_epochs(std::vector<GroupEpoch> epochs) {
     return volume_->set_epochs(std::move(epochs));
   }
+  // Nothing that it holds counts from now on.
+  void leave_out() { damaged_ = true; }
   bool lost() const { return lost_; }
   // What it holds may be gone in part.
   bool damaged() const { return lost_ || damaged_; }

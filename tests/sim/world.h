@@ -53,6 +53,8 @@ class World {
   void disk_full(std::size_t index);
   void damage(std::size_t index);
   void check_wiped(std::size_t index);
+  void bring_old_copy(std::size_t index);
+  void check_old_copy(const Volume& copy, const std::vector<std::shared_ptr<Volume>>& noted);
   void heal();
   std::size_t any_volume() { return random_.below(volumes_.size()); }
 

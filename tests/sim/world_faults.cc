@@ -1,11 +1,22 @@
 // Faults come one after another; each plans the next.
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <numeric>
 
+#include "server/node/volume_notes.h"
 #include "tests/sim/world.h"
 
 namespace penstock::sim {
 namespace {
+// What each start of a volume tells its peers.
+Awaitable<void> note_start(std::shared_ptr<Volume> started, std::shared_ptr<Volume> peer,
+                           std::shared_ptr<std::vector<std::shared_ptr<Volume>>> noted) {
+  auto told = co_await peer->put_note(starts_note(started->id()),
+                                      std::to_string(started->start_counter()));
+  if (told) noted->push_back(peer);
+}
+
 constexpr SimMicros kStrikeUntil = 20 * kSecond;
 constexpr std::size_t kGatewaysMax = 12;  // dead ones included
 }  // namespace
@@ -154,7 +165,7 @@ void World::damage(std::size_t index) {
   auto& volume = *volumes_[index];
   if (losses_left_ == 0 || volume.damaged()) return;
   --losses_left_;
-  switch (random_.between(0, 5)) {
+  switch (random_.between(0, 6)) {
     case 0:
       return volume.lose();
     case 1:
@@ -165,6 +176,8 @@ void World::damage(std::size_t index) {
     case 3:
       volume.lose_file();
       break;
+    case 4:
+      return bring_old_copy(index);
     default:
       volume.flip_bit();
       break;
@@ -176,6 +189,42 @@ void World::damage(std::size_t index) {
 void World::check_wiped(std::size_t index) {
   const auto started = volumes_[index]->start();
   if (started) history_.violation("volume " + std::to_string(index) + " starts from nothing");
+}
+
+// R13: the volume starts once more, which its peers note; then an older state of its disk is put
+// back, as from a backup. They must tell it from the volume.
+void World::bring_old_copy(std::size_t index) {
+  auto& volume = *volumes_[index];
+  if (!volume.running()) return volume.lose();
+  const auto old = volume.disk().snapshot();
+  volume.leave_out();
+  volume.kill();
+  if (!volume.start()) return volume.lose();
+  const auto noted = std::make_shared<std::vector<std::shared_ptr<Volume>>>();
+  for (const auto& peer : volumes_) {
+    if (peer->id() == volume.id() || !peer->running()) continue;
+    boost::asio::co_spawn(time_.io(), note_start(volume.opened(), peer->opened(), noted),
+                          boost::asio::detached);
+  }
+  outage_after(random_.between(10'000, plan_.outage_max), [this, index, old, noted] {
+    auto& copy = *volumes_[index];
+    copy.kill();
+    copy.disk().restore(*old);
+    if (copy.start()) check_old_copy(*copy.opened(), *noted);
+    copy.lose();
+  });
+}
+
+void World::check_old_copy(const Volume& copy,
+                           const std::vector<std::shared_ptr<Volume>>& noted) {
+  for (const auto& peer : volumes_) {
+    const auto open = peer->opened();
+    if (std::find(noted.begin(), noted.end(), open) == noted.end()) continue;
+    if (!knows_later_start(*open, copy)) {
+      history_.violation("an old copy of volume " + std::to_string(copy.id().value) +
+                         " is taken for it");
+    }
+  }
 }
 
 void World::heal() {
