@@ -38,6 +38,17 @@ std::span<const Directed> directed_schedules() {
       {"newest_epoch_wins", newest_epoch_wins},
       {"accept_keeps_its_epoch", accept_keeps_its_epoch},
       {"joining_volume_takes_over", joining_volume_takes_over},
+      {"lease_ends_before_the_record", lease_ends_before_the_record},
+      {"unpinned_fragment_is_left_out", unpinned_fragment_is_left_out},
+      {"pinned_fragments_stay", pinned_fragments_stay},
+      {"condemned_record_is_not_chosen", condemned_record_is_not_chosen},
+      {"parts_in_manifests_are_kept", parts_in_manifests_are_kept},
+      {"failed_put_keeps_its_fragments", failed_put_keeps_its_fragments},
+      {"overwritten_blob_is_freed", overwritten_blob_is_freed},
+      {"unchosen_update_frees_nothing", unchosen_update_frees_nothing},
+      {"taken_over_part_stays", taken_over_part_stays},
+      {"parts_of_open_upload_stay", parts_of_open_upload_stay},
+      {"readers_keep_what_is_freed", readers_keep_what_is_freed},
   };
   return kAll;
 }

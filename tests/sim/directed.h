@@ -61,5 +61,18 @@ Violations half_sent_again_is_no_answer(SimClusters& clusters);
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);
 Violations joining_volume_takes_over(SimClusters& clusters);
+// directed_leases.cc
+Violations lease_ends_before_the_record(SimClusters& clusters);
+Violations unpinned_fragment_is_left_out(SimClusters& clusters);
+Violations pinned_fragments_stay(SimClusters& clusters);
+Violations condemned_record_is_not_chosen(SimClusters& clusters);
+Violations parts_in_manifests_are_kept(SimClusters& clusters);
+Violations failed_put_keeps_its_fragments(SimClusters& clusters);
+// directed_hints.cc
+Violations overwritten_blob_is_freed(SimClusters& clusters);
+Violations unchosen_update_frees_nothing(SimClusters& clusters);
+Violations taken_over_part_stays(SimClusters& clusters);
+Violations parts_of_open_upload_stay(SimClusters& clusters);
+Violations readers_keep_what_is_freed(SimClusters& clusters);
 
 }  // namespace penstock::sim

@@ -57,6 +57,7 @@ class Stage {
   Accepted row(std::size_t volume, const std::string& key);
   Accepted row_of(std::size_t volume, const RegisterRef& ref);
   RegisterRef object(const std::string& key);
+  const Bucket& bucket() const { return *bucket_; }
   Round round_of(const RegisterRef& ref);
   // An accept for a register beside `ref`'s key, so far ahead of true time; without its value.
   AcceptRequest accept_of(const RegisterRef& ref, SimMicros ahead);

@@ -1,0 +1,144 @@
+// What updates free, and when it may go.
+#include "server/cluster/upload_moves.h"
+#include "tests/sim/blob_stage.h"
+
+namespace penstock::sim {
+namespace {
+
+using Pairs = Stage::Pairs;
+const std::string kFreed = "key";
+
+Hint hint_now(Stage& stage, const BlobRef& blob) {
+  return hint_for(blob, stage.gateway(0).clock().wall(), "");
+}
+
+BlobRef blob_of_part(Stage& stage, const std::string& upload_id) {
+  RegisterRef ref = stage.object(kFreed);
+  ref.key.kind = RowKind::part;
+  ref.key.part = 1;
+  ref.key.upload_id = upload_id;
+  const Accepted row = stage.row_of(0, ref);
+  if (!row.value) return {};
+  const auto value = decode_value(ref.key, *row.value);
+  const auto part = value ? part_info(*value) : Result<PartInfo>(value.error());
+  return part && part->blob ? *part->blob : BlobRef{};
+}
+
+}  // namespace
+
+// An update frees what it replaces and does not name itself; the hints are as durable as it is.
+Violations overwritten_blob_is_freed(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.ask(0, "PUT", kFreed, kBlobBody);
+  const auto copied =
+      stage.ask(0, "PUT", kFreed, "",
+                Pairs{{"x-amz-copy-source", "/" + std::string(SimClient::kBucket) + "/" + kFreed},
+                      {"x-amz-metadata-directive", "REPLACE"},
+                      {"x-amz-meta-a", "b"}});
+  stage.expect(copied.status == 200, "a copy onto itself fails: " + copied.body);
+  stage.expect(hints_there(stage) == 0, "a copy onto itself frees its own bytes");
+  stage.ask(0, "PUT", kFreed, kBlobBody);
+  stage.run_for(kMillisecond);
+  for (std::size_t i = 0; i < 3; ++i) {
+    stage.volume(i).crash();
+    stage.expect(stage.volume(i).start().has_value(), "a volume does not start");
+  }
+  stage.expect(hints_there(stage) == 3, "the hints of an update are lost");
+  return stage.violations;
+}
+
+// The hint of an update that lies at a minority: neither it nor what it replaced was chosen, so a
+// read sees what was before both. The replaced value can still be chosen.
+Violations unchosen_update_frees_nothing(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const RegisterRef ref = stage.object(kFreed);
+  const auto replicas = stage.replicas(kFreed);
+  const auto stored = store_blob(stage, kFreed);
+  if (!stored) return stage.violations;
+  const auto first = stage.accept_of(ref, to_value(stored->record(), 0), 0);
+  const auto second = stage.accept_of(ref, empty_object(), kMillisecond);
+  second->hints.push_back(hint_now(stage, stored->blob));
+  for (const auto& accept : {first, second}) {
+    const auto reply =
+        stage.wait(stage.volume(replicas[0]).current()->accept(accept, stage.until()));
+    stage.expect(reply && reply->accepted, "a value is refused");
+  }
+  stage.run_for(8 * kSecond);
+  const auto late = stage.wait(stage.volume(replicas[2]).current()->accept(first, stage.until()));
+  const bool open = late && late->accepted;
+  stage.expect(!open || fragments_there(stage, stored->blob) == 3,
+               "a blob was removed that the next read may find");
+  return stage.violations;
+}
+
+// A part was replaced after its Complete had read it: the hint names what the object names.
+Violations taken_over_part_stays(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const auto stored = store_blob(stage, kFreed);
+  if (!stored) return stage.violations;
+  const auto object = stage.accept_of(stage.object(kFreed), to_value(stored->record(), 0), 0);
+  RegisterRef beside = stage.object(kFreed);
+  beside.key.kind = RowKind::upload;
+  beside.key.upload_id = std::string(32, 'a');
+  const auto other = stage.accept_of(beside, tombstone_value(), 0);
+  other->hints.push_back(hint_now(stage, stored->blob));
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (const auto& accept : {object, other}) {
+      const auto reply = stage.wait(stage.volume(i).current()->accept(accept, stage.until()));
+      stage.expect(reply && reply->accepted, "a value is refused");
+    }
+  }
+  stage.run_for(10 * kSecond);
+  stage.expect(fragments_there(stage, stored->blob) == 3, "a hint removed what the object names");
+  return stage.violations;
+}
+
+// While an upload is open nothing goes of its parts, replaced ones included: a Complete may have
+// read them.
+Violations parts_of_open_upload_stay(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const auto created = stage.ask(0, "POST", kFreed, "", {}, Pairs{{"uploads", ""}});
+  const std::string id = xml_element(created.body, "UploadId");
+  const Pairs part{{"partNumber", "1"}, {"uploadId", id}};
+  stage.ask(0, "PUT", kFreed, kBlobBody, {}, part);
+  stage.run_for(kSecond);
+  const BlobRef replaced = blob_of_part(stage, id);
+  stage.ask(0, "PUT", kFreed, kBlobBody, {}, part);
+  stage.run_for(kSecond);
+  const BlobRef current = blob_of_part(stage, id);
+  stage.expect(!(replaced.write_id == current.write_id), "a part is not replaced");
+  stage.run_for(10 * kSecond);
+  stage.expect(fragments_there(stage, replaced) == 3, "a hint removed a part of an open upload");
+  stage.run_for(35 * kSecond);
+  stage.expect(fragments_there(stage, replaced) == 3 && fragments_there(stage, current) == 3,
+               "the sweep removed a part of an open upload");
+  return stage.violations;
+}
+
+// A reader has pinned what an update frees.
+Violations readers_keep_what_is_freed(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.run_for(8 * kSecond);  // after a start everything counts as just pinned by a reader
+  stage.ask(0, "PUT", kFreed, kBlobBody);
+  stage.run_for(kSecond);
+  const RegisterRef ref = stage.object(kFreed);
+  const auto value = decode_value(ref.key, *stage.row(0, kFreed).value);
+  const auto blobs = value ? blobs_of(*value) : Result<std::vector<BlobRef>>(value.error());
+  stage.expect(blobs && blobs->size() == 1, "the object has no blob");
+  if (!blobs || blobs->size() != 1) return stage.violations;
+  stage.ask(0, "PUT", kFreed, "other");
+  for (int second = 0; second < 10; ++second) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::vector<FragmentId> ids;
+      for (std::uint32_t slot = 0; slot < 3; ++slot) ids.push_back(blobs->front().fragment(slot));
+      (void)stage.wait(stage.volume(i).current()->pin_for_reader(std::move(ids), stage.until()));
+    }
+    stage.run_for(kSecond);
+  }
+  stage.expect(fragments_there(stage, blobs->front()) == 3, "a hint removed what a reader reads");
+  stage.run_for(30 * kSecond);
+  stage.expect(fragments_there(stage, blobs->front()) == 0, "what was freed is never removed");
+  return stage.violations;
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,167 @@
+// Blobs and who keeps them: leases, sweeps, writers that do not know how their PUT ended.
+#include "server/cluster/manifest.h"
+#include "tests/sim/blob_stage.h"
+
+namespace penstock::sim {
+namespace {
+
+const std::string kKept = "key";
+
+// Keeps the key's queue busy until it may go on, then leaves all as it is.
+class Pause final : public RegisterUpdate {
+ public:
+  Pause(Clock& clock, OpId op_id) : clock_(clock), op_id_(op_id) {}
+  Task<Decision> decide(const Snapshot&) override {
+    while (!may_go_on) co_await clock_.sleep_until(clock_.boot() + std::chrono::seconds(1));
+    Decision decision;
+    decision.error = fail(Errc::precondition, "nothing to do");
+    co_return decision;
+  }
+  OpId op_id() const override { return op_id_; }
+  bool may_go_on = false;
+
+ private:
+  Clock& clock_;
+  OpId op_id_;
+};
+
+// An object of the blob, written by the gateway as its PUT does.
+Task<ObjectRecord> put_blob(Stage* stage, const StoredBlob* stored, LeaseKeeper* leases) {
+  Objects& objects = stage->gateway(0).background_context().objects;
+  ObjectRecord record = stored->record();
+  Condition none;
+  co_return co_await objects.put(stage->bucket(), kKept, std::move(record), nullptr, none,
+                                 stage->until(), leases);
+}
+
+}  // namespace
+
+// R10: the leases end while the PUT waits for its turn. What the sweep has removed since may not be
+// named; whether leases are fresh is asked after the promise.
+Violations lease_ends_before_the_record(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  auto stored = store_blob(stage, kKept);
+  if (!stored) return stage.violations;
+  Proposer& proposer = stage.gateway(0).proposer();
+  Pause pause(stage.gateway(0).clock(), proposer.new_op_id());
+  const auto paused = stage.start(proposer.update(stage.object(kKept), pause, stage.until()));
+  stage.run_for(kSecond);
+  WriterLease lease(*stored->writer, stored->blob);
+  const auto put = stage.start(put_blob(&stage, &*stored, &lease));
+  stage.run_for(26 * kSecond);
+  pause.may_go_on = true;
+  stage.run_until([&] { return paused->has_value() && put->has_value(); });
+  const auto got = stage.ask(0, "GET", kKept);
+  stage.expect(got.status == 404 || got.body == kBlobBody,
+               "an object names fragments that the sweep has removed: " + got.body);
+  return stage.violations;
+}
+
+// R10: a fragment that cannot be pinned any more counts as missing.
+Violations unpinned_fragment_is_left_out(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  auto stored = store_blob(stage, kKept);
+  if (!stored) return stage.violations;
+  stage.run_for(10 * kSecond);  // the lease is stale for its writer
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (stage.volume(i).id() != stored->blob.locations[0].volume) continue;
+    (void)stage.wait(
+        stage.volume(i).current()->remove_fragment(stored->blob.fragment(0), stage.until()));
+  }
+  WriterLease lease(*stored->writer, stored->blob);
+  const auto put = stage.wait(put_blob(&stage, &*stored, &lease));
+  stage.expect(put.has_value(), "a PUT with two of three fragments fails");
+  stage.expect(!put || put->parts[0].blob->locations[0].volume.value == 0,
+               "a record names a fragment that could not be pinned");
+  return stage.violations;
+}
+
+// R11: a fragment is removed only if nobody has pinned it; and a write that is under way is not
+// even looked at.
+Violations pinned_fragments_stay(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  auto stored = store_blob(stage, kKept);
+  if (!stored) return stage.violations;
+  stage.run_for(12 * kSecond);
+  stage.expect(stage.row(0, kKept).ballot.is_zero(), "a sweep meddles with a write under way");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto client = stage.volume(i).current();
+    for (std::uint32_t slot = 0; slot < 3; ++slot) {
+      (void)stage.wait(client->remove_fragment_if(stored->blob.fragment(slot),
+                                                  RemovalRule::unpinned, stage.until()));
+    }
+  }
+  stage.expect(fragments_there(stage, stored->blob) == 3, "a fragment with a lease was removed");
+  return stage.violations;
+}
+
+// R11: one replica has accepted a record that the sweep does not see. Once its fragments are
+// condemned that record may not be chosen any more: the round of the sweep writes.
+Violations condemned_record_is_not_chosen(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const auto replicas = stage.replicas(kKept);
+  const auto stored = store_blob(stage, kKept);
+  if (!stored) return stage.violations;
+  const auto value = to_value(stored->record(), 0);
+  stage.expect(stage.inject(replicas[2], stage.object(kKept), value, 0), "a value is refused");
+  for (int i = 0; i < 2; ++i) stage.cut(i, replicas[2], true);
+  stage.run_for(45 * kSecond);
+  const std::size_t left = fragments_there(stage, stored->blob);
+  stage.expect(left < 3, "the sweep does not come");
+  for (int i = 0; i < 2; ++i) stage.cut(i, replicas[2], false);
+  stage.cut(1, replicas[0], true);
+  (void)stage.ask(1, "GET", kKept);
+  const auto got = stage.wait(stage.gateway(1).proposer().read(stage.object(kKept),
+                                                               ReadWant::value, stage.until()));
+  stage.expect(got && (!got->live() || fragments_there(stage, stored->blob) == 3),
+               "a record was chosen whose fragments the sweep has removed");
+  return stage.violations;
+}
+
+// R11: what only a manifest names is named.
+Violations parts_in_manifests_are_kept(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  auto stored = store_blob(stage, kKept);
+  if (!stored) return stage.violations;
+  ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
+                        Index::owner(stage.bucket(), kKept));
+  ObjectRecord record = stored->record();
+  std::vector<PartInfo> parts = std::exchange(record.parts, {});
+  auto pages = stage.wait(writer.write(parts, stage.until()));
+  stage.expect(pages.has_value(), "a manifest is not written");
+  if (!pages) return stage.violations;
+  record.manifest = std::move(*pages);
+  record.part_count = 1;
+  Objects& objects = stage.gateway(0).background_context().objects;
+  Condition none;
+  const auto put = stage.wait(objects.put(stage.bucket(), kKept, std::move(record), nullptr, none,
+                                          stage.until(), nullptr));
+  stage.expect(put.has_value(), "an object with a manifest is not written");
+  stage.run_for(45 * kSecond);
+  stage.expect(fragments_there(stage, stored->blob) == 3, "the sweep removed a part of an object");
+  return stage.violations;
+}
+
+// R8: a PUT whose accept was sent may be chosen yet, whatever its client is told.
+Violations failed_put_keeps_its_fragments(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kKept);
+  const auto replicas = stage.replicas(kKept);
+  const auto& wires = stage.gateway(0).wires();
+  for (const std::size_t i : {replicas[1], replicas[2]}) {
+    wires[i]->slow_requests = 60 * kMillisecond;
+  }
+  const auto put = stage.begin(0, "PUT", kKept, kBlobBody);
+  const auto arrived = [&] { return !stage.row(replicas[0], kKept).ballot.is_zero(); };
+  for (int step = 0; step < 5'000 && !arrived(); ++step) stage.run_for(100);
+  // Its accept is on the way to the others, who cannot tell that they took it.
+  for (const std::size_t i : {replicas[1], replicas[2]}) wires[i]->cut_answers = true;
+  stage.run_until([&] { return put->has_value(); });
+  stage.expect(put->has_value() && (*put)->status != 200, "the schedule is late for the PUT");
+  const auto got = stage.ask(1, "GET", kKept);
+  stage.expect(got.status == 200 && got.body == kBlobBody,
+               "a PUT of unknown outcome was chosen, but its fragments are gone");
+  return stage.violations;
+}
+
+}  // namespace penstock::sim
