@@ -108,7 +108,7 @@ Task<Buffer> Rebuild::decode(Column column) {
   const BlobShape& shape = layout_.shape();
   std::vector<std::uint32_t> present;
   std::vector<Buffer> buffers;
-  Error last = fail(Errc::unavailable, "too few fragments are in reach");
+  Error last = fail(Errc::unavailable, "their volumes are out of reach");
   for (std::uint32_t from = 0; from < shape.slots() && present.size() < shape.k; ++from) {
     if (from == slot_) continue;
     const std::uint32_t unit = layout_.unit_of_slot(column.stripe, from);
@@ -123,7 +123,11 @@ Task<Buffer> Rebuild::decode(Column column) {
     present.push_back(layout_.unit_of_slot(column.stripe, from));
     buffers.push_back(std::move(*bytes));
   }
-  if (present.size() < shape.k) co_return last;
+  if (present.size() < shape.k) {
+    co_return fail(last.code, "fewer than " + std::to_string(shape.k) + " of " +
+                                  std::to_string(shape.slots()) +
+                                  " fragments can be read: " + last.context);
+  }
   std::vector<ConstBytes> given;
   for (const Buffer& buffer : buffers) given.push_back(buffer.bytes());
   Buffer out = zeros(static_cast<std::size_t>(column.length));

@@ -83,7 +83,7 @@ class Pass {
     auto answers = looks.take();
     for (std::size_t i = 0; i < refs.size(); ++i) {
       if (!*answers[i]) {
-        note(answers[i]->error());
+        note(refs[i], answers[i]->error());
         continue;
       }
       const RegisterHealth health = answers[i]->value();
@@ -129,13 +129,15 @@ class Pass {
       repairs.start(executor, repair_one(&repair_, queue_[i].ref, deadline));
     }
     CO_CHECK(co_await repairs.wait_all());
-    for (const auto& answer : repairs.take()) {
-      if (!*answer) {
-        note(answer->error());
+    const auto answers = repairs.take();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      const RegisterRef& ref = queue_[first + i].ref;
+      if (!*answers[i]) {
+        note(ref, answers[i]->error());
         continue;
       }
-      const Repaired done = answer->value();
-      if (done.unplaced > 0) note(done.why);
+      const Repaired done = answers[i]->value();
+      if (done.unplaced > 0) note(ref, done.why);
       context_.board.step(done.fragments);
       context_.board.change([done](ReplacementStatus& status) {
         status.fragments_moved += done.fragments;
@@ -146,9 +148,10 @@ class Pass {
   }
 
   // The pass goes on with the others; what failed is tried again by the next one.
-  void note(Error error) {
-    if (!why_) log_event(LogLevel::warn, "fragment_not_moved", {{"reason", error.context}});
-    why_ = std::move(error);
+  void note(const RegisterRef& ref, const Error& error) {
+    if (why_) return;
+    why_ = fail(error.code, "key \"" + ref.key.key + "\": " + error.context);
+    log_event(LogLevel::warn, "fragment_not_moved", {{"reason", why_->context}});
   }
 
   ReplacementContext& context_;

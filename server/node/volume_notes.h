@@ -20,7 +20,7 @@ inline std::string starts_note(VolumeId id) { return "starts/" + hex_name(id.val
 inline std::string failure_note(VolumeId id) { return "failed/" + hex_name(id.value); }
 inline std::string path_note(VolumeId id) { return std::string(kPathNote) + hex_name(id.value); }
 
-// R13: has the peer seen a start of `started` that this one does not follow? Then it is an old copy.
+// R13: has the peer seen a later start of `started` than this one? Then it is an old copy.
 inline bool knows_later_start(const Volume& peer, const Volume& started) {
   const auto starts = peer.get_note(starts_note(started.id()));
   return starts && std::stoull(*starts) >= started.start_counter();

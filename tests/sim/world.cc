@@ -122,7 +122,7 @@ void World::load() {
 void World::quiesce() {
   heal();
   time_.run_until([this] { return outages_ == 0; }, time_.now() + kLastEnds);
-  if (driver_) end_replacement();
+  if (driver_ && !end_replacement()) return stop_background();
   time_.run_until([] { return false; }, time_.now() + kLastMessages);
   time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
   const Clients first(clients_.data(), 1);

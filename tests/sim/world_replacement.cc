@@ -9,6 +9,8 @@ namespace penstock::sim {
 namespace {
 
 constexpr SimMicros kReplacementLimit = 900 * kSecond;
+constexpr SimMicros kLookEvery = 10 * kSecond;
+constexpr int kLooksAtStuck = 6;
 
 }  // namespace
 
@@ -73,13 +75,24 @@ bool World::is_replaced() const {
          map->find(volumes_[leaving_]->id()) == nullptr;
 }
 
-void World::end_replacement() {
-  if (!time_.run_until([this] { return is_replaced(); }, time_.now() + kReplacementLimit)) {
-    return history_.violation("volume " + std::to_string(leaving_) + " is not replaced: " +
-                              driver_->replacement().status().trouble);
+bool World::end_replacement() {
+  const auto stuck = [this] {
+    return driver_->replacement().status().trouble.find("can be read") != std::string::npos;
+  };
+  const SimMicros end = time_.now() + kReplacementLimit;
+  for (int looks = 0; !is_replaced(); ++looks) {
+    if (looks > kLooksAtStuck && losses_left_ < cluster_.map->policy.losses_survived() && stuck()) {
+      return false;
+    }
+    if (time_.run_until([this] { return is_replaced(); }, time_.now() + kLookEvery)) break;
+    if (time_.now() < end) continue;
+    history_.violation("volume " + std::to_string(leaving_) + " is not replaced: " +
+                       driver_->replacement().status().trouble);
+    return false;
   }
   volumes_[leaving_]->lose();
   if (leaving_was_lost_) ++losses_left_;
+  return true;
 }
 
 }  // namespace penstock::sim
