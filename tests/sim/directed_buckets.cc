@@ -43,6 +43,7 @@ Violations resend_stops_at_the_fence(SimClusters& clusters) {
   for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
   stage.expect(stage.inject(replicas[0], ref, empty_object(), 0), "a value is not accepted");
   stage.ask(2, "GET", "other");
+  stage.cut(2, replicas[2], true);  // the two that answer do not agree
   const auto& wires = stage.gateway(2).wires();
   for (const auto& wire : wires) wire->slow_answers = 10 * kMillisecond;
   const auto read = stage.begin(2, "GET", "half");
