@@ -117,7 +117,8 @@ Violations stale_attempt_writes_nothing(SimClusters& clusters) {
   Upload upload(stage);
   leave_completing(stage, upload, {});
   Proposer& proposer = stage.gateway(1).proposer();
-  ApplyContext context{stage.gateway(1).index(), proposer, stage.gateway(1).clock(), std::chrono::seconds(1)};
+  ApplyContext context{stage.gateway(1).index(), proposer, stage.gateway(1).clock(),
+                       std::chrono::seconds(1)};
   const auto end = stage.wait(
       apply_attempt(context, upload.name(), proposer.new_op_id(), nullptr, stage.until()));
   stage.expect(end && end->how == AttemptEnd::How::moved, "a stale attempt is applied");

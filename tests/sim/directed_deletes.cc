@@ -94,8 +94,8 @@ Violations undecided_keys_hold_a_bucket(SimClusters& clusters) {
   });
 }
 
-// Fence and list are of one majority. Were they not, the replica that would tell of the PUT could be
-// missing from the list, and the one that takes it from the fence.
+// Fence and list are of one majority. Were they not, the replica that would tell of the PUT could
+// be missing from the list, and the one that takes it from the fence.
 Violations list_comes_from_the_fenced(SimClusters& clusters) {
   return for_all_orders([&](Roles order) {
     LatePut play(clusters, order);

@@ -61,8 +61,8 @@ Violations newest_epoch_wins(SimClusters& clusters) {
   return stage.violations;
 }
 
-// A promise of the old list says nothing of the new one: an accept carries the epoch in which it was
-// promised, and is refused when that is over.
+// A promise of the old list says nothing of the new one: an accept carries the epoch in which it
+// was promised, and is refused when that is over.
 Violations accept_keeps_its_epoch(SimClusters& clusters) {
   Stage stage(clusters, 4, 2);
   const RegisterRef ref = stage.object(kMoved);
