@@ -28,7 +28,6 @@ enum class Rule : std::uint8_t {
   agreed_read,
   sent_again,
   settled_answer,
-  firm_above_own,
   own_update_found,
   base_in_chain,
   base_before_purge,

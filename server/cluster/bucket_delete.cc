@@ -37,10 +37,11 @@ BucketRecord moved_to(BucketRecord record, BucketState state) {
   return record;
 }
 
-// Is there a live key? `fence` non-zero: step (2).
+// Is there a live key from `start` on? `fence` non-zero: step (2).
 Task<bool> has_live_key(ListContext context, BucketRecord record, BucketNumber fence,
-                        Deadline deadline) {
+                        Deadline deadline, std::string start = {}) {
   WalkRequest request;
+  request.start = std::move(start);
   request.bucket = record.id;
   request.number = record.number;
   request.partitions = record.partitions;
@@ -80,7 +81,7 @@ Task<> finish_delete(ListContext context, BucketCatalog& catalog, std::string na
     BucketRecord seen = deleting;
     BucketNumber fence = deleting.number;
     if (!holds(Rule::fenced_scan)) {
-      CO_CHECK(co_await has_live_key(context, deleting, fence, deadline));
+      CO_CHECK(co_await has_live_key(context, deleting, fence, deadline, "\xff"));
       ++seen.number.value;
       fence = BucketNumber();
     }

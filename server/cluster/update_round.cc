@@ -159,8 +159,7 @@ Task<UpdateRun::Answer> UpdateRun::finish(const Promises& promises, Value value,
   snapshot.value = value;
   snapshot.settled = true;
   // Below an own ballot a majority proves nothing: the own value may still win.
-  const bool above = !sent_ || own_ < promises.highest.ballot || !holds(Rule::firm_above_own);
-  const bool firm = promises.settled && above;
+  const bool firm = promises.settled && (!sent_ || own_ < promises.highest.ballot);
   if (!firm && holds(Rule::settled_answer)) {
     auto settled = co_await accept_highest(context_, task_, promises, std::move(value), ballots_);
     if (!settled) co_return failed(RoundEnd::no_quorum, std::move(settled).error());

@@ -77,7 +77,7 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
   bool empty = true;
   leveldb::WriteBatch batch = make_batch(empty);
   if (!empty) {
-    auto written = core_.database.write(batch);
+    auto written = core_.database.write(batch, holds(Rule::synced_rows));
     if (!written && holds(Rule::failed_write_refused)) {
       fail_all(written.error());
       return written;

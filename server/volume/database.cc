@@ -3,7 +3,6 @@
 #include <leveldb/cache.h>
 #include <leveldb/filter_policy.h>
 
-#include "penstock/planted.h"
 
 namespace penstock {
 namespace {
@@ -73,13 +72,13 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Worke
   return database;
 }
 
-Result<> Database::write(leveldb::WriteBatch& batch) {
+Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   {
     std::lock_guard lock(mutex_);
     if (failed_) return *failed_;
   }
   leveldb::WriteOptions synced;
-  synced.sync = holds(Rule::synced_rows);
+  synced.sync = sync;
   const leveldb::Status status = db_->Write(synced, &batch);
   settle();
   if (status.ok()) return {};

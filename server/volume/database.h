@@ -43,7 +43,7 @@ class Database {
   ~Database();
 
   // Errors: io - final: every later write fails, too.
-  Result<> write(leveldb::WriteBatch& batch);
+  Result<> write(leveldb::WriteBatch& batch, bool sync = true);
   // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist.
   Result<std::optional<std::string>> get(std::string_view key);
 

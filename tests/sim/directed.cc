@@ -49,6 +49,19 @@ std::span<const Directed> directed_schedules() {
       {"taken_over_part_stays", taken_over_part_stays},
       {"parts_of_open_upload_stay", parts_of_open_upload_stay},
       {"readers_keep_what_is_freed", readers_keep_what_is_freed},
+      {"swept_attempt_spares_newer_object", swept_attempt_spares_newer_object},
+      {"other_parts_get_no_stored_answer", other_parts_get_no_stored_answer},
+      {"stale_attempt_writes_nothing", stale_attempt_writes_nothing},
+      {"given_up_attempt_stays_buried", given_up_attempt_stays_buried},
+      {"upload_is_read_for_each_promise", upload_is_read_for_each_promise},
+      {"undecided_keys_hold_a_bucket", undecided_keys_hold_a_bucket},
+      {"list_comes_from_the_fenced", list_comes_from_the_fenced},
+      {"list_goes_on_behind_its_scans", list_goes_on_behind_its_scans},
+      {"short_scan_is_no_absence", short_scan_is_no_absence},
+      {"damaged_block_ends_no_list", damaged_block_ends_no_list},
+      {"unreadable_row_is_silence", unreadable_row_is_silence},
+      {"skipped_keys_are_not_absent", skipped_keys_are_not_absent},
+      {"both_lists_take_part", both_lists_take_part},
   };
   return kAll;
 }

@@ -60,6 +60,7 @@ Violations half_sent_again_is_no_answer(SimClusters& clusters);
 // directed_epochs.cc
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);
+Violations both_lists_take_part(SimClusters& clusters);
 Violations joining_volume_takes_over(SimClusters& clusters);
 // directed_leases.cc
 Violations lease_ends_before_the_record(SimClusters& clusters);
@@ -74,5 +75,20 @@ Violations unchosen_update_frees_nothing(SimClusters& clusters);
 Violations taken_over_part_stays(SimClusters& clusters);
 Violations parts_of_open_upload_stay(SimClusters& clusters);
 Violations readers_keep_what_is_freed(SimClusters& clusters);
+// directed_attempts.cc
+Violations swept_attempt_spares_newer_object(SimClusters& clusters);
+Violations other_parts_get_no_stored_answer(SimClusters& clusters);
+Violations stale_attempt_writes_nothing(SimClusters& clusters);
+Violations given_up_attempt_stays_buried(SimClusters& clusters);
+Violations upload_is_read_for_each_promise(SimClusters& clusters);
+// directed_deletes.cc
+Violations undecided_keys_hold_a_bucket(SimClusters& clusters);
+Violations list_comes_from_the_fenced(SimClusters& clusters);
+// directed_lists.cc
+Violations list_goes_on_behind_its_scans(SimClusters& clusters);
+Violations short_scan_is_no_absence(SimClusters& clusters);
+Violations damaged_block_ends_no_list(SimClusters& clusters);
+Violations unreadable_row_is_silence(SimClusters& clusters);
+Violations skipped_keys_are_not_absent(SimClusters& clusters);
 
 }  // namespace penstock::sim

@@ -97,6 +97,29 @@ Violations accept_keeps_its_epoch(SimClusters& clusters) {
   return stage.violations;
 }
 
+// While a group changes its list, a round wants majorities of both.
+Violations both_lists_take_part(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const auto replicas = stage.replicas(kMoved);
+  MapVolume entry;
+  entry.id = VolumeId{77};
+  entry.name = "joining";
+  stage.add_volume(entry);
+  auto begun = begin_replacement(stage.map(), stage.volume(replicas[0]).id(), entry);
+  stage.expect(begun.has_value(), "a replacement does not begin");
+  if (!begun) return stage.violations;
+  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
+  Clock& clock = stage.gateway(0).clock();
+  const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
+  stage.expect(installed && installed->reached, "a map is not installed");
+  stage.ask(1, "GET", kMoved);
+  // It cannot reach the joining volume anyway: of the new list one is left, of the old one two.
+  stage.cut(1, replicas[1], true);
+  const auto put = stage.ask(1, "PUT", kMoved, kMovedBody);
+  stage.expect(put.status != 200, "a PUT is acknowledged without a majority of the new list");
+  return stage.violations;
+}
+
 // A volume that joins takes over what must not come back: the horizon and the fences.
 Violations joining_volume_takes_over(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);

@@ -32,8 +32,6 @@ constexpr std::array kRules{
                 "a read answers what it sent again before a majority has it"},
     PlantedRule{Rule::settled_answer, "settled_answer",
                 "a refusal is answered from a value that is not settled"},
-    PlantedRule{Rule::firm_above_own, "firm_above_own",
-                "a majority below an own ballot counts as settled"},
     PlantedRule{Rule::own_update_found, "own_update_found",
                 "an update of unknown outcome is applied again"},
     PlantedRule{Rule::base_in_chain, "base_in_chain",

@@ -1,0 +1,191 @@
+// Attempts to complete an upload, and who may go on with them.
+#include "server/cluster/multipart_apply.h"
+#include "server/cluster/object_updates.h"
+#include "tests/sim/stage.h"
+
+namespace penstock::sim {
+namespace {
+
+using Pairs = Stage::Pairs;
+const std::string kAttempted = "attempted";
+const std::string kPartBody(5'000, 'u');
+const std::string kPutBody(64, 'p');
+
+// An upload with one part, on stages of three volumes.
+class Upload {
+ public:
+  explicit Upload(Stage& stage) : stage_(stage) {
+    const auto created = stage.ask(0, "POST", kAttempted, "", {}, Pairs{{"uploads", ""}});
+    id_ = xml_element(created.body, "UploadId");
+    const auto part = stage.ask(0, "PUT", kAttempted, kPartBody, {},
+                                Pairs{{"partNumber", "1"}, {"uploadId", id_}});
+    stage.expect(part.status == 200, "a part is not stored: " + part.body);
+  }
+
+  std::string manifest() const {
+    return "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" +
+           hex_md5(kPartBody) + "</ETag></Part></CompleteMultipartUpload>";
+  }
+  Pairs query() const { return Pairs{{"uploadId", id_}}; }
+  Stage::Later begin_complete(int gateway, Pairs headers = {}) {
+    return stage_.begin(gateway, "POST", kAttempted, manifest(), std::move(headers), query());
+  }
+  SimGateway::Answer complete(int gateway, Pairs headers = {}) {
+    return stage_.ask(gateway, "POST", kAttempted, manifest(), std::move(headers), query());
+  }
+  SimGateway::Answer abort(int gateway) {
+    return stage_.ask(gateway, "DELETE", kAttempted, "", {}, query());
+  }
+
+  RegisterRef ref() const {
+    RegisterRef ref = stage_.object(kAttempted);
+    ref.key.kind = RowKind::upload;
+    ref.key.upload_id = id_;
+    return ref;
+  }
+  UploadName name() const {
+    UploadName name;
+    name.bucket = std::make_shared<const Bucket>(stage_.bucket());
+    name.key = kAttempted;
+    name.upload_id = id_;
+    return name;
+  }
+  bool is(ValueKind kind) const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto row = stage_.row_of(i, ref());
+      const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
+      count += head && head->kind == kind ? 1 : 0;
+    }
+    return count >= 2;
+  }
+  void run_to(ValueKind kind) {
+    for (int step = 0; step < 20'000 && !is(kind); ++step) stage_.run_for(100);
+    stage_.expect(is(kind), "the schedule misses a state of the upload");
+  }
+  UploadRecord record(std::size_t volume) const {
+    const auto row = stage_.row_of(volume, ref());
+    return upload_record(*decode_value(ref().key, *row.value)).value();
+  }
+
+ private:
+  Stage& stage_;
+  std::string id_;
+};
+
+// A Complete whose gateway dies once its attempt has begun.
+void leave_completing(Stage& stage, Upload& upload, Pairs headers) {
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 40 * kMillisecond;
+  const auto first = upload.begin_complete(0, std::move(headers));
+  upload.run_to(ValueKind::upload_completing);
+  stage.gateway(0).kill();
+}
+
+}  // namespace
+
+// Nobody waits for a Complete that a sweeper rolls forward: a newer object is not replaced by it.
+Violations swept_attempt_spares_newer_object(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  leave_completing(stage, upload, {});
+  const auto put = stage.ask(1, "PUT", kAttempted, kPutBody);
+  stage.expect(put.status == 200, "a PUT beside an upload fails: " + put.body);
+  stage.run_for(40 * kSecond);
+  stage.expect(!upload.is(ValueKind::upload_completing), "nobody rolls an upload forward");
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.body == kPutBody, "an old Complete has replaced a newer object");
+  return stage.violations;
+}
+
+// The stored answer is for who completes the same parts.
+Violations other_parts_get_no_stored_answer(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  Upload upload(stage);
+  const auto done = upload.complete(0);
+  stage.expect(done.status == 200, "a Complete fails: " + done.body);
+  stage.expect(upload.complete(0).status == 200, "a Complete sent again fails");
+  std::string other = upload.manifest();
+  other.replace(other.find("<ETag>") + 6, 32, hex_md5("other"));
+  const auto answer = stage.ask(0, "POST", kAttempted, other, {}, upload.query());
+  stage.expect(answer.status == 404, "a Complete of other parts is answered as done");
+  return stage.violations;
+}
+
+// Who applies an attempt that is not the current one writes nothing.
+Violations stale_attempt_writes_nothing(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  leave_completing(stage, upload, {});
+  Proposer& proposer = stage.gateway(1).proposer();
+  ApplyContext context{stage.gateway(1).index(), proposer, stage.gateway(1).clock(),
+                       std::chrono::seconds(1)};
+  const auto end = stage.wait(
+      apply_attempt(context, upload.name(), proposer.new_op_id(), nullptr, stage.until()));
+  stage.expect(end && end->how == AttemptEnd::How::moved, "a stale attempt is applied");
+  stage.expect(stage.row(0, kAttempted).ballot.is_zero(), "a stale attempt wrote an object");
+  return stage.violations;
+}
+
+// An attempt was given up on a value that a majority holds; its object lies at one replica, at a
+// higher ballot. The upload is opened again only behind a round that buries that.
+Violations given_up_attempt_stays_buried(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  const auto replicas = stage.replicas(kAttempted);
+  leave_completing(stage, upload, Pairs{{"if-none-match", "*"}});
+  const auto put = stage.ask(1, "PUT", kAttempted, kPutBody);
+  stage.expect(put.status == 200, "a PUT beside an upload fails: " + put.body);
+  stage.run_for(kMillisecond);
+  const UploadRecord record = upload.record(replicas[0]);
+  ObjectRecord target = *record.target;
+  target.upload_id = upload.name().upload_id;
+  target.attempt = encode_attempt(record.attempt);
+  auto value = to_value(target, 0);
+  value.op_id = record.attempt;
+  value.chain.push_back(OpId{});
+  const RegisterRef object = stage.object(kAttempted);
+  auto accept = std::make_shared<AcceptRequest>(stage.accept_of(object, 0));
+  accept->value = std::make_shared<const std::string>(encode(object.key, value));
+  (void)stage.wait(stage.volume(replicas[2]).current()->accept(accept, stage.until()));
+  stage.run_for(kMillisecond);
+  stage.cut(1, replicas[2], true);
+  const auto refused = upload.complete(1, Pairs{{"if-none-match", "*"}});
+  stage.expect(refused.status == 412, "a Complete is not refused: " + refused.body);
+  const auto aborted = upload.abort(1);
+  stage.expect(aborted.status == 204, "an upload is not aborted: " + aborted.body);
+  stage.cut(1, replicas[2], false);
+  stage.cut(1, replicas[0], true);
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.body == kPutBody, "an upload that was aborted became an object");
+  return stage.violations;
+}
+
+// A Complete has its promise and reads the upload; its accept is lost. Until it tries again, the
+// upload is given up and aborted: each promise wants a look at the upload of its own.
+Violations upload_is_read_for_each_promise(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  const Pairs if_absent{{"if-none-match", "*"}};
+  stage.ask(1, "GET", kAttempted);
+  const auto& wires = stage.gateway(0).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  const auto first = upload.begin_complete(0, if_absent);
+  upload.run_to(ValueKind::upload_completing);
+  stage.run_for(110 * kMillisecond);  // it has read the upload behind its promise
+  for (const auto& wire : wires) wire->cut_requests = true;
+  stage.run_for(30 * kMillisecond);
+  stage.expect(stage.row(0, kAttempted).ballot.is_zero(), "the schedule is late for the accept");
+  const auto put = stage.ask(1, "PUT", kAttempted, kPutBody);
+  const auto refused = upload.complete(1, if_absent);
+  stage.expect(put.status == 200 && refused.status == 412, "a Complete is not refused");
+  const auto aborted = upload.abort(1);
+  const auto deleted = stage.ask(1, "DELETE", kAttempted);
+  stage.expect(aborted.status == 204 && deleted.status == 204, "an upload is not aborted");
+  for (const auto& wire : wires) wire->cut_requests = false;
+  stage.run_until([&] { return first->has_value(); });
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.status == 404, "an upload that was aborted became an object");
+  return stage.violations;
+}
+
+}  // namespace penstock::sim
