@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "penstock/limits.h"
+#include "server/cluster/register_calls.h"
 
 namespace penstock {
 namespace {
@@ -158,10 +159,15 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   FragmentShape shape;
   shape.data_bytes = layout.fragment_bytes(slot);
   shape.owner = std::move(owner);
-  CO_TRY(writer, co_await client->write_fragment(id, std::move(shape), deadline));
+  auto writer = co_await client->write_fragment(id, std::move(shape), deadline);
+  // Who does not take it is suspect the second time, and no target any more.
+  std::optional<Errc> refused;
+  if (!writer) refused = writer.error().code;
+  report_answer(context.membership, target, refused);
+  if (!writer) co_return std::move(writer).error();
   Rebuild rebuild(context, std::move(blob), slot, layout, std::move(codec), deadline);
-  CO_CHECK(co_await rebuild.run(*writer));
-  CO_CHECK(co_await writer->commit());
+  CO_CHECK(co_await rebuild.run(**writer));
+  CO_CHECK(co_await (*writer)->commit());
   co_return placed;
 }
 
