@@ -167,7 +167,7 @@ Awaitable<void> SimClient::write_all() {
 
 bool SimClient::says_nothing(const std::string& what, const Result<Answer>& answer) {
   const bool nothing = !answer || answer->status >= 500;
-  if (nothing && quiet_) {
+  if (nothing && quiet_ && ++refusals_ > kRefusalsMax) {
     history_.violation(what + " fails after all faults are over: " +
                        (answer ? answer->body : answer.error().context));
   }

@@ -55,6 +55,7 @@ class SimClient {
 
   static constexpr const char* kBucket = "bucket";
   // No answer may take longer: the deadlines of a request's steps, one after another.
+  static constexpr int kRefusalsMax = 2;
   static constexpr SimMicros kAnswerMax = 100'000'000;
 
  private:
@@ -113,7 +114,8 @@ class SimClient {
   // Adds a condition to a write, sometimes.
   void pick_condition(const std::string& key, Operation& operation, Pairs& headers);
   // The answer says nothing of the state: a failure, or a lost answer. Afterwards, when all faults
-  // are over, that is a violation.
+  // are over, more than a few are a violation: with p volumes gone each of the others must answer
+  // in time, which a slow disk may not.
   bool says_nothing(const std::string& what, const Result<Answer>& answer);
   // Notes that the bucket is not there, if the answer says that.
   bool no_bucket(const std::string& key, SimMicros call, const Result<Answer>& answer);
@@ -134,6 +136,7 @@ class SimClient {
   std::vector<UploadPtr> uploads_;
   std::vector<SideBucket> side_buckets_;
   bool quiet_ = false;  // all faults are over
+  int refusals_ = 0;    // since then
   bool finished_ = false;
 };
 

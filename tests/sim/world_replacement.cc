@@ -81,7 +81,9 @@ bool World::is_replaced() const {
 
 bool World::end_replacement() {
   const auto stuck = [this] {
-    return driver_->replacement().status().trouble.find("can be read") != std::string::npos;
+    const std::string trouble = driver_->replacement().status().trouble;
+    return trouble.find("can be read") != std::string::npos ||
+           trouble.find("no volume is left") != std::string::npos;
   };
   const SimMicros end = time_.now() + kReplacementLimit;
   for (int looks = 0; !is_replaced(); ++looks) {
