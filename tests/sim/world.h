@@ -64,8 +64,8 @@ class World {
   Awaitable<void> begin_replacement(MapVolume joining);
   void drive_replacement(std::shared_ptr<SimGateway> driver);
   bool is_replaced() const;
-  // Waits until it is; the old volume is gone from then on. False: it cannot be, because of what was
-  // lost besides: the new volume, or too much of a blob that was written when some were away.
+  // Waits until it is; the old volume is gone from then on. False: it cannot be, because of what
+  // was lost besides: the new volume, or too much of a blob that was written when some were away.
   bool end_replacement();
 
   // ---- world_cleaning.cc: background work leaves nothing behind
