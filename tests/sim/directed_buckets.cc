@@ -37,6 +37,7 @@ Violations fence_outlives_restart(SimClusters& clusters) {
 // back: it may not bring the key to a majority.
 Violations resend_stops_at_the_fence(SimClusters& clusters) {
   Stage stage(clusters, 3, 3);
+  stage.stop_background();
   const RegisterRef ref = stage.object("half");
   const auto replicas = stage.replicas("half");
   stage.cut(1, replicas[0], true);

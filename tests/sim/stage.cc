@@ -67,6 +67,10 @@ int Stage::add_gateway() {
   return static_cast<int>(gateways_.size()) - 1;
 }
 
+void Stage::stop_background() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
+}
+
 std::size_t Stage::add_volume(const MapVolume& entry) {
   volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map));
   volumes_.back()->clock().agree();

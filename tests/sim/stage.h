@@ -41,6 +41,8 @@ class Stage {
   void cut(int gateway, std::size_t volume, bool cut);
   SimGateway& gateway(int index) { return *gateways_[static_cast<std::size_t>(index)]; }
   int add_gateway();
+  // No background work from now on: what lies at a minority stays there.
+  void stop_background();
   // The number of a fresh volume, formatted and started, that the map may take in.
   std::size_t add_volume(const MapVolume& entry);
   // Every volume adopts a map; gateways learn of it by themselves.
