@@ -141,8 +141,11 @@ RegisterRef Stage::object(const std::string& key) {
 }
 
 std::vector<std::size_t> Stage::replicas(const std::string& key) {
-  const RegisterRef ref = object(key);
-  const auto partition = partition_of(ref.key.bucket, key, ref.partitions);
+  return replicas_of_register(object(key));
+}
+
+std::vector<std::size_t> Stage::replicas_of_register(const RegisterRef& ref) {
+  const auto partition = partition_of(ref.key.bucket, ref.key.key, ref.partitions);
   const auto groups = static_cast<std::uint32_t>(map().groups.size());
   const auto& group = map().groups[group_of(ref.key.bucket, partition, groups).value];
   std::vector<std::size_t> found;

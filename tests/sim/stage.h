@@ -55,6 +55,7 @@ class Stage {
   const ClusterMap& map() const { return *cluster_.map; }
   // The volumes that hold the register of `key`, by index, in the order of its group.
   std::vector<std::size_t> replicas(const std::string& key);
+  std::vector<std::size_t> replicas_of_register(const RegisterRef& ref);
   // What one volume has accepted for a key.
   Accepted row(std::size_t volume, const std::string& key);
   Accepted row_of(std::size_t volume, const RegisterRef& ref);
