@@ -65,6 +65,7 @@ std::span<const Directed> directed_schedules() {
       {"change_waits_for_its_map", change_waits_for_its_map},
       {"rows_of_a_majority_are_brought", rows_of_a_majority_are_brought},
       {"leaving_volume_is_not_named", leaving_volume_is_not_named},
+      {"last_pass_moves_nothing", last_pass_moves_nothing},
   };
   return kAll;
 }

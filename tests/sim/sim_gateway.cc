@@ -34,11 +34,12 @@ BackgroundOptions background_options() {
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
-                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local)
+                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
+                       Membership::Connector connect)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
-      membership_(cluster.map, cluster.ring, std::move(links), clock_),
+      membership_(cluster.map, cluster.ring, std::move(links), clock_, std::move(connect)),
       proposer_(membership_, clock_, random_),
       index_(membership_, proposer_, clock_, random_),
       buffers_(limits::kMiB),

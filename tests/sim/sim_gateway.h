@@ -17,7 +17,8 @@ class SimGateway {
  public:
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
-             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local);
+             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
+             Membership::Connector connect = nullptr);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

@@ -60,9 +60,18 @@ int Stage::add_gateway() {
     links.push_back(
         std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
   }
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires),
-                                                   std::vector<VolumeId>()));
+  // Of volumes that join later.
+  auto connect = [this](const MapVolume& entry) -> std::shared_ptr<VolumeClient> {
+    for (const auto& volume : volumes_) {
+      if (volume->id() != entry.id) continue;
+      return std::make_shared<SimLink>(time_, random_, network_, volume, std::make_shared<Wire>(),
+                                       false);
+    }
+    return nullptr;
+  };
+  gateways_.push_back(std::make_shared<SimGateway>(
+      time_, random_.bits(), cluster_, std::move(links), std::move(wires),
+      std::vector<VolumeId>(), std::move(connect)));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
 }
