@@ -62,6 +62,10 @@ std::span<const Directed> directed_schedules() {
       {"unreadable_row_is_silence", unreadable_row_is_silence},
       {"skipped_keys_are_not_absent", skipped_keys_are_not_absent},
       {"both_lists_take_part", both_lists_take_part},
+      {"change_waits_for_its_map", change_waits_for_its_map},
+      {"rows_of_a_majority_are_brought", rows_of_a_majority_are_brought},
+      {"leaving_volume_is_not_named", leaving_volume_is_not_named},
+      {"last_pass_moves_nothing", last_pass_moves_nothing},
   };
   return kAll;
 }

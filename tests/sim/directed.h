@@ -90,5 +90,10 @@ Violations short_scan_is_no_absence(SimClusters& clusters);
 Violations damaged_block_ends_no_list(SimClusters& clusters);
 Violations unreadable_row_is_silence(SimClusters& clusters);
 Violations skipped_keys_are_not_absent(SimClusters& clusters);
+// directed_replacements.cc
+Violations change_waits_for_its_map(SimClusters& clusters);
+Violations rows_of_a_majority_are_brought(SimClusters& clusters);
+Violations last_pass_moves_nothing(SimClusters& clusters);
+Violations leaving_volume_is_not_named(SimClusters& clusters);
 
 }  // namespace penstock::sim

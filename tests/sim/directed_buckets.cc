@@ -37,10 +37,12 @@ Violations fence_outlives_restart(SimClusters& clusters) {
 // back: it may not bring the key to a majority.
 Violations resend_stops_at_the_fence(SimClusters& clusters) {
   Stage stage(clusters, 3, 3);
+  stage.stop_background();
   const RegisterRef ref = stage.object("half");
   const auto replicas = stage.replicas("half");
   stage.cut(1, replicas[0], true);
   for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
+  stage.run_for(kSecond);
   stage.expect(stage.inject(replicas[0], ref, empty_object(), 0), "a value is not accepted");
   stage.ask(2, "GET", "other");
   stage.cut(2, replicas[2], true);  // the two that answer do not agree

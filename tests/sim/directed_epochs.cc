@@ -104,7 +104,7 @@ Violations both_lists_take_part(SimClusters& clusters) {
   MapVolume entry;
   entry.id = VolumeId{77};
   entry.name = "joining";
-  stage.add_volume(entry);
+  const std::size_t joining = stage.add_volume(entry);
   auto begun = begin_replacement(stage.map(), stage.volume(replicas[0]).id(), entry);
   stage.expect(begun.has_value(), "a replacement does not begin");
   if (!begun) return stage.violations;
@@ -113,7 +113,8 @@ Violations both_lists_take_part(SimClusters& clusters) {
   const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
   stage.expect(installed && installed->reached, "a map is not installed");
   stage.ask(1, "GET", kMoved);
-  // It cannot reach the joining volume anyway: of the new list one is left, of the old one two.
+  // Of the new list one is left, of the old one two.
+  stage.volume(joining).kill();
   stage.cut(1, replicas[1], true);
   const auto put = stage.ask(1, "PUT", kMoved, kMovedBody);
   stage.expect(put.status != 200, "a PUT is acknowledged without a majority of the new list");

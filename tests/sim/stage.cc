@@ -60,11 +60,24 @@ int Stage::add_gateway() {
     links.push_back(
         std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
   }
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires),
-                                                   std::vector<VolumeId>()));
+  // Of volumes that join later.
+  auto connect = [this](VolumeId id,
+                        std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
+    for (const auto& volume : volumes_) {
+      if (volume->id() != id) continue;
+      return std::make_shared<SimLink>(time_, random_, network_, volume, std::move(wire), false);
+    }
+    return nullptr;
+  };
+  gateways_.push_back(std::make_shared<SimGateway>(
+      time_, random_.bits(), cluster_, std::move(links), std::move(wires),
+      std::vector<VolumeId>(), std::move(connect)));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
+}
+
+void Stage::stop_background() {
+  for (const auto& gateway : gateways_) gateway->background().stop();
 }
 
 std::size_t Stage::add_volume(const MapVolume& entry) {
@@ -137,8 +150,11 @@ RegisterRef Stage::object(const std::string& key) {
 }
 
 std::vector<std::size_t> Stage::replicas(const std::string& key) {
-  const RegisterRef ref = object(key);
-  const auto partition = partition_of(ref.key.bucket, key, ref.partitions);
+  return replicas_of_register(object(key));
+}
+
+std::vector<std::size_t> Stage::replicas_of_register(const RegisterRef& ref) {
+  const auto partition = partition_of(ref.key.bucket, ref.key.key, ref.partitions);
   const auto groups = static_cast<std::uint32_t>(map().groups.size());
   const auto& group = map().groups[group_of(ref.key.bucket, partition, groups).value];
   std::vector<std::size_t> found;

@@ -41,6 +41,8 @@ class Stage {
   void cut(int gateway, std::size_t volume, bool cut);
   SimGateway& gateway(int index) { return *gateways_[static_cast<std::size_t>(index)]; }
   int add_gateway();
+  // No background work from now on: what lies at a minority stays there.
+  void stop_background();
   // The number of a fresh volume, formatted and started, that the map may take in.
   std::size_t add_volume(const MapVolume& entry);
   // Every volume adopts a map; gateways learn of it by themselves.
@@ -53,6 +55,7 @@ class Stage {
   const ClusterMap& map() const { return *cluster_.map; }
   // The volumes that hold the register of `key`, by index, in the order of its group.
   std::vector<std::size_t> replicas(const std::string& key);
+  std::vector<std::size_t> replicas_of_register(const RegisterRef& ref);
   // What one volume has accepted for a key.
   Accepted row(std::size_t volume, const std::string& key);
   Accepted row_of(std::size_t volume, const RegisterRef& ref);
