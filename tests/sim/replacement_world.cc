@@ -3,6 +3,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include "server/background/volume_replacement.h"
@@ -116,6 +117,8 @@ class ReplacementWorld {
   std::shared_ptr<const Bucket> bucket_;
   std::map<std::size_t, Written> written_;
   std::uint64_t writes_ = 0;
+  // At the end, the fewest of any blob: those written while volumes were away have less of them.
+  std::size_t spares_ = std::numeric_limits<std::size_t>::max();
   std::vector<std::string> violations_;
 };
 
@@ -242,9 +245,12 @@ Task<std::string> ReplacementWorld::get(std::string key) {
   if (read.inline_bytes) co_return *read.inline_bytes;
   std::string text;
   for (const PartInfo& part : read.record.parts) {
+    std::size_t named = 0;
     for (const Location& location : part.blob->locations) {
       if (stop_writing_ && location.volume == leaving_) violation(key + " names the old volume");
+      named += location.volume.value != 0 ? 1 : 0;
     }
+    if (stop_writing_) spares_ = std::min(spares_, named - part.blob->shape.k);
     CO_TRY(bytes, co_await read_blob(process.blobs, *part.blob, deadline));
     text += bytes;
   }
@@ -361,7 +367,10 @@ std::vector<std::string> ReplacementWorld::run() {
   }
   stop_writing_ = true;
   if (!wait_for(writing_ended, kReplacedBy)) violation("a write hangs");
-  std::size_t losses = map_->policy.losses_survived();
+  boost::asio::co_spawn(time_.io(), read_all(read), boost::asio::detached);
+  if (!wait_for(read, kReplacedBy)) violation("a read hangs");
+  read = false;
+  std::size_t losses = std::min<std::size_t>(map_->policy.losses_survived(), spares_);
   for (const auto& volume : volumes_) {
     if (volume->id() == leaving_ || losses == 0) continue;
     volume->lose();
