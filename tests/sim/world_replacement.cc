@@ -8,7 +8,9 @@
 namespace penstock::sim {
 namespace {
 
-constexpr SimMicros kReplacementLimit = 900 * kSecond;
+// An upload that is being completed is rolled forward when it is old enough; if its ballot is from
+// a clock that was an hour ahead, that is an hour later.
+constexpr SimMicros kReplacementLimit = 5'000 * kSecond;
 constexpr SimMicros kLookEvery = 10 * kSecond;
 constexpr int kLooksAtStuck = 6;
 
