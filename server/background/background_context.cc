@@ -5,14 +5,12 @@
 namespace penstock {
 namespace {
 RegisterRef ref_of(RowKind kind, const FragmentOwner& owner) {
-  RegisterRef ref;
-  ref.key.kind = kind;
-  ref.key.bucket = owner.bucket;
-  ref.key.key = owner.key;
-  if (kind != RowKind::object) ref.key.upload_id = owner.upload_id;
-  ref.number = kPassesFences;
-  ref.partitions = owner.partitions;
-  return ref;
+  RegisterKey key;
+  key.kind = kind;
+  key.bucket = owner.bucket;
+  key.key = owner.key;
+  if (kind != RowKind::object) key.upload_id = owner.upload_id;
+  return row_of(std::move(key), owner.partitions);
 }
 }  // namespace
 
@@ -23,6 +21,13 @@ std::vector<VolumeId> BackgroundContext::local_volumes() const {
   return all;
 }
 
+RegisterRef row_of(RegisterKey key, std::uint32_t partitions) {
+  RegisterRef ref;
+  ref.key = std::move(key);
+  ref.number = kPassesFences;
+  ref.partitions = partitions;
+  return ref;
+}
 RegisterRef object_of(const FragmentOwner& owner) { return ref_of(RowKind::object, owner); }
 RegisterRef upload_of(const FragmentOwner& owner) { return ref_of(RowKind::upload, owner); }
 

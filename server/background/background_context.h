@@ -112,6 +112,7 @@ bool is_older(const BackgroundContext& context, const Ballot& ballot, Duration a
 // Background rounds pass the fences of deleted buckets: no client sees their result (metadata
 // "Buckets").
 inline constexpr BucketNumber kPassesFences{~std::uint64_t{0}};
+RegisterRef row_of(RegisterKey key, std::uint32_t partitions);
 RegisterRef object_of(const FragmentOwner& owner);
 RegisterRef upload_of(const FragmentOwner& owner);
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "server/background/register_walk.h"
 #include "penstock/planted.h"
+#include "server/background/register_walk.h"
 #include "server/background/replacement_context.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/replica_set.h"

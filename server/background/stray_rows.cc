@@ -72,12 +72,8 @@ Task<> StrayRows::look_at(VolumeId volume, RowKind kind, Progress& progress) {
       CO_TRY(stray, co_await is_stray(row));
       if (!stray) continue;
       if (!co_await pace_.turn()) co_return Result<>{};
-      RegisterRef ref;
-      ref.key = std::move(row.key);
-      ref.number = kPassesFences;
-      ref.partitions = row.partitions;
       // What fails now is tried again in the next pass.
-      (void)co_await end(std::move(ref));
+      (void)co_await end(row_of(std::move(row.key), row.partitions));
     }
   } while (request.after);
   co_return Result<>{};

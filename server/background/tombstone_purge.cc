@@ -12,10 +12,6 @@ constexpr std::size_t kRoundsSideBySide = 16;  // their syncs are shared
 constexpr std::uint32_t kTombstonePageRows = 1000;
 constexpr RowKind kRegisterKinds[] = {RowKind::object, RowKind::upload, RowKind::part};
 
-FanOut<void>::Enough all_of_them() {
-  return [](const FanOut<void>::Answers&) { return false; };
-}
-
 }  // namespace
 
 Task<> TombstonePurge::pass() {
@@ -51,8 +47,7 @@ Task<> TombstonePurge::drop_due(Progress& progress) {
       if (!co_await pace_.turn()) break;
       drops.start(executor, drop(std::move(due[i])));
     }
-    auto all = all_of_them();
-    CO_CHECK(co_await drops.wait(std::move(all)));
+    CO_CHECK(co_await drops.wait_all());
     progress.step(last - first);
     if (context_.stops()) co_return Result<>{};
   }
@@ -63,14 +58,11 @@ Task<> TombstonePurge::drop(RegisterKey key) {
   const auto found = marked_.find(key);
   if (found == marked_.end()) co_return Result<>{};
   const TombstoneMark mark = found->second.mark;
-  RegisterRef ref;
-  ref.key = key;
-  ref.number = kPassesFences;
-  ref.partitions = found->second.partitions;
+  const RegisterRef ref = row_of(std::move(key), found->second.partitions);
   // What fails stays marked: the same drop is asked again in the next pass, never a new round.
   CO_TRY(end, co_await context_.proposer.drop_tombstone(ref, mark, context_.step_deadline()));
   if (end == DropEnd::ask_again) co_return Result<>{};
-  marked_.erase(key);
+  marked_.erase(ref.key);
   if (end == DropEnd::void_mark) co_return Result<>{};  // found anew in the new epoch
   context_.board->change([](BackgroundStatus& status) { ++status.tombstones_purged; });
   co_return Result<>{};
@@ -103,14 +95,9 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
       for (std::size_t i = first; i < last; ++i) {
         if (marked_.size() + (last - first) > limits::kTombstonesMarkedMax) break;
         if (!co_await pace_.turn()) break;
-        RegisterRef ref;
-        ref.key = std::move(rows[i].key);
-        ref.number = kPassesFences;
-        ref.partitions = rows[i].partitions;
-        marks.start(executor, mark(std::move(ref)));
+        marks.start(executor, mark(row_of(std::move(rows[i].key), rows[i].partitions)));
       }
-      auto all = all_of_them();
-      CO_CHECK(co_await marks.wait(std::move(all)));
+      CO_CHECK(co_await marks.wait_all());
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }

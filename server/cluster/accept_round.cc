@@ -1,5 +1,5 @@
-#include "server/cluster/read_round.h"
 #include "penstock/planted.h"
+#include "server/cluster/read_round.h"
 #include "server/cluster/register_round.h"
 #include "server/cluster/round_end.h"
 

@@ -1,8 +1,8 @@
 #include "server/cluster/bucket_catalog.h"
 
-#include "penstock/planted.h"
-
 #include <algorithm>
+
+#include "penstock/planted.h"
 
 namespace penstock {
 namespace {

@@ -31,6 +31,19 @@ Result<> end_first_format(const FirstFormat& store) {
 
 }  // namespace
 
+Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    TRY(above, make_volume_directory(std::filesystem::absolute(path).parent_path()));
+    std::error_code error;
+    std::filesystem::create_directory(path, error);
+    if (error) {
+      return fail(Errc::io, "cannot make \"" + path.string() + "\": " + error.message());
+    }
+    CHECK_OK(above->sync_directory(""));
+  }
+  return make_posix_disk(path);
+}
+
 Result<bool> wants_first_format(const FirstFormat& store) {
   bool any = false, all = true, ended = false;
   for (const auto& volume : store.volumes) {

@@ -9,7 +9,9 @@
 // start formats anew. A cut after it leaves a whole store: the next start does 2 and 3.
 // Thread-safety: none; a start does it. All of it blocks.
 #pragma once
-#include <span>
+#include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "placement/cluster_map.h"
 #include "server/volume/volume_format.h"
@@ -20,6 +22,10 @@ struct FirstFormat {
   std::vector<std::unique_ptr<Disk>> volumes;  // null: there is no such directory
   std::unique_ptr<Disk> above;                 // null: each volume has a directory of its own
 };
+
+// The directory, made if it lacks, with those above it; each is durable before anything is written
+// below it. Errors: io; not_found.
+Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path& path);
 
 // True if the directories hold nothing of a store, or only a first format that was cut off; a
 // format that lacks only its end gets it here. Errors: corrupt - a store was here and all its

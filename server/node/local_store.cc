@@ -127,25 +127,6 @@ std::vector<std::string> LocalStore::volume_paths() const {
   return paths;
 }
 
-namespace {
-
-// A directory that is made here is durable before anything is written into it.
-Result<std::unique_ptr<Disk>> make_directory(const fs::path& path) {
-  if (!fs::exists(path)) {
-    const fs::path parent = fs::absolute(path).parent_path();
-    TRY(above, make_directory(parent));
-    std::error_code error;
-    fs::create_directory(path, error);
-    if (error) {
-      return fail(Errc::io, "cannot make \"" + path.string() + "\": " + error.message());
-    }
-    CHECK_OK(above->sync_directory(""));
-  }
-  return make_posix_disk(path);
-}
-
-}  // namespace
-
 Result<> LocalStore::format_if_new() {
   const auto paths = volume_paths();
   FirstFormat store;
@@ -166,7 +147,7 @@ Result<> LocalStore::format_if_new() {
   }));
   TRY(wanted, wants_first_format(store));
   if (!wanted) return Result<>{};
-  CHECK_OK(open_disks([](const std::string& path) { return make_directory(path); }));
+  CHECK_OK(open_disks([](const std::string& path) { return make_volume_directory(path); }));
   std::vector<MapVolume> volumes;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     MapVolume volume;

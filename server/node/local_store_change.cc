@@ -1,17 +1,15 @@
 // Volumes that come and go while the store runs.
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "penstock/log.h"
+#include "server/node/first_format.h"
 #include "server/node/local_store.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
 namespace penstock {
 namespace {
-namespace files = std::filesystem;
-
 // "v6": one more than the highest number in use.
 std::string free_name(const ClusterMap& map) {
   unsigned long next = 0;
@@ -42,14 +40,11 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     return fail(Errc::invalid, "\"" + path + "\" is volume " + slot->entry.name +
                                    " of this store: give the directory of a new disk");
   }
-  std::error_code error;
-  files::create_directories(path, error);
-  if (error) return fail(Errc::io, "cannot make \"" + path + "\": " + error.message());
   Prepared prepared;
   prepared.entry.id = VolumeId{random_.next()};
   prepared.entry.name = free_name(*now);
   {
-    TRY(disk, make_posix_disk(path));
+    TRY(disk, make_volume_directory(path));
     ThreadWorker worker("format", 1);
     const VolumeIdentity identity{now->cluster, prepared.entry.id};
     const auto formatted = format_volume(*disk, clock_, worker, identity, now->to_json());

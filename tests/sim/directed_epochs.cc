@@ -1,6 +1,4 @@
 // Groups that change their list (R12).
-#include "placement/map_change.h"
-#include "server/cluster/map_install.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -101,20 +99,11 @@ Violations accept_keeps_its_epoch(SimClusters& clusters) {
 Violations both_lists_take_part(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   const auto replicas = stage.replicas(kMoved);
-  MapVolume entry;
-  entry.id = VolumeId{77};
-  entry.name = "joining";
-  const std::size_t joining = stage.add_volume(entry);
-  auto begun = begin_replacement(stage.map(), stage.volume(replicas[0]).id(), entry);
-  stage.expect(begun.has_value(), "a replacement does not begin");
-  if (!begun) return stage.violations;
-  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
-  Clock& clock = stage.gateway(0).clock();
-  const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
-  stage.expect(installed && installed->reached, "a map is not installed");
+  const auto joining = stage.join_for(replicas[0]);
+  if (!joining) return stage.violations;
   stage.ask(1, "GET", kMoved);
   // Of the new list one is left, of the old one two.
-  stage.volume(joining).kill();
+  stage.volume(*joining).kill();
   stage.cut(1, replicas[1], true);
   const auto put = stage.ask(1, "PUT", kMoved, kMovedBody);
   stage.expect(put.status != 200, "a PUT is acknowledged without a majority of the new list");
@@ -135,18 +124,9 @@ Violations joining_volume_takes_over(SimClusters& clusters) {
   const auto deleted = stage.ask(0, "DELETE", "");
   stage.expect(deleted.status == 204, "an empty bucket is not deleted: " + deleted.body);
   stage.run_for(kSecond);
-  MapVolume entry;
-  entry.id = VolumeId{77};
-  entry.name = "joining";
-  const std::size_t joining = stage.add_volume(entry);
-  auto begun = begin_replacement(stage.map(), stage.volume(0).id(), entry);
-  stage.expect(begun.has_value(), "a replacement does not begin");
-  if (!begun) return stage.violations;
-  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
-  Clock& clock = stage.gateway(0).clock();
-  const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
-  stage.expect(installed && installed->reached, "a map is not installed");
-  const auto state = stage.wait(stage.volume(joining).current()->read_join_state(stage.until()));
+  const auto joining = stage.join_for(0);
+  if (!joining) return stage.violations;
+  const auto state = stage.wait(stage.volume(*joining).current()->read_join_state(stage.until()));
   stage.expect(state && state->horizon >= (*mark)->ballot.counter,
                "a volume that joined knows nothing of what was purged");
   const bool fenced = state && std::any_of(state->fences.begin(), state->fences.end(),

@@ -1,5 +1,4 @@
 // Volumes that are replaced: what must have happened before the next step.
-#include "placement/map_change.h"
 #include "server/background/volume_replacement.h"
 #include "server/cluster/bucket_catalog.h"
 #include "server/cluster/map_install.h"
@@ -9,13 +8,6 @@ namespace penstock::sim {
 namespace {
 
 const std::string kReplaced = "key";
-
-MapVolume joining_entry() {
-  MapVolume entry;
-  entry.id = VolumeId{77};
-  entry.name = "joining";
-  return entry;
-}
 
 // Four volumes. The one that leaves has no part in the register of the bucket, so the groups that
 // change have no rows: nothing but the rules holds the replacement up.
@@ -112,14 +104,7 @@ Violations leaving_volume_is_not_named(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   const auto stored = store_blob(stage, kReplaced);
   if (!stored) return stage.violations;
-  stage.add_volume(joining_entry());
-  auto begun = begin_replacement(stage.map(), stage.volume(0).id(), joining_entry());
-  stage.expect(begun.has_value(), "a replacement does not begin");
-  if (!begun) return stage.violations;
-  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
-  Clock& clock = stage.gateway(0).clock();
-  const auto installed = stage.wait(install_map(next, stage.links(), clock, stage.until()));
-  stage.expect(installed && installed->reached, "a map is not installed");
+  if (!stage.join_for(0)) return stage.violations;
   stage.ask(0, "GET", kReplaced);  // the gateway learns of it
   WriterLease lease(*stored->writer, stored->blob);
   const auto lost = stage.wait(lease.ensure(stage.until()));

@@ -4,6 +4,8 @@
 #include <boost/asio/detached.hpp>
 #include <cassert>
 
+#include "placement/map_change.h"
+#include "server/cluster/map_install.h"
 #include "server/cluster/object_record.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/replica_set.h"
@@ -78,6 +80,24 @@ int Stage::add_gateway() {
 
 void Stage::stop_background() {
   for (const auto& gateway : gateways_) gateway->background().stop();
+}
+
+MapVolume joining_entry() {
+  MapVolume entry;
+  entry.id = VolumeId{77};
+  entry.name = "joining";
+  return entry;
+}
+
+std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
+  const std::size_t joining = add_volume(joining_entry());
+  auto begun = begin_replacement(map(), volume(leaving).id(), joining_entry());
+  expect(begun.has_value(), "a replacement does not begin");
+  if (!begun) return std::nullopt;
+  const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
+  const auto installed = wait(install_map(next, links(), gateway(0).clock(), until()));
+  expect(installed && installed->reached, "a map is not installed");
+  return joining;
 }
 
 std::size_t Stage::add_volume(const MapVolume& entry) {

@@ -14,6 +14,9 @@ namespace penstock::sim {
 // What an object of no bytes is to its register.
 RegisterValue empty_object();
 
+// The volume that joins where one is replaced.
+MapVolume joining_entry();
+
 class Stage {
  public:
   Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
@@ -45,6 +48,8 @@ class Stage {
   void stop_background();
   // The number of a fresh volume, formatted and started, that the map may take in.
   std::size_t add_volume(const MapVolume& entry);
+  // A fresh volume in the place of `leaving`: the joint map is at a majority. Nullopt: it is not.
+  std::optional<std::size_t> join_for(std::size_t leaving);
   // Every volume adopts a map; gateways learn of it by themselves.
   void adopt(const ClusterMap& map);
   // All of them, over the links of a gateway that is never cut.
