@@ -14,12 +14,10 @@ using Clients = std::vector<std::shared_ptr<VolumeClient>>;
 
 // ---- one volume each; the client is held until it has answered
 
-Task<bool> ask_joined(std::shared_ptr<VolumeClient> client, Deadline deadline) {
+Task<SharedBytes> ask_map(std::shared_ptr<VolumeClient> client, Deadline deadline) {
   CO_TRY(text, co_await client->read_map(deadline));
   if (text == nullptr) co_return fail(Errc::corrupt, "a volume without a map");
-  const auto own = ClusterMap::parse(*text);
-  // Fresh volumes hold the map of their format, which can be read.
-  co_return !own || own->find(client->id()) != nullptr;
+  co_return text;
 }
 
 Task<> ask_adopt(std::shared_ptr<VolumeClient> client, std::shared_ptr<const AdoptRequest> request,
@@ -69,15 +67,23 @@ class Install {
  private:
   // Takes those that join out of `clients`, and those that do not answer.
   Task<Clients> split_off_joining(Executor executor, Clients& clients) {
-    FanOut<bool> calls;
-    for (const auto& client : clients) calls.start(executor, ask_joined(client, deadline_));
+    FanOut<SharedBytes> calls;
+    for (const auto& client : clients) calls.start(executor, ask_map(client, deadline_));
     CO_TRY(answers, co_await all_of(std::move(calls), clock_, deadline_));
     Clients joined, joining;
+    std::map<std::string_view, Result<ClusterMap>> parsed;  // mostly all hold the same map
     for (std::size_t i = 0; i < clients.size(); ++i) {
       if (!answers[i] || !*answers[i]) {
         installed_.failed.emplace_back(clients[i]->id(), error_of(answers[i]));
       } else {
-        (answers[i]->value() ? joined : joining).push_back(clients[i]);
+        const std::string& text = *answers[i]->value();
+        const auto known = parsed.find(text);
+        const auto& own = known != parsed.end()
+                              ? known->second
+                              : parsed.emplace(text, ClusterMap::parse(text)).first->second;
+        // Fresh volumes hold the map of their format, which can be read.
+        const bool has_joined = !own || own->find(clients[i]->id()) != nullptr;
+        (has_joined ? joined : joining).push_back(clients[i]);
       }
     }
     clients = std::move(joined);

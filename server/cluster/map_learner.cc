@@ -24,12 +24,11 @@ Task<> MapLearner::ask_all() {
     calls.start(executor, ask_for_map(std::move(client), until));
   }
   CO_CHECK(co_await calls.wait_all(clock_, until));
-  SharedBytes seen;
   for (const auto& answer : calls.take()) {
     if (!answer || !*answer) continue;
     const SharedBytes& text = answer->value();
-    if (text == nullptr || (seen != nullptr && *seen == *text)) continue;
-    seen = text;
+    if (text == nullptr || (looked_at_ != nullptr && *looked_at_ == *text)) continue;
+    looked_at_ = text;
     auto map = ClusterMap::parse(*text);
     if (!map || map->epoch <= membership_.map()->epoch) continue;
     CO_CHECK(membership_.adopt(std::make_shared<const ClusterMap>(std::move(*map))));

@@ -20,6 +20,7 @@ class MapLearner {
   Membership& membership_;
   Clock& clock_;
   std::atomic<bool> asking_{false};
+  SharedBytes looked_at_;  // the last map that was parsed; of whoever is asking
 };
 
 }  // namespace penstock

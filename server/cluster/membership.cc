@@ -39,7 +39,7 @@ struct Membership::State {
   };
   struct View {
     std::shared_ptr<const ClusterMap> map;
-    Ring ring;
+    std::shared_ptr<const Ring> ring;  // the next map may have the same
     std::unordered_map<VolumeId, Place> places;
   };
 
@@ -81,7 +81,7 @@ struct Membership::State {
   }
 
   // Pre: change_mutex is held, or nobody else knows this yet.
-  void install(std::shared_ptr<const ClusterMap> map, Ring ring,
+  void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                std::vector<std::shared_ptr<VolumeClient>> clients) {
     auto next = std::make_unique<View>();
     next->map = std::move(map);
@@ -112,7 +112,7 @@ struct Membership::State {
   std::atomic<const View*> current{nullptr};  // the last of them; readers take no lock
 };
 
-Membership::Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
+Membership::Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                        std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
                        Connector connect)
     : state_(std::make_unique<State>(clock, std::move(connect))) {
@@ -126,8 +126,11 @@ Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
   const ClusterMap& now = *state_->view().map;
   if (map->cluster != now.cluster || map->epoch <= now.epoch) return false;
   // A ring depends on the volumes alone; most changes of groups leave them as they are.
-  const bool same = map->volumes == now.volumes;
-  TRY(ring, same ? Result<Ring>(state_->view().ring) : Ring::build(*map));
+  std::shared_ptr<const Ring> ring = state_->view().ring;
+  if (map->volumes != now.volumes) {
+    TRY(built, Ring::build(*map));
+    ring = std::make_shared<const Ring>(std::move(built));
+  }
   std::vector<std::shared_ptr<VolumeClient>> clients;
   for (const MapVolume& volume : map->volumes) {
     if (state_->find(volume.id) != nullptr || !state_->connect) continue;
@@ -140,7 +143,7 @@ Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
 
 std::shared_ptr<const ClusterMap> Membership::map() const { return state_->view().map; }
 
-const Ring& Membership::ring() const { return state_->view().ring; }
+const Ring& Membership::ring() const { return *state_->view().ring; }
 
 std::shared_ptr<VolumeClient> Membership::volume(VolumeId id) const {
   const Member* member = state_->find(id);

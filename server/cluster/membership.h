@@ -20,9 +20,14 @@ class Membership {
 
   // `volumes`: a client for each volume of the map that this process can reach; the others count as
   // unavailable.
-  Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
+  Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
              std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
              Connector connect = nullptr);
+  Membership(std::shared_ptr<const ClusterMap> map, Ring ring,
+             std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
+             Connector connect = nullptr)
+      : Membership(std::move(map), std::make_shared<const Ring>(std::move(ring)),
+                   std::move(volumes), clock, std::move(connect)) {}
   ~Membership();
 
   // Takes a newer map of the same cluster, asking the connector for volumes that had no client yet;
