@@ -31,7 +31,7 @@ std::shared_ptr<const sim::SimCluster> make_crash_cluster(sim::SimRandom& random
   auto made = std::make_shared<sim::SimCluster>();
   made->map = std::make_shared<ClusterMap>(
       make_map(cluster, std::move(entries), 4, &policy).value());
-  made->ring = Ring::build(*made->map).value();
+  made->ring = std::make_shared<const Ring>(Ring::build(*made->map).value());
   return made;
 }
 

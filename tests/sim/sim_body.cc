@@ -9,15 +9,16 @@
 namespace penstock::sim {
 
 std::string body_of(std::uint32_t number, std::uint64_t offset, std::uint64_t length) {
-  std::string body(length, '\0');
-  for (std::uint64_t i = 0; i < length;) {
-    const std::uint64_t at = offset + i;
-    const std::uint64_t word = mix_hash((std::uint64_t{number} << 40) + at / 8 + 1);
-    const auto from = at % 8;
-    const auto count = std::min<std::uint64_t>(8 - from, length - i);
-    std::memcpy(body.data() + i, reinterpret_cast<const char*>(&word) + from, count);
-    i += count;
+  constexpr std::uint64_t kWord = 8;
+  const std::uint64_t first = offset / kWord;
+  const std::uint64_t words = (offset + length + kWord - 1) / kWord - first;
+  std::string body(words * kWord, '\0');
+  for (std::uint64_t i = 0; i < words; ++i) {
+    const std::uint64_t word = mix_hash((std::uint64_t{number} << 40) + first + i + 1);
+    std::memcpy(body.data() + i * kWord, &word, kWord);
   }
+  body.erase(0, offset % kWord);
+  body.resize(length);
   return body;
 }
 

@@ -4,6 +4,10 @@
 #include <numeric>
 
 namespace penstock::sim {
+namespace {
+// A store that is stuck by then shows no more with a second request than with the first.
+constexpr SimMicros kLastBegin = 60 * kSecond;
+}  // namespace
 
 std::string xml_element(const std::string& xml, const std::string& name) {
   const auto begin = xml.find("<" + name + ">");
@@ -85,7 +89,7 @@ Awaitable<void> SimClient::fill() {
 Awaitable<void> SimClient::run() {
   finished_ = false;
   const int total = std::accumulate(plan_.weights.begin(), plan_.weights.end(), 0);
-  for (int i = 0; i < plan_.operations; ++i) {
+  for (int i = 0; i < plan_.operations && time_.now() < kLastBegin; ++i) {
     co_await think(plan_.think_max);
     auto dice = random_.between(0, total - 1);
     std::size_t chosen = 0;

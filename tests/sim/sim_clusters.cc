@@ -31,7 +31,7 @@ SimCluster make_cluster(std::uint32_t volumes, std::uint32_t variant) {
   const ClusterId id{random.bits(), random.bits()};
   SimCluster cluster;
   cluster.map = std::make_shared<ClusterMap>(make_map(id, entries, kGroups, &policy).value());
-  cluster.ring = Ring::build(*cluster.map).value();
+  cluster.ring = std::make_shared<const Ring>(Ring::build(*cluster.map).value());
   return cluster;
 }
 

@@ -12,7 +12,7 @@ namespace penstock::sim {
 
 struct SimCluster {
   std::shared_ptr<const ClusterMap> map;
-  Ring ring;
+  std::shared_ptr<const Ring> ring;
 };
 
 class SimClusters {

@@ -52,9 +52,12 @@ class World {
   void disk_error(std::size_t index);
   void disk_full(std::size_t index);
   void damage(std::size_t index);
+  void mend_volumes();
   void check_wiped(std::size_t index);
   void bring_old_copy(std::size_t index);
   void check_old_copy(const Volume& copy, const std::vector<std::shared_ptr<Volume>>& noted);
+  // Starts each volume that is not lost and should be there.
+  void bring_back_volumes();
   void heal();
   std::size_t any_volume() { return random_.below(volumes_.size()); }
 

@@ -17,13 +17,14 @@ Awaitable<void> note_start(std::shared_ptr<Volume> started, std::shared_ptr<Volu
   if (told) noted->push_back(peer);
 }
 
-constexpr SimMicros kStrikeUntil = 20 * kSecond;
+constexpr SimMicros kStrikeUntil = 12 * kSecond;
 constexpr std::size_t kGatewaysMax = 12;  // dead ones included
 }  // namespace
 
 void World::schedule_faults() {
   time_.after(random_.between(10'000, plan_.fault_every), [this] {
-    if (!faults_on_ || time_.now() > kStrikeUntil) return;
+    if (!faults_on_) return;
+    if (time_.now() > kStrikeUntil) return mend_volumes();
     const auto& weights = plan_.fault_weights;
     auto dice = random_.between(0, std::accumulate(weights.begin(), weights.end(), 0) - 1);
     std::size_t chosen = 0;
@@ -227,6 +228,29 @@ void World::check_old_copy(const Volume& copy,
   }
 }
 
+// No outage ends what a disk does that was still to fail when its volume had started again. With
+// too many of those away, clients would wait for one deadline after another and show nothing.
+void World::mend_volumes() {
+  if (!plan_.mends) return;
+  time_.after(kSecond, [this] {
+    if (!faults_on_) return;
+    if (outages_ > 0) return mend_volumes();
+    bring_back_volumes();
+  });
+}
+
+void World::bring_back_volumes() {
+  for (std::size_t i = 0; i < volumes_.size(); ++i) {
+    auto& volume = *volumes_[i];
+    if (volume.lost()) continue;
+    volume.disk().heal();
+    const auto client = volume.current();
+    const bool open = client && client->status().state == VolumeStatus::State::open;
+    if (!open) volume.crash();
+    restart_volume(i, 1'000);
+  }
+}
+
 void World::heal() {
   faults_on_ = false;
   faults_ = NetworkFaults{};
@@ -235,17 +259,11 @@ void World::heal() {
     gateway->clock().set_right();
     for (const auto& wire : gateway->wires()) wire->cut_requests = wire->cut_answers = false;
   }
-  for (std::size_t i = 0; i < volumes_.size(); ++i) {
-    auto& volume = *volumes_[i];
-    volume.set_full(false);
-    volume.clock().set_right();
-    if (!volume.lost()) volume.disk().heal();
-    if (volume.lost()) continue;
-    const auto client = volume.current();
-    const bool open = client && client->status().state == VolumeStatus::State::open;
-    if (!open) volume.crash();
-    restart_volume(i, 1'000);
+  for (const auto& volume : volumes_) {
+    volume->set_full(false);
+    volume->clock().set_right();
   }
+  bring_back_volumes();
 }
 
 }  // namespace penstock::sim

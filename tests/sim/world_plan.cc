@@ -8,9 +8,9 @@ using Kind = WorldPlan::Kind;
 Kind draw_kind(SimRandom& random) {
   const auto dice = random.between(0, 99);
   if (dice < 20) return Kind::bodies;
-  if (dice < 64) return Kind::registers;
+  if (dice < 65) return Kind::registers;
   if (dice < 76) return Kind::multipart;
-  if (dice < 94) return Kind::buckets;
+  if (dice < 96) return Kind::buckets;
   return Kind::lists;
 }
 
@@ -28,11 +28,11 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
   switch (plan.kind) {
     case Kind::bodies:
       client.weights = kBodies;
-      client.operations = static_cast<int>(random.between(6, 14));
+      client.operations = static_cast<int>(random.between(4, 10));
       break;
     case Kind::registers:
       client.weights = kRegisters;
-      client.operations = static_cast<int>(random.between(15, 30));
+      client.operations = static_cast<int>(random.between(9, 17));
       client.size_max = 400;
       client.think_max = random.chance(0.5) ? 2'000 : 20'000;
       client.conditional = 0.6;
@@ -40,14 +40,14 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
       break;
     case Kind::multipart:
       client.weights = kMultipart;
-      client.operations = static_cast<int>(random.between(5, 10));
+      client.operations = static_cast<int>(random.between(3, 7));
       client.size_max = 40'000;
       client.think_max = 50'000;
       keys = random.between(1, 2);
       break;
     case Kind::buckets:
       client.weights = kBuckets;
-      client.operations = static_cast<int>(random.between(10, 20));
+      client.operations = static_cast<int>(random.between(7, 14));
       client.size_max = 600;
       client.think_max = 30'000;
       client.conditional = 0.1;
@@ -55,7 +55,7 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
       break;
     case Kind::lists:
       client.weights = kLists;
-      client.operations = static_cast<int>(random.between(8, 14));
+      client.operations = static_cast<int>(random.between(5, 9));
       client.size_max = 300;
       client.think_max = 30'000;
       client.conditional = 0.1;
@@ -76,6 +76,7 @@ void draw_faults(SimRandom& random, WorldPlan& plan) {
   const bool slow = plan.client.think_max > 100'000;
   plan.fault_every = slow ? 3'000'000 : random.between(30'000, 600'000);
   plan.outage_max = slow || random.chance(0.2) ? 5'000'000 : 300'000;
+  plan.mends = random.chance(0.8);
   plan.network.lose = random.chance(0.7) ? static_cast<double>(random.between(0, 80)) / 1000 : 0;
   plan.network.duplicate = random.chance(0.5) ? 0.05 : 0;
   plan.network.slow = random.chance(0.7) ? 0.05 : 0;
@@ -84,7 +85,7 @@ void draw_faults(SimRandom& random, WorldPlan& plan) {
 }  // namespace
 
 WorldPlan draw_plan(SimRandom& random) {
-  constexpr std::uint32_t kSizes[] = {3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 8, 9, 12};
+  constexpr std::uint32_t kSizes[] = {3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 9, 12};
   constexpr SimMicros kDisks[] = {300, 2'000, 2'000, 25'000};
   WorldPlan plan;
   plan.kind = draw_kind(random);
@@ -93,7 +94,7 @@ WorldPlan draw_plan(SimRandom& random) {
   plan.direct = random.chance(0.2);
   plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
   plan.disk_delay_max = kDisks[random.below(std::size(kDisks))];
-  plan.replaces = plan.kind != Kind::lists && random.chance(0.08);
+  plan.replaces = plan.kind != Kind::lists && random.chance(0.05);
   draw_clients(random, plan);
   draw_faults(random, plan);
   return plan;

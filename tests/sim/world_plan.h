@@ -38,6 +38,7 @@ struct WorldPlan {
   std::array<int, kFaults> fault_weights{};
   SimMicros fault_every = 3'000'000;  // at most
   SimMicros outage_max = 5'000'000;
+  bool mends = true;  // what is still away when the last fault has struck comes back
 };
 
 // Within this everything must end when all faults are over.
