@@ -123,7 +123,9 @@ Violations failed_writes_are_not_acknowledged(SimClusters& clusters) {
     for (std::size_t i = 0; i < 2; ++i) {
       stage.volume(i).disk().fail(call, 1, FakeDisk::Fault::io);
     }
+    stage.cut(0, 2, true);  // else a read would find there what the others lost
     const auto put = stage.ask(0, "PUT", "key", std::string(40, 'b'));
+    stage.cut(0, 2, false);
     for (std::size_t i = 0; i < 3; ++i) {
       stage.volume(i).crash();
       (void)stage.volume(i).start();
