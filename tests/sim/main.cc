@@ -44,10 +44,29 @@ Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clust
   return verdict;
 }
 
+// What a long run has come to, now and then, beside its results.
+class Progress {
+ public:
+  explicit Progress(std::uint64_t total) : total_(total) {}
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  void show(std::uint64_t done, std::uint64_t failed) {
+    if (Clock::now() - shown_ < kEvery) return;
+    shown_ = Clock::now();
+    std::fprintf(stderr, "%llu of %llu seeds, %llu failed, %.1f seeds/s\n", print(done),
+                 print(total_), print(failed), static_cast<double>(done) / seconds());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kEvery{30};
+  const std::uint64_t total_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point shown_ = begin_;
+};
+
 // Runs the seeds in this process; the exit code.
 int run_range(const Arguments& arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  Progress progress(arguments.seeds);
   std::uint64_t failed = 0, operations = 0, unjudged = 0, run = 0;
   penstock::sim::SimClusters clusters;
   while (run < arguments.seeds && !(arguments.stop && failed > 0)) {
@@ -55,6 +74,7 @@ int run_range(const Arguments& arguments) {
     const auto verdict = judge_seed(arguments, clusters, seed);
     operations += verdict.operations;
     unjudged += verdict.unjudged;
+    progress.show(run, failed);
     if (verdict.violations.empty()) continue;
     ++failed;
     std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n",
@@ -62,11 +82,10 @@ int run_range(const Arguments& arguments) {
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   std::printf("%llu seeds from %llu, %llu operations, %llu keys not judged, %llu failed, "
               "%.1f seeds/s\n",
               print(run), print(arguments.from), print(operations), print(unjudged),
-              print(failed), static_cast<double>(run) / seconds);
+              print(failed), static_cast<double>(run) / progress.seconds());
   return failed == 0 ? 0 : 1;
 }
 
