@@ -251,6 +251,7 @@ void CommitBatch::decide(ControlWork work) {
   controls_.push_back(std::move(work));
 }
 
+// R3: a row, its inline bytes, its hints and the ceiling above its ballot become durable as one.
 leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   leveldb::WriteBatch batch;
   empty = accepts_.empty() && drops_.empty() && control_rows_.empty() && ceiling_ == 0 &&
