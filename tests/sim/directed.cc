@@ -66,6 +66,7 @@ std::span<const Directed> directed_schedules() {
       {"rows_of_a_majority_are_brought", rows_of_a_majority_are_brought},
       {"leaving_volume_is_not_named", leaving_volume_is_not_named},
       {"last_pass_moves_nothing", last_pass_moves_nothing},
+      {"marked_tombstone_keeps_its_chain", marked_tombstone_keeps_its_chain},
   };
   return kAll;
 }

@@ -56,6 +56,7 @@ Violations part_of_ended_upload_is_settled(SimClusters& clusters);
 Violations tombstone_of_a_majority_stays(SimClusters& clusters);
 Violations purge_ends_with_its_epoch(SimClusters& clusters);
 Violations purged_put_is_not_repeated(SimClusters& clusters);
+Violations marked_tombstone_keeps_its_chain(SimClusters& clusters);
 Violations half_sent_again_is_no_answer(SimClusters& clusters);
 // directed_epochs.cc
 Violations newest_epoch_wins(SimClusters& clusters);
