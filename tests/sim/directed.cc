@@ -67,6 +67,11 @@ std::span<const Directed> directed_schedules() {
       {"leaving_volume_is_not_named", leaving_volume_is_not_named},
       {"last_pass_moves_nothing", last_pass_moves_nothing},
       {"marked_tombstone_keeps_its_chain", marked_tombstone_keeps_its_chain},
+      {"promise_outlives_eviction", promise_outlives_eviction},
+      {"horizon_outlives_restart", horizon_outlives_restart},
+      {"leases_outlive_restart", leases_outlive_restart},
+      {"readers_outlive_restart", readers_outlive_restart},
+      {"pin_meets_removal", pin_meets_removal},
   };
   return kAll;
 }

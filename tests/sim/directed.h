@@ -96,5 +96,11 @@ Violations change_waits_for_its_map(SimClusters& clusters);
 Violations rows_of_a_majority_are_brought(SimClusters& clusters);
 Violations last_pass_moves_nothing(SimClusters& clusters);
 Violations leaving_volume_is_not_named(SimClusters& clusters);
+// directed_restarts.cc
+Violations promise_outlives_eviction(SimClusters& clusters);
+Violations horizon_outlives_restart(SimClusters& clusters);
+Violations leases_outlive_restart(SimClusters& clusters);
+Violations readers_outlive_restart(SimClusters& clusters);
+Violations pin_meets_removal(SimClusters& clusters);
 
 }  // namespace penstock::sim
