@@ -72,6 +72,9 @@ std::span<const Directed> directed_schedules() {
       {"leases_outlive_restart", leases_outlive_restart},
       {"readers_outlive_restart", readers_outlive_restart},
       {"pin_meets_removal", pin_meets_removal},
+      {"last_modified_does_not_go_back", last_modified_does_not_go_back},
+      {"copy_onto_itself_changes_headers", copy_onto_itself_changes_headers},
+      {"ranges_cross_manifest_pages", ranges_cross_manifest_pages},
   };
   return kAll;
 }

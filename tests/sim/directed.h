@@ -102,5 +102,9 @@ Violations horizon_outlives_restart(SimClusters& clusters);
 Violations leases_outlive_restart(SimClusters& clusters);
 Violations readers_outlive_restart(SimClusters& clusters);
 Violations pin_meets_removal(SimClusters& clusters);
+// directed_objects.cc
+Violations last_modified_does_not_go_back(SimClusters& clusters);
+Violations copy_onto_itself_changes_headers(SimClusters& clusters);
+Violations ranges_cross_manifest_pages(SimClusters& clusters);
 
 }  // namespace penstock::sim
