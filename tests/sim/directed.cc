@@ -66,6 +66,15 @@ std::span<const Directed> directed_schedules() {
       {"rows_of_a_majority_are_brought", rows_of_a_majority_are_brought},
       {"leaving_volume_is_not_named", leaving_volume_is_not_named},
       {"last_pass_moves_nothing", last_pass_moves_nothing},
+      {"marked_tombstone_keeps_its_chain", marked_tombstone_keeps_its_chain},
+      {"promise_outlives_eviction", promise_outlives_eviction},
+      {"horizon_outlives_restart", horizon_outlives_restart},
+      {"leases_outlive_restart", leases_outlive_restart},
+      {"readers_outlive_restart", readers_outlive_restart},
+      {"pin_meets_removal", pin_meets_removal},
+      {"last_modified_does_not_go_back", last_modified_does_not_go_back},
+      {"copy_onto_itself_changes_headers", copy_onto_itself_changes_headers},
+      {"ranges_cross_manifest_pages", ranges_cross_manifest_pages},
   };
   return kAll;
 }

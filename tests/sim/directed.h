@@ -56,6 +56,7 @@ Violations part_of_ended_upload_is_settled(SimClusters& clusters);
 Violations tombstone_of_a_majority_stays(SimClusters& clusters);
 Violations purge_ends_with_its_epoch(SimClusters& clusters);
 Violations purged_put_is_not_repeated(SimClusters& clusters);
+Violations marked_tombstone_keeps_its_chain(SimClusters& clusters);
 Violations half_sent_again_is_no_answer(SimClusters& clusters);
 // directed_epochs.cc
 Violations newest_epoch_wins(SimClusters& clusters);
@@ -95,5 +96,15 @@ Violations change_waits_for_its_map(SimClusters& clusters);
 Violations rows_of_a_majority_are_brought(SimClusters& clusters);
 Violations last_pass_moves_nothing(SimClusters& clusters);
 Violations leaving_volume_is_not_named(SimClusters& clusters);
+// directed_restarts.cc
+Violations promise_outlives_eviction(SimClusters& clusters);
+Violations horizon_outlives_restart(SimClusters& clusters);
+Violations leases_outlive_restart(SimClusters& clusters);
+Violations readers_outlive_restart(SimClusters& clusters);
+Violations pin_meets_removal(SimClusters& clusters);
+// directed_objects.cc
+Violations last_modified_does_not_go_back(SimClusters& clusters);
+Violations copy_onto_itself_changes_headers(SimClusters& clusters);
+Violations ranges_cross_manifest_pages(SimClusters& clusters);
 
 }  // namespace penstock::sim

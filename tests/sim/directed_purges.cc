@@ -93,6 +93,36 @@ Violations purged_put_is_not_repeated(SimClusters& clusters) {
   return stage.violations;
 }
 
+// R9: the round that marks a tombstone keeps its value, which tells of updates before it. A PUT
+// was seen and deleted while its gateway hears nothing; only the tombstone says it was applied.
+Violations marked_tombstone_keeps_its_chain(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kPurged);
+  const auto& wires = stage.gateway(0).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  const auto put = stage.begin(0, "PUT", kPurged, kPurgedBody);
+  stage.run_for(30 * kMillisecond);  // its promises are on the way; no answer follows them
+  for (const auto& wire : wires) wire->cut_answers = true;
+  stage.run_for(30 * kMillisecond);
+  const bool seen = stage.ask(1, "GET", kPurged).body == kPurgedBody;
+  stage.expect(seen, "the schedule misses the accept");
+  const auto deleted = stage.ask(1, "DELETE", kPurged);
+  stage.expect(deleted.status == 204, "a DELETE fails: " + deleted.body);
+  Proposer& proposer = stage.gateway(1).proposer();
+  const auto mark = stage.wait(proposer.mark_tombstone(stage.object(kPurged), stage.until()));
+  stage.expect(mark && *mark, "a tombstone is not marked");
+  stage.expect(!put->has_value(), "the schedule is too late for the PUT");
+  for (const auto& wire : wires) {
+    wire->cut_answers = false;
+    wire->slow_answers = 0;
+  }
+  stage.run_until([&] { return put->has_value(); });
+  const auto got = stage.ask(1, "GET", kPurged);
+  stage.expect(got.status == 404, "a PUT that was seen and deleted came back");
+  return stage.violations;
+}
+
 // R6: what a read has sent again counts when a majority has it, not before.
 Violations half_sent_again_is_no_answer(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
