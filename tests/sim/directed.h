@@ -58,6 +58,11 @@ Violations purge_ends_with_its_epoch(SimClusters& clusters);
 Violations purged_put_is_not_repeated(SimClusters& clusters);
 Violations marked_tombstone_keeps_its_chain(SimClusters& clusters);
 Violations half_sent_again_is_no_answer(SimClusters& clusters);
+// directed_rounds.cc
+Violations accepted_value_outranks_prepares(SimClusters& clusters);
+Violations record_is_of_the_agreed_ballot(SimClusters& clusters);
+Violations refusal_is_of_all(SimClusters& clusters);
+Violations refusal_of_a_later_round_is_no_answer(SimClusters& clusters);
 // directed_epochs.cc
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);

@@ -45,7 +45,7 @@ Result<> SimVolume::start() {
   options.fragments.cache_bytes = 64 * limits::kKiB;
   options.fragments.lease = graces::kLease;
   options.fragments.reader_pin = graces::kReaderPin;
-  options.space.reserve_bytes = 0;
+  options.space.reserve_bytes = reserve_bytes_;
   options.space.reserve_fraction = 0;
   options.space.ballast_bytes = 0;
   TRY(volume, Volume::open(std::move(parts), options));

@@ -50,6 +50,9 @@ class SimVolume final : public VolumeHost {
   bool lost() const { return lost_; }
   // What it holds may be gone in part.
   bool damaged() const { return lost_ || damaged_; }
+  // From its next start on it keeps room back: when full it refuses bodies and takes records still.
+  // Without, it finds out from calls that fail.
+  void keep_reserve() { reserve_bytes_ = 96 * limits::kKiB; }
   // The disk has no room left, until set_full(false).
   void set_full(bool full);
   bool full() const { return full_; }
@@ -78,6 +81,7 @@ class SimVolume final : public VolumeHost {
   bool lost_ = false;
   bool damaged_ = false;
   bool full_ = false;
+  std::uint64_t reserve_bytes_ = 0;
   bool survived_failure_ = false;
 };
 

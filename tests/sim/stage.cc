@@ -36,6 +36,7 @@ Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicr
     volumes_.push_back(
         std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, disk_delay));
     volumes_.back()->clock().agree();
+    volumes_.back()->keep_reserve();
     [[maybe_unused]] const auto formatted = volumes_.back()->format();
     [[maybe_unused]] const auto started = volumes_.back()->start();
     assert(formatted && started);
@@ -103,6 +104,7 @@ std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
 std::size_t Stage::add_volume(const MapVolume& entry) {
   volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map));
   volumes_.back()->clock().agree();
+  volumes_.back()->keep_reserve();
   const bool started = volumes_.back()->format() && volumes_.back()->start();
   expect(started, "a fresh volume does not start");
   return volumes_.size() - 1;
