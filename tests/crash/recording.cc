@@ -40,7 +40,8 @@ void Recording::run(Observer observer) {
     }
     run_clients(operations_ / 2);
     const Volume* failed = process_->volume(failed_);
-    left_ = failed == nullptr || failed->status().state != VolumeStatus::State::open;
+    const bool open = failed != nullptr && failed->status().state == VolumeStatus::State::open;
+    left_ = !load_.faulty || !open;  // in what is still to be closed a fault may strike, too
     process_->close();
   }
   observer_ = nullptr;
