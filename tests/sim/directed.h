@@ -99,6 +99,7 @@ Violations skipped_keys_are_not_absent(SimClusters& clusters);
 // directed_replacements.cc
 Violations change_waits_for_its_map(SimClusters& clusters);
 Violations rows_of_a_majority_are_brought(SimClusters& clusters);
+Violations rows_of_parts_are_brought(SimClusters& clusters);
 Violations last_pass_moves_nothing(SimClusters& clusters);
 Violations leaving_volume_is_not_named(SimClusters& clusters);
 // directed_restarts.cc

@@ -79,6 +79,37 @@ Violations rows_of_a_majority_are_brought(SimClusters& clusters) {
   return play.stage.violations;
 }
 
+// R12: parts are brought like objects. One that lies at the leaving volume and one more of its
+// group would else be known to a minority of the new list.
+Violations rows_of_parts_are_brought(SimClusters& clusters) {
+  using Pairs = Stage::Pairs;
+  Replacement play(clusters);
+  Stage& stage = play.stage;
+  std::string key;
+  std::vector<std::size_t> stay;
+  for (int i = 0; key.empty(); ++i) {
+    stay = stage.replicas("key" + std::to_string(i));
+    if (std::erase(stay, play.leaving) > 0) key = "key" + std::to_string(i);
+  }
+  const auto created = stage.ask(0, "POST", key, "", {}, Pairs{{"uploads", ""}});
+  const std::string id = xml_element(created.body, "UploadId");
+  const std::string body(5'000, 'p');
+  stage.cut(0, stay[1], true);
+  const auto part =
+      stage.ask(0, "PUT", key, body, {}, Pairs{{"partNumber", "1"}, {"uploadId", id}});
+  stage.expect(part.status == 200, "a part is not stored: " + part.body);
+  stage.cut(0, stay[1], false);
+  play.begin();
+  for (int i = 0; i < 300 && play.epoch() < play.first + 3; ++i) stage.run_for(kSecond);
+  stage.expect(play.epoch() == play.first + 3, "a replacement does not end");
+  stage.volume(stay[0]).kill();
+  const std::string manifest = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" +
+                               hex_md5(body) + "</ETag></Part></CompleteMultipartUpload>";
+  const auto done = stage.ask(0, "POST", key, manifest, {}, Pairs{{"uploadId", id}});
+  stage.expect(done.status == 200, "an acknowledged part is lost: " + done.body);
+  return stage.violations;
+}
+
 // A record that named the old volume may have been written behind the back of a pass that moves:
 // only one that found nothing to move is the last.
 Violations last_pass_moves_nothing(SimClusters& clusters) {
