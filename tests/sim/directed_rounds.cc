@@ -13,8 +13,10 @@ void set_full(Stage& stage, const std::vector<std::size_t>& volumes, bool full) 
   stage.run_for(kSecond);
 }
 
-// A PUT that was refused for want of room is not found when there is room again.
+// A PUT that was refused for want of room is not found when there is room again, not even by who
+// asks the one volume that may have taken it and one more.
 void expect_refused_is_gone(Stage& stage, const SimGateway::Answer& put, const std::string& key) {
+  stage.volume(stage.replicas(key)[2]).kill();
   const auto got = stage.ask(0, "GET", key);
   stage.expect(got.status == 200, "a key cannot be read: " + got.body);
   // Once one volume has taken it, full ones do too: it is settled, not written.
@@ -109,6 +111,9 @@ Violations refusal_is_of_all(SimClusters& clusters) {
   stage.ask(0, "PUT", "key", kOld);
   const auto replicas = stage.replicas("key");
   set_full(stage, {replicas[1], replicas[2]}, true);
+  for (const std::size_t i : {1, 2}) {  // it is known that the first has taken it
+    stage.gateway(0).wires()[replicas[i]]->slow_answers = 3 * kMillisecond;
+  }
   const auto put = stage.ask(0, "PUT", "key", kNew);
   set_full(stage, {replicas[1], replicas[2]}, false);
   expect_refused_is_gone(stage, put, "key");
