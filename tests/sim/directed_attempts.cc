@@ -101,10 +101,17 @@ void leave_half_an_object(Stage& stage, const Upload& upload, std::size_t volume
   stage.expect(reply && reply->accepted, "the object of an attempt is not accepted");
 }
 
+// Also in a bucket that is gone, where volumes refuse the reads of clients.
 std::size_t replicas_with_object(Stage& stage) {
-  std::size_t rows = 0;
-  for (std::size_t i = 0; i < 3; ++i) rows += stage.row(i, kAttempted).ballot.is_zero() ? 0 : 1;
-  return rows;
+  RegisterRef ref = stage.object(kAttempted);
+  ref.number = kPassesFences;
+  std::size_t objects = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto row = stage.row_of(i, ref);
+    const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
+    objects += head && head->kind == ValueKind::object ? 1 : 0;
+  }
+  return objects;
 }
 
 // What an applier does whose conditions the object did not meet.
