@@ -80,6 +80,13 @@ std::span<const Directed> directed_schedules() {
       {"last_modified_does_not_go_back", last_modified_does_not_go_back},
       {"copy_onto_itself_changes_headers", copy_onto_itself_changes_headers},
       {"ranges_cross_manifest_pages", ranges_cross_manifest_pages},
+      {"replaced_part_is_not_completed", replaced_part_is_not_completed},
+      {"upload_pages_go_on_behind_their_markers", upload_pages_go_on_behind_their_markers},
+      {"foreign_condition_is_no_answer", foreign_condition_is_no_answer},
+      {"parts_of_reopening_upload_stay", parts_of_reopening_upload_stay},
+      {"overwritten_upload_is_not_reopened", overwritten_upload_is_not_reopened},
+      {"vanished_object_ends_no_upload", vanished_object_ends_no_upload},
+      {"swept_attempt_stops_at_the_fence", swept_attempt_stops_at_the_fence},
   };
   return kAll;
 }

@@ -33,6 +33,8 @@ Violations overwritten_upload_stays_done(SimClusters& clusters);
 Violations late_part_is_refused(SimClusters& clusters);
 Violations purged_stays_purged(SimClusters& clusters);
 Violations half_an_object_is_settled_first(SimClusters& clusters);
+Violations replaced_part_is_not_completed(SimClusters& clusters);
+Violations upload_pages_go_on_behind_their_markers(SimClusters& clusters);
 // directed_buckets.cc
 Violations fence_outlives_restart(SimClusters& clusters);
 Violations resend_stops_at_the_fence(SimClusters& clusters);
@@ -87,6 +89,11 @@ Violations other_parts_get_no_stored_answer(SimClusters& clusters);
 Violations stale_attempt_writes_nothing(SimClusters& clusters);
 Violations given_up_attempt_stays_buried(SimClusters& clusters);
 Violations upload_is_read_for_each_promise(SimClusters& clusters);
+Violations foreign_condition_is_no_answer(SimClusters& clusters);
+Violations parts_of_reopening_upload_stay(SimClusters& clusters);
+Violations overwritten_upload_is_not_reopened(SimClusters& clusters);
+Violations vanished_object_ends_no_upload(SimClusters& clusters);
+Violations swept_attempt_stops_at_the_fence(SimClusters& clusters);
 // directed_deletes.cc
 Violations undecided_keys_hold_a_bucket(SimClusters& clusters);
 Violations list_comes_from_the_fenced(SimClusters& clusters);

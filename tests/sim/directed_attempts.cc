@@ -1,7 +1,10 @@
 // Attempts to complete an upload, and who may go on with them.
+#include "server/background/orphan_sweep.h"
+#include "server/background/upload_sweep.h"
 #include "server/cluster/multipart_apply.h"
 #include "server/cluster/object_updates.h"
-#include "tests/sim/stage.h"
+#include "server/cluster/upload_moves.h"
+#include "tests/sim/blob_stage.h"
 
 namespace penstock::sim {
 namespace {
@@ -81,6 +84,51 @@ void leave_completing(Stage& stage, Upload& upload, Pairs headers) {
   stage.gateway(0).kill();
 }
 
+// The object of the upload's attempt, accepted by one volume alone.
+void leave_half_an_object(Stage& stage, const Upload& upload, std::size_t volume) {
+  const UploadRecord record = upload.record(volume);
+  ObjectRecord target = *record.target;
+  target.upload_id = upload.name().upload_id;
+  target.attempt = encode_attempt(record.attempt);
+  auto value = to_value(target, 0);
+  value.op_id = record.attempt;
+  value.chain.push_back(OpId{});
+  const RegisterRef object = stage.object(kAttempted);
+  auto accept = std::make_shared<AcceptRequest>(stage.accept_of(object, 0));
+  accept->value = std::make_shared<const std::string>(encode(object.key, value));
+  const Deadline until = stage.volume(volume).bound();
+  const auto reply = stage.wait(stage.volume(volume).current()->accept(accept, until));
+  stage.expect(reply && reply->accepted, "the object of an attempt is not accepted");
+}
+
+// Also in a bucket that is gone, where volumes refuse the reads of clients.
+std::size_t replicas_with_object(Stage& stage) {
+  RegisterRef ref = stage.object(kAttempted);
+  ref.number = kPassesFences;
+  std::size_t objects = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto row = stage.row_of(i, ref);
+    const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
+    objects += head && head->kind == ValueKind::object ? 1 : 0;
+  }
+  return objects;
+}
+
+// What an applier does whose conditions the object did not meet.
+void reopen(Stage& stage, const Upload& upload, int gateway) {
+  const OpId attempt = upload.record(0).attempt;
+  const auto reopening = stage.wait(begin_reopening(stage.gateway(gateway).proposer(),
+                                                    upload.ref(), attempt, stage.until()));
+  stage.expect(reopening && *reopening, "an attempt is not given up");
+}
+
+// Background work of its own, beside the jobs of the gateway that may have been stopped.
+BackgroundContext background_of(Stage& stage, int gateway) {
+  BackgroundContext context = stage.gateway(gateway).background_context();
+  context.stopping = std::make_shared<std::atomic<bool>>(false);
+  return context;
+}
+
 }  // namespace
 
 // Nobody waits for a Complete that a sweeper rolls forward: a newer object is not replaced by it.
@@ -136,17 +184,7 @@ Violations given_up_attempt_stays_buried(SimClusters& clusters) {
   const auto put = stage.ask(1, "PUT", kAttempted, kPutBody);
   stage.expect(put.status == 200, "a PUT beside an upload fails: " + put.body);
   stage.run_for(kMillisecond);
-  const UploadRecord record = upload.record(replicas[0]);
-  ObjectRecord target = *record.target;
-  target.upload_id = upload.name().upload_id;
-  target.attempt = encode_attempt(record.attempt);
-  auto value = to_value(target, 0);
-  value.op_id = record.attempt;
-  value.chain.push_back(OpId{});
-  const RegisterRef object = stage.object(kAttempted);
-  auto accept = std::make_shared<AcceptRequest>(stage.accept_of(object, 0));
-  accept->value = std::make_shared<const std::string>(encode(object.key, value));
-  (void)stage.wait(stage.volume(replicas[2]).current()->accept(accept, stage.until()));
+  leave_half_an_object(stage, upload, replicas[2]);
   stage.run_for(kMillisecond);
   stage.cut(1, replicas[2], true);
   const auto refused = upload.complete(1, Pairs{{"if-none-match", "*"}});
@@ -186,6 +224,129 @@ Violations upload_is_read_for_each_promise(SimClusters& clusters) {
   const auto got = stage.ask(1, "GET", kAttempted);
   stage.expect(got.status == 404, "an upload that was aborted became an object");
   return stage.violations;
+}
+
+// An attempt with a condition is given up for it. Who completes without one is not told of a
+// condition that is not his: he waits for the end of that attempt and makes his own.
+Violations foreign_condition_is_no_answer(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  leave_completing(stage, upload, Pairs{{"if-none-match", "*"}});
+  const auto put = stage.ask(1, "PUT", kAttempted, kPutBody);
+  stage.expect(put.status == 200, "a PUT beside an upload fails: " + put.body);
+  const auto done = upload.complete(1);
+  stage.expect(done.status == 200, "a Complete without a condition is answered " + done.body);
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.body == kPartBody, "a Complete without a condition made no object");
+  return stage.violations;
+}
+
+// An upload that is being opened again will want its parts: no sweep may take them, however long
+// ago their leases ended.
+Violations parts_of_reopening_upload_stay(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  Upload upload(stage);
+  leave_completing(stage, upload, {});
+  const BlobRef part = upload.record(0).target->parts.at(0).blob.value();
+  reopen(stage, upload, 1);
+  stage.run_for(45 * kSecond);
+  BackgroundContext context = background_of(stage, 1);
+  OrphanSweep sweep(context);
+  const auto swept = stage.wait(sweep.pass());
+  stage.expect(swept.has_value(), "a sweep does not look at all fragments");
+  stage.expect(fragments_there(stage, part) == 3, "the sweep removed a part that is still wanted");
+  const auto done = upload.complete(1);
+  stage.expect(done.status == 200, "an upload that was given up cannot be completed: " + done.body);
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.body == kPartBody, "an upload lost its part while it was opened again");
+  return stage.violations;
+}
+
+// The object of an attempt is there when someone begins to give that attempt up. The object is
+// replaced so often that its chain forgets the attempt: before that the upload must be done, or it
+// would be opened again and come back over the later writes.
+Violations overwritten_upload_is_not_reopened(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  Upload upload(stage);
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 40 * kMillisecond;
+  const auto first = upload.begin_complete(0);
+  for (int step = 0; step < 20'000 && replicas_with_object(stage) < 3; ++step) stage.run_for(100);
+  stage.gateway(0).kill();
+  stage.expect(upload.is(ValueKind::upload_completing), "the schedule misses a state");
+  reopen(stage, upload, 1);
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    last = std::string(64, static_cast<char>('a' + i));
+    const auto put = stage.ask(1, "PUT", kAttempted, last);
+    stage.expect(put.status == 200, "a PUT over an upload fails: " + put.body);
+  }
+  const auto again = upload.complete(1);
+  stage.expect(again.status == 200, "a Complete sent again is answered " + again.body);
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.body == last, "an upload was opened again over twelve later writes");
+  return stage.violations;
+}
+
+// A PUT meets the object of a Complete at one volume alone. When it settles the key that volume is
+// out of reach, and the object is none: the upload must not be declared done for it.
+Violations vanished_object_ends_no_upload(SimClusters& clusters) {
+  Stage stage(clusters, 3, 3);
+  stage.stop_background();
+  Upload upload(stage);
+  const auto replicas = stage.replicas(kAttempted);
+  leave_completing(stage, upload, {});
+  stage.run_for(kMillisecond);
+  leave_half_an_object(stage, upload, replicas[0]);
+  const auto& wires = stage.gateway(1).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  stage.cut(1, replicas[2], true);
+  const auto put = stage.begin(1, "PUT", kAttempted, kPutBody);
+  stage.run_for(60 * kMillisecond);  // it has its promises and reads the upload
+  stage.cut(1, replicas[2], false);
+  wires[replicas[0]]->cut_requests = true;
+  const auto moved = [&] {
+    return upload.is(ValueKind::upload_done) || replicas_with_object(stage) == 3;
+  };
+  for (int step = 0; step < 20'000 && !moved(); ++step) stage.run_for(100);
+  stage.expect(moved(), "a PUT waits for a volume that is out of reach");
+  stage.gateway(1).kill();
+  stage.volume(replicas[0]).crash();
+  const auto done = upload.complete(2);
+  stage.expect(done.status == 200, "a Complete fails: " + done.body);
+  const auto got = stage.ask(2, "GET", kAttempted);
+  stage.expect(got.body == kPartBody, "an upload is done whose object never was");
+  return stage.violations;
+}
+
+// A bucket is deleted as empty while a sweeper rolls an upload in it forward: its object stops at
+// the fence like that of a client. The deletion is played between all rounds of the sweeper.
+Violations swept_attempt_stops_at_the_fence(SimClusters& clusters) {
+  constexpr SimMicros kRound = 20 * kMillisecond;
+  Violations all;
+  std::size_t deleted = 0;
+  for (int round = 0; round < 12; ++round) {
+    Stage stage(clusters, 3, 3);
+    stage.stop_background();
+    Upload upload(stage);
+    leave_completing(stage, upload, {});
+    stage.run_for(20 * kSecond);  // nobody lives who would complete it
+    for (const auto& wire : stage.gateway(1).wires()) wire->slow_requests = kRound;
+    BackgroundContext context = background_of(stage, 1);
+    UploadSweep sweep(context);
+    const auto pass = stage.start(sweep.pass());
+    stage.run_for(round * kRound + kRound / 2);
+    const auto dropped = stage.ask(2, "DELETE", "");
+    stage.run_until([&] { return pass->has_value(); });
+    const bool gone = dropped.status == 204;
+    deleted += gone ? 1 : 0;
+    stage.expect(!gone || replicas_with_object(stage) == 0,
+                 "a sweeper made an object in a bucket that was deleted as empty");
+    all.insert(all.end(), stage.violations.begin(), stage.violations.end());
+  }
+  if (deleted < 3 || deleted == 12) all.emplace_back("the deletions miss the sweeper's rounds");
+  return all;
 }
 
 }  // namespace penstock::sim

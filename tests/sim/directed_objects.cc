@@ -7,7 +7,7 @@ namespace penstock::sim {
 namespace {
 
 using Pairs = Stage::Pairs;
-const std::string kShownKey = "key";
+const std::string kHeaded = "key";
 
 }  // namespace
 
@@ -16,11 +16,11 @@ Violations last_modified_does_not_go_back(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   stage.run_for(kSecond);
   stage.gateway(0).clock().jump(100 * kSecond);
-  const auto first = stage.ask(0, "PUT", kShownKey, std::string(40, '1'));
-  const auto before = parse_http_date(stage.ask(0, "HEAD", kShownKey).header("Last-Modified"));
-  const auto second = stage.ask(1, "PUT", kShownKey, std::string(40, '2'));
+  const auto first = stage.ask(0, "PUT", kHeaded, std::string(40, '1'));
+  const auto before = parse_http_date(stage.ask(0, "HEAD", kHeaded).header("Last-Modified"));
+  const auto second = stage.ask(1, "PUT", kHeaded, std::string(40, '2'));
   stage.expect(first.status == 200 && second.status == 200, "a PUT fails");
-  const auto after = parse_http_date(stage.ask(1, "HEAD", kShownKey).header("Last-Modified"));
+  const auto after = parse_http_date(stage.ask(1, "HEAD", kHeaded).header("Last-Modified"));
   stage.expect(before && after && *after >= *before, "Last-Modified goes back");
   return stage.violations;
 }
@@ -29,14 +29,14 @@ Violations last_modified_does_not_go_back(SimClusters& clusters) {
 Violations copy_onto_itself_changes_headers(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   for (const std::string& body : {std::string(40, 'i'), kBlobBody}) {
-    stage.ask(0, "PUT", kShownKey, body, Pairs{{"x-amz-meta-old", "1"}});
-    const std::string source = "/" + std::string(SimClient::kBucket) + "/" + kShownKey;
-    const auto copied = stage.ask(0, "PUT", kShownKey, "",
+    stage.ask(0, "PUT", kHeaded, body, Pairs{{"x-amz-meta-old", "1"}});
+    const std::string source = "/" + std::string(SimClient::kBucket) + "/" + kHeaded;
+    const auto copied = stage.ask(0, "PUT", kHeaded, "",
                                   Pairs{{"x-amz-copy-source", source},
                                         {"x-amz-metadata-directive", "REPLACE"},
                                         {"x-amz-meta-new", "2"}});
     stage.expect(copied.status == 200, "a copy onto itself fails: " + copied.body);
-    const auto got = stage.ask(0, "GET", kShownKey);
+    const auto got = stage.ask(0, "GET", kHeaded);
     stage.expect(got.body == body, "a copy onto itself changes the bytes");
     stage.expect(got.header("x-amz-meta-new") == "2" && got.header("x-amz-meta-old").empty(),
                  "a copy onto itself keeps the old headers");
@@ -50,7 +50,7 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   constexpr std::size_t kParts = 2 * kPage + 5;
   Stage stage(clusters, 3, 1);
   stage.stop_background();
-  const auto stored = store_blob(stage, kShownKey);
+  const auto stored = store_blob(stage, kHeaded);
   if (!stored) return stage.violations;
   const std::size_t size = kBlobBody.size();
   ObjectRecord record = stored->record();
@@ -58,7 +58,7 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   const std::vector<PartInfo> parts(kParts, record.parts.front());
   record.parts.clear();
   ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
-                        Index::owner(stage.bucket(), kShownKey));
+                        Index::owner(stage.bucket(), kHeaded));
   auto pages = stage.wait(writer.write(parts, stage.until()));
   stage.expect(pages && pages->size() == 3, "a manifest is not written");
   if (!pages) return stage.violations;
@@ -66,13 +66,13 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   record.part_count = kParts;
   record.size_bytes = kParts * size;
   Objects& objects = stage.gateway(0).background_context().objects;
-  const auto put = stage.wait(objects.put(stage.bucket(), kShownKey, std::move(record), nullptr,
+  const auto put = stage.wait(objects.put(stage.bucket(), kHeaded, std::move(record), nullptr,
                                           Condition(), stage.until(), nullptr));
   stage.expect(put.has_value(), "an object with a manifest is not written");
   for (const std::size_t part : {std::size_t{0}, kPage, 2 * kPage, kParts}) {
     const std::size_t from = part == 0 ? 0 : part * size - 100;
     const std::size_t to = part == kParts ? kParts * size : part * size + 100;
-    const auto got = stage.ask(0, "GET", kShownKey, "",
+    const auto got = stage.ask(0, "GET", kHeaded, "",
                                Pairs{{"range", "bytes=" + std::to_string(from) + "-" +
                                                    std::to_string(to - 1)}});
     stage.expect(got.status == 206 && got.body == std::string(to - from, 'b'),

@@ -33,6 +33,22 @@ RegisterRef upload_of(Stage& stage, const std::string& id) {
   return ref;
 }
 
+// Keys and upload-ids, in the order of the answer.
+using UploadNames = std::vector<std::pair<std::string, std::string>>;
+
+UploadNames list_uploads(Stage& stage, Pairs query) {
+  query.emplace_back("uploads", "");
+  const auto answer = stage.ask(0, "GET", "", "", {}, std::move(query));
+  stage.expect(answer.status == 200, "uploads are not listed: " + answer.body);
+  UploadNames listed;
+  for (auto at = answer.body.find("<Upload>"); at != std::string::npos;
+       at = answer.body.find("<Upload>", at + 1)) {
+    const std::string rest = answer.body.substr(at);
+    listed.emplace_back(xml_element(rest, "Key"), xml_element(rest, "UploadId"));
+  }
+  return listed;
+}
+
 }  // namespace
 
 // A gateway dies after the object of a Complete was accepted and before the upload is done. The
@@ -177,6 +193,60 @@ Violations purged_stays_purged(SimClusters& clusters) {
     const auto reply = stage.wait(client->accept(late, until));
     stage.expect(!reply || !reply->accepted, "an accept from before the purge came in");
   }
+  return stage.violations;
+}
+
+// A part was sent again with other bytes: its former ETag names nothing that is stored.
+Violations replaced_part_is_not_completed(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const std::string former(5'000, 'f');
+  const std::string latter(5'000, 'l');
+  const auto begun = begin_upload(stage, former);
+  const auto part = stage.ask(0, "PUT", kUploaded, latter, {},
+                              Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
+  stage.expect(part.status == 200, "a part is not replaced: " + part.body);
+  const auto stale = stage.ask(0, "POST", kUploaded, begun.manifest, {},
+                               Pairs{{"uploadId", begun.id}});
+  stage.expect(stale.status == 400 && stale.is("InvalidPart"),
+               "a Complete of a replaced part is answered " + stale.body);
+  std::string manifest = begun.manifest;
+  manifest.replace(manifest.find(hex_md5(former)), 32, hex_md5(latter));
+  const auto done = stage.ask(0, "POST", kUploaded, manifest, {}, Pairs{{"uploadId", begun.id}});
+  stage.expect(done.status == 200, "a Complete of the stored part fails: " + done.body);
+  const auto got = stage.ask(0, "GET", kUploaded);
+  stage.expect(got.body == latter, "an object is not made of the part that is stored");
+  return stage.violations;
+}
+
+// Pages of one upload each show what one large page shows; a key marker without an upload-id marker
+// leaves out all uploads of its key, and none of the keys that begin with it.
+Violations upload_pages_go_on_behind_their_markers(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  for (int i = 0; i < 3; ++i) {
+    for (const char* key : {"m", "k", "k/a", "k0"}) {
+      const auto created = stage.ask(0, "POST", key, "", {}, Pairs{{"uploads", ""}});
+      stage.expect(created.status == 200, "an upload is not created: " + created.body);
+    }
+  }
+  std::vector<std::string> keys;
+  const UploadNames whole = list_uploads(stage, {});
+  for (const auto& [key, id] : whole) keys.push_back(key);
+  const std::vector<std::string> sorted{"k", "k", "k", "k/a", "k/a", "k/a",
+                                        "k0", "k0", "k0", "m", "m", "m"};
+  stage.expect(keys == sorted, "a list of uploads is not in the order of their keys");
+  UploadNames paged;
+  Pairs markers;
+  for (std::size_t page = 0; page < 2 * whole.size(); ++page) {
+    markers.emplace_back("max-uploads", "1");
+    const auto listed = list_uploads(stage, markers);
+    if (listed.size() != 1) break;
+    paged.push_back(listed.front());
+    markers = {{"key-marker", listed.front().first}, {"upload-id-marker", listed.front().second}};
+  }
+  stage.expect(paged == whole, "pages of one upload show others than one large page");
+  const auto behind = list_uploads(stage, Pairs{{"key-marker", "k"}});
+  stage.expect(behind == UploadNames(whole.begin() + 3, whole.end()),
+               "a list of uploads repeats the key that it was to begin behind");
   return stage.violations;
 }
 
