@@ -54,6 +54,7 @@ std::span<const Directed> directed_schedules() {
       {"parts_of_open_upload_stay", parts_of_open_upload_stay},
       {"readers_keep_what_is_freed", readers_keep_what_is_freed},
       {"swept_attempt_spares_newer_object", swept_attempt_spares_newer_object},
+      {"attempt_leaves_out_a_leaving_volume", attempt_leaves_out_a_leaving_volume},
       {"other_parts_get_no_stored_answer", other_parts_get_no_stored_answer},
       {"stale_attempt_writes_nothing", stale_attempt_writes_nothing},
       {"given_up_attempt_stays_buried", given_up_attempt_stays_buried},

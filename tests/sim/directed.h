@@ -85,6 +85,7 @@ Violations parts_of_open_upload_stay(SimClusters& clusters);
 Violations readers_keep_what_is_freed(SimClusters& clusters);
 // directed_attempts.cc
 Violations swept_attempt_spares_newer_object(SimClusters& clusters);
+Violations attempt_leaves_out_a_leaving_volume(SimClusters& clusters);
 Violations other_parts_get_no_stored_answer(SimClusters& clusters);
 Violations stale_attempt_writes_nothing(SimClusters& clusters);
 Violations given_up_attempt_stays_buried(SimClusters& clusters);

@@ -145,6 +145,32 @@ Violations swept_attempt_spares_newer_object(SimClusters& clusters) {
   return stage.violations;
 }
 
+// An attempt names what its parts were when it began. A volume that is replaced since then is not
+// named by the object: whoever looks for records that name it would look behind it.
+Violations attempt_leaves_out_a_leaving_volume(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  Upload upload(stage);
+  leave_completing(stage, upload, {});
+  if (!stage.join_for(0)) return stage.violations;
+  stage.ask(1, "GET", kAttempted);  // the gateway learns of it
+  const auto done = upload.complete(1);
+  stage.expect(done.status == 200, "a Complete beside a replacement fails: " + done.body);
+  const auto now = stage.wait(
+      stage.gateway(1).proposer().read(stage.object(kAttempted), ReadWant::value, stage.until()));
+  stage.expect(now && now->value, "an upload becomes no object");
+  if (!now || !now->value) return stage.violations;
+  const auto blobs = blobs_of(*now->value);
+  stage.expect(blobs && !blobs->empty(), "an upload becomes an object without a body");
+  if (!blobs) return stage.violations;
+  for (const BlobRef& blob : *blobs) {
+    for (const Location& location : blob.locations) {
+      stage.expect(location.volume != stage.volume(0).id(),
+                   "an object names a volume that is being replaced");
+    }
+  }
+  return stage.violations;
+}
+
 // The stored answer is for who completes the same parts.
 Violations other_parts_get_no_stored_answer(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
