@@ -77,10 +77,8 @@ class Install {
         installed_.failed.emplace_back(clients[i]->id(), error_of(answers[i]));
       } else {
         const std::string& text = *answers[i]->value();
-        const auto known = parsed.find(text);
-        const auto& own = known != parsed.end()
-                              ? known->second
-                              : parsed.emplace(text, ClusterMap::parse(text)).first->second;
+        if (!parsed.contains(text)) parsed.emplace(text, ClusterMap::parse(text));
+        const auto& own = parsed.at(text);
         // Fresh volumes hold the map of their format, which can be read.
         const bool has_joined = !own || own->find(clients[i]->id()) != nullptr;
         (has_joined ? joined : joining).push_back(clients[i]);

@@ -76,7 +76,6 @@ std::string identity_text(const VolumeIdentity& identity) {
   return json.dump(2) + "\n";
 }
 
-// Errors: invalid - this is no empty directory and no cut-off format.
 Result<> clear_database(Disk& disk) {
   if (!disk.exists("db")) return {};
   TRY(names, disk.list("db"));

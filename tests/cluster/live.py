@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from store import BINARY, make_client
+from store import BINARY, make_client, wait_for
 
 BUCKET = "live"
 SIZES = [0, 90, 3000, 5000, 70_000, 300_000]
@@ -72,13 +72,17 @@ class Client:
         self.signer, self.connection = make_client(store), None
 
     def connect(self):
-        while self.connection is None:
+        wait_for(self.is_connected, "the store takes connections", seconds=60)
+
+    def is_connected(self):
+        if self.connection is None:
             connection = http.client.HTTPConnection("127.0.0.1", self.store.port, timeout=40)
             try:
                 connection.connect()
                 self.connection = connection
             except OSError:
-                time.sleep(0.02)
+                connection.close()
+        return self.connection is not None
 
     def request(self, method, key, body=None, headers=None):
         """(status, headers, body), or None if nobody knows what became of it. Waits until the store takes connections."""

@@ -55,18 +55,17 @@ Process::Process(sim::SimTime& time, std::uint64_t seed,
                  std::shared_ptr<const sim::SimCluster> cluster)
     : time_(time),
       cluster_(std::move(cluster)),
-      map_(cluster_->map),
       random_(seed),
       clock_(time, 0, 1.0),
       buffers_(limits::kMiB),
-      volumes_(map_->volumes.size()) {}
+      volumes_(cluster_->map->volumes.size()) {}
 
 Process::~Process() = default;
 
 Result<> Process::format(std::size_t index, Disk& disk) {
   sim::SimWorker worker(time_, random_, kDiskDelayMax);
-  const VolumeIdentity identity{map_->cluster, map_->volumes[index].id};
-  return format_volume(disk, clock_, worker, identity, map_->to_json());
+  const VolumeIdentity identity{cluster_->map->cluster, cluster_->map->volumes[index].id};
+  return format_volume(disk, clock_, worker, identity, cluster_->map->to_json());
 }
 
 Result<> Process::open(std::size_t index, std::unique_ptr<Disk> disk) {
@@ -81,8 +80,8 @@ Result<> Process::open(std::size_t index, std::unique_ptr<Disk> disk) {
 
 void Process::serve(const std::set<std::size_t>& left_out) {
   std::vector<GroupEpoch> epochs;
-  for (std::uint32_t group = 0; group < map_->groups.size(); ++group) {
-    const auto& entry = map_->groups[group];
+  for (std::uint32_t group = 0; group < cluster_->map->groups.size(); ++group) {
+    const auto& entry = cluster_->map->groups[group];
     epochs.push_back(GroupEpoch{GroupId{group}, entry.epoch, group_digest(entry)});
   }
   std::vector<std::shared_ptr<VolumeClient>> links;

@@ -46,7 +46,6 @@ class Process {
  private:
   sim::SimTime& time_;
   std::shared_ptr<const sim::SimCluster> cluster_;
-  std::shared_ptr<const ClusterMap> map_;  // the cluster's
   sim::SimRandom random_;
   sim::SimClock clock_;
   BufferPool buffers_;

@@ -7,15 +7,6 @@ namespace {
 
 const std::string kRowKey = "key";
 
-std::shared_ptr<PrepareRequest> prepare_of(const AcceptRequest& accept, SimMicros later) {
-  auto request = std::make_shared<PrepareRequest>();
-  request->key = accept.key;
-  request->round = accept.round;
-  request->ballot = accept.ballot;
-  request->ballot.counter += static_cast<std::uint64_t>(later);
-  return request;
-}
-
 void put_many(Stage& stage, int count) {
   for (int i = 0; i < count; ++i) {
     stage.ask(0, "PUT", "many" + std::to_string(i), std::string(900, 'm'));

@@ -14,6 +14,17 @@ const std::string kAttempted = "attempted";
 const std::string kPartBody(5'000, 'u');
 const std::string kPutBody(64, 'p');
 
+// How many of three volumes hold a value of this kind in the register.
+std::size_t replicas_with(Stage& stage, const RegisterRef& ref, ValueKind kind) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto row = stage.row_of(i, ref);
+    const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
+    count += head && head->kind == kind ? 1 : 0;
+  }
+  return count;
+}
+
 // An upload with one part, on stages of three volumes.
 class Upload {
  public:
@@ -25,10 +36,7 @@ class Upload {
     stage.expect(part.status == 200, "a part is not stored: " + part.body);
   }
 
-  std::string manifest() const {
-    return "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" +
-           hex_md5(kPartBody) + "</ETag></Part></CompleteMultipartUpload>";
-  }
+  std::string manifest() const { return one_part_manifest(kPartBody); }
   Pairs query() const { return Pairs{{"uploadId", id_}}; }
   Stage::Later begin_complete(int gateway, Pairs headers = {}) {
     return stage_.begin(gateway, "POST", kAttempted, manifest(), std::move(headers), query());
@@ -53,15 +61,7 @@ class Upload {
     name.upload_id = id_;
     return name;
   }
-  bool is(ValueKind kind) const {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto row = stage_.row_of(i, ref());
-      const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
-      count += head && head->kind == kind ? 1 : 0;
-    }
-    return count >= 2;
-  }
+  bool is(ValueKind kind) const { return replicas_with(stage_, ref(), kind) >= 2; }
   void run_to(ValueKind kind) {
     for (int step = 0; step < 20'000 && !is(kind); ++step) stage_.run_for(100);
     stage_.expect(is(kind), "the schedule misses a state of the upload");
@@ -105,13 +105,7 @@ void leave_half_an_object(Stage& stage, const Upload& upload, std::size_t volume
 std::size_t replicas_with_object(Stage& stage) {
   RegisterRef ref = stage.object(kAttempted);
   ref.number = kPassesFences;
-  std::size_t objects = 0;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const auto row = stage.row_of(i, ref);
-    const auto head = row.value ? decode_head(*row.value) : Result<ValueHead>(ValueHead{});
-    objects += head && head->kind == ValueKind::object ? 1 : 0;
-  }
-  return objects;
+  return replicas_with(stage, ref, ValueKind::object);
 }
 
 // What an applier does whose conditions the object did not meet.

@@ -103,9 +103,8 @@ Violations rows_of_parts_are_brought(SimClusters& clusters) {
   for (int i = 0; i < 300 && play.epoch() < play.first + 3; ++i) stage.run_for(kSecond);
   stage.expect(play.epoch() == play.first + 3, "a replacement does not end");
   stage.volume(stay[0]).kill();
-  const std::string manifest = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" +
-                               hex_md5(body) + "</ETag></Part></CompleteMultipartUpload>";
-  const auto done = stage.ask(0, "POST", key, manifest, {}, Pairs{{"uploadId", id}});
+  const auto done =
+      stage.ask(0, "POST", key, one_part_manifest(body), {}, Pairs{{"uploadId", id}});
   stage.expect(done.status == 200, "an acknowledged part is lost: " + done.body);
   return stage.violations;
 }

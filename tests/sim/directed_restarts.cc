@@ -43,11 +43,9 @@ Violations promise_outlives_eviction(SimClusters& clusters) {
   const auto keys = keys_of_one_slot(stage, 40);
   const auto late = stage.accept_of(keys.front(), empty_object(), 20 * kSecond);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    auto request = std::make_shared<PrepareRequest>();
+    const auto request = prepare_of(*late, static_cast<SimMicros>(i) + 1);
     request->key = keys[i].key;
     request->round = stage.round_of(keys[i]);
-    request->ballot = late->ballot;
-    request->ballot.counter += i + 1;
     const auto reply = stage.wait(client->prepare(request, stage.until()));
     stage.expect(reply && reply->promised, "a ballot is not promised");
   }

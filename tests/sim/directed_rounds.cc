@@ -64,13 +64,8 @@ Violations accepted_value_outranks_prepares(SimClusters& clusters) {
   const auto accept = stage.accept_of(ref, empty_object(), 20 * kSecond);
   const auto accepted = stage.wait(client->accept(accept, stage.until()));
   stage.expect(accepted && accepted->accepted, "an accept without a promise is refused");
-  for (const std::uint64_t below : {1u, 1'000'000u}) {
-    auto request = std::make_shared<PrepareRequest>();
-    request->key = accept->key;
-    request->round = accept->round;
-    request->ballot = accept->ballot;
-    request->ballot.counter -= below;
-    const auto reply = stage.wait(client->prepare(request, stage.until()));
+  for (const SimMicros below : {SimMicros{1}, kSecond}) {
+    const auto reply = stage.wait(client->prepare(prepare_of(*accept, -below), stage.until()));
     stage.expect(!reply || !reply->promised, "a ballot below the accepted one is promised");
   }
   return stage.violations;

@@ -20,9 +20,7 @@ Begun begin_upload(Stage& stage, const std::string& body) {
   const auto part = stage.ask(0, "PUT", kUploaded, body, {},
                               Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
   stage.expect(part.status == 200, "a part is not stored: " + part.body);
-  begun.manifest =
-      "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + hex_md5(body) +
-      "</ETag></Part></CompleteMultipartUpload>";
+  begun.manifest = one_part_manifest(body);
   return begun;
 }
 
@@ -209,9 +207,8 @@ Violations replaced_part_is_not_completed(SimClusters& clusters) {
                                Pairs{{"uploadId", begun.id}});
   stage.expect(stale.status == 400 && stale.is("InvalidPart"),
                "a Complete of a replaced part is answered " + stale.body);
-  std::string manifest = begun.manifest;
-  manifest.replace(manifest.find(hex_md5(former)), 32, hex_md5(latter));
-  const auto done = stage.ask(0, "POST", kUploaded, manifest, {}, Pairs{{"uploadId", begun.id}});
+  const auto done = stage.ask(0, "POST", kUploaded, one_part_manifest(latter), {},
+                              Pairs{{"uploadId", begun.id}});
   stage.expect(done.status == 200, "a Complete of the stored part fails: " + done.body);
   const auto got = stage.ask(0, "GET", kUploaded);
   stage.expect(got.body == latter, "an object is not made of the part that is stored");

@@ -54,8 +54,9 @@ class SimClient {
   void note_uploads();
 
   static constexpr const char* kBucket = "bucket";
-  // No answer may take longer: the deadlines of a request's steps, one after another.
+  // So many requests may say nothing when all faults are over: see says_nothing().
   static constexpr int kRefusalsMax = 2;
+  // No answer may take longer: the deadlines of a request's steps, one after another.
   static constexpr SimMicros kAnswerMax = 100'000'000;
 
  private:

@@ -90,6 +90,20 @@ MapVolume joining_entry() {
   return entry;
 }
 
+std::string one_part_manifest(const std::string& part) {
+  return "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + hex_md5(part) +
+         "</ETag></Part></CompleteMultipartUpload>";
+}
+
+std::shared_ptr<PrepareRequest> prepare_of(const AcceptRequest& accept, SimMicros later) {
+  auto request = std::make_shared<PrepareRequest>();
+  request->key = accept.key;
+  request->round = accept.round;
+  request->ballot = accept.ballot;
+  request->ballot.counter += static_cast<std::uint64_t>(later);
+  return request;
+}
+
 std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
   const std::size_t joining = add_volume(joining_entry());
   auto begun = begin_replacement(map(), volume(leaving).id(), joining_entry());

@@ -17,6 +17,12 @@ RegisterValue empty_object();
 // The volume that joins where one is replaced.
 MapVolume joining_entry();
 
+// What completes an upload of this part alone.
+std::string one_part_manifest(const std::string& part);
+
+// A prepare for the register of an accept, with its ballot so much later, or earlier.
+std::shared_ptr<PrepareRequest> prepare_of(const AcceptRequest& accept, SimMicros later);
+
 class Stage {
  public:
   Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
