@@ -11,7 +11,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kSideBySide = 16;  // hints worked off at once: their syncs are shared
-constexpr std::uint32_t kHintPageRows = 512;
 
 FragmentOwner owner_of(const StoredHint& hint) {
   return {hint.bucket, hint.partitions, hint.key, hint.upload_id};
@@ -51,7 +50,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
   if (client == nullptr) co_return fail(Errc::unavailable, "no such volume here");
   const auto executor = co_await boost::asio::this_coro::executor;
   HintListRequest request;
-  request.rows_max = kHintPageRows;
+  request.rows_max = context_.options.page_rows;
   request.due_until = context_.clock.wall();
   request.count = true;
   while (true) {
@@ -74,7 +73,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }
-    if (page.hints.size() < kHintPageRows) co_return Result<>{};
+    if (page.hints.size() < context_.options.page_rows) co_return Result<>{};
   }
 }
 

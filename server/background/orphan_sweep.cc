@@ -7,9 +7,6 @@
 #include "server/background/references.h"
 
 namespace penstock {
-namespace {
-constexpr std::uint32_t kPageEntries = limits::kFragmentListMax;
-}
 
 Task<> OrphanSweep::pass() {
   std::uint64_t total = 0;
@@ -46,7 +43,8 @@ Task<> OrphanSweep::sweep_volume(VolumeId volume, Progress& progress, Found& lef
   Result<> whole;
   while (true) {
     if (!co_await pace_.turn()) co_return Result<>{};
-    CO_TRY(page, co_await client->list_fragments(after, kPageEntries, context_.step_deadline()));
+    CO_TRY(page, co_await client->list_fragments(after, context_.options.page_rows,
+                                                 context_.step_deadline()));
     std::map<FragmentOwner, Entries> owners;
     for (FragmentEntry& entry : page) {
       after = entry.id;
@@ -67,7 +65,7 @@ Task<> OrphanSweep::sweep_volume(VolumeId volume, Progress& progress, Found& lef
       left.oldest = std::max(left.oldest, found->oldest);
     }
     progress.step(page.size());
-    if (page.size() < kPageEntries) co_return whole;
+    if (page.size() < context_.options.page_rows) co_return whole;
   }
 }
 

@@ -7,8 +7,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint32_t kStrayPageRows = 1000;
-
 // Whatever is there goes, and what it names is freed.
 class EndRow final : public RegisterUpdate {
  public:
@@ -56,7 +54,7 @@ Task<> StrayRows::look_at(VolumeId volume, RowKind kind, Progress& progress) {
   if (client == nullptr) co_return fail(Errc::unavailable, "no such volume here");
   RegisterListRequest request;
   request.kind = kind;
-  request.rows_max = kStrayPageRows;
+  request.rows_max = context_.options.page_rows;
   do {
     if (!co_await pace_.turn()) co_return Result<>{};
     CO_TRY(page, co_await client->list_registers(request, context_.step_deadline()));

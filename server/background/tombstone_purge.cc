@@ -9,7 +9,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kRoundsSideBySide = 16;  // their syncs are shared
-constexpr std::uint32_t kTombstonePageRows = 1000;
 constexpr RowKind kRegisterKinds[] = {RowKind::object, RowKind::upload, RowKind::part};
 
 }  // namespace
@@ -76,7 +75,7 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
   RegisterListRequest request;
   request.kind = kind;
   request.only = ValueKind::tombstone;
-  request.rows_max = kTombstonePageRows;
+  request.rows_max = context_.options.page_rows;
   do {
     if (!co_await pace_.turn()) co_return Result<>{};
     CO_TRY(page, co_await client->list_registers(request, context_.step_deadline()));

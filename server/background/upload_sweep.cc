@@ -5,8 +5,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint32_t kUploadPageRows = 1000;
-
 // Deletes a register, if it still holds what `expected` says: any live value, or an ended upload.
 class Forget final : public RegisterUpdate {
  public:
@@ -57,7 +55,7 @@ Task<> UploadSweep::sweep_volume(VolumeId volume, Progress& progress) {
   const auto client = context_.membership.volume(volume);
   if (client == nullptr) co_return fail(Errc::unavailable, "no such volume here");
   RegisterListRequest request;
-  request.rows_max = kUploadPageRows;
+  request.rows_max = context_.options.page_rows;
   do {
     if (!co_await pace_.turn()) co_return Result<>{};
     CO_TRY(page, co_await client->list_registers(request, context_.step_deadline()));

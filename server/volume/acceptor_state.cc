@@ -14,8 +14,9 @@ std::uint64_t add(std::uint64_t counter, std::uint64_t step) {
 
 }  // namespace
 
-AcceptorState::AcceptorState(const VolumeMeta& meta)
-    : floor_(holds(Rule::restart_floor) ? meta.ceiling : 0),
+AcceptorState::AcceptorState(const VolumeMeta& meta, std::size_t promise_slots)
+    : promises_(promise_slots),
+      floor_(holds(Rule::restart_floor) ? meta.ceiling : 0),
       ceiling_(meta.ceiling),
       horizon_(meta.horizon),
       accepted_max_(meta.ceiling),

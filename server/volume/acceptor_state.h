@@ -25,7 +25,8 @@ enum class Verdict : std::uint8_t {
 class AcceptorState {
  public:
   // A start: everything at or below the stored ceiling may have been promised before.
-  explicit AcceptorState(const VolumeMeta& meta);
+  explicit AcceptorState(const VolumeMeta& meta,
+                         std::size_t promise_slots = PromiseTable::kSlots);
 
   // Errors: stale_epoch; epoch_behind; stale_bucket.
   Result<> gate(const Round& round, BucketId bucket) const;

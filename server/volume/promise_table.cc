@@ -4,10 +4,10 @@
 
 namespace penstock {
 
-PromiseTable::PromiseTable() : slots_(kSlots) {}
+PromiseTable::PromiseTable(std::size_t slots) : slots_(slots) {}
 
 Ballot PromiseTable::get(std::uint64_t key_hash) const {
-  const Slot& slot = slots_[key_hash % kSlots];
+  const Slot& slot = slots_[key_hash % slots_.size()];
   Ballot highest = slot.folded;
   for (const Promise& promise : slot.promises) {
     if (promise.key_hash == key_hash) highest = std::max(highest, promise.ballot);
@@ -16,7 +16,7 @@ Ballot PromiseTable::get(std::uint64_t key_hash) const {
 }
 
 void PromiseTable::put(std::uint64_t key_hash, Ballot ballot) {
-  Slot& slot = slots_[key_hash % kSlots];
+  Slot& slot = slots_[key_hash % slots_.size()];
   const auto same = std::find_if(slot.promises.begin(), slot.promises.end(),
                                  [&](const Promise& p) { return p.key_hash == key_hash; });
   if (same != slot.promises.end()) {
@@ -34,7 +34,7 @@ void PromiseTable::put(std::uint64_t key_hash, Ballot ballot) {
 }
 
 void PromiseTable::settle(std::uint64_t key_hash, Ballot ballot) {
-  std::erase_if(slots_[key_hash % kSlots].promises, [&](const Promise& promise) {
+  std::erase_if(slots_[key_hash % slots_.size()].promises, [&](const Promise& promise) {
     return promise.key_hash == key_hash && promise.ballot <= ballot;
   });
 }

@@ -12,7 +12,8 @@ namespace penstock {
 
 class PromiseTable {
  public:
-  PromiseTable();
+  static constexpr std::size_t kSlots = 1024;
+  explicit PromiseTable(std::size_t slots = kSlots);
   // The highest ballot promised for this key, zero if none.
   Ballot get(std::uint64_t key_hash) const;
   // Pre: ballot >= get(key_hash).
@@ -21,7 +22,6 @@ class PromiseTable {
   void settle(std::uint64_t key_hash, Ballot ballot);
 
  private:
-  static constexpr std::size_t kSlots = 1024;
   static constexpr std::size_t kPromisesPerSlot = 8;
   struct Promise {
     std::uint64_t key_hash = 0;

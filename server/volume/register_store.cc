@@ -42,7 +42,7 @@ RegisterStore::RegisterStore(Database& database, Clock& clock, const VolumeMeta&
                              std::unique_ptr<Worker> commit_worker,
                              std::unique_ptr<Worker> read_worker, RegisterCommit::Hooks hooks,
                              RegisterStoreOptions options)
-    : core_(database, clock, meta, options.cache_bytes),
+    : core_(database, clock, meta, options.cache_bytes, options.promise_slots),
       commit_(core_, *commit_worker, std::move(hooks)),
       reader_(core_, *read_worker),
       read_worker_(std::move(read_worker)),

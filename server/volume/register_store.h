@@ -23,6 +23,7 @@ namespace penstock {
 
 struct RegisterStoreOptions {
   std::size_t cache_bytes = 12 * limits::kMiB;
+  std::size_t promise_slots = PromiseTable::kSlots;
 };
 
 class RegisterStore {

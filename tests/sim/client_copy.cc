@@ -19,16 +19,23 @@ Awaitable<void> SimClient::copy(std::string key) {
   Operation operation;
   operation.kind = Operation::Kind::write;
   operation.value = history_.copied_write(to, std::move(all), etag);
+  const Value turn = history_.new_turn();
   Pairs headers;
   headers.emplace_back("x-amz-copy-source", source_header(key));
   headers.emplace_back("x-amz-copy-source-if-match", source.etag);
+  if (random_.chance(0.5)) {
+    headers.emplace_back("x-amz-metadata-directive", "REPLACE");
+    headers.emplace_back(kTurn, std::to_string(turn));
+  } else {
+    history_.lose_turns(to);
+  }
   auto asked = request("PUT", to, {}, std::move(headers));
   operation.call = time_.now();
   auto answer = co_await ask(std::move(asked));
   if (answer && (answer->status == 412 || answer->is("NoSuchKey"))) {
     co_return;  // of the source
   }
-  note_write(to, operation, answer, 200);
+  note_write(to, operation, answer, 200, turn);
   if (!answer || answer->status != 200) co_return;
   if (xml_etag(answer->body) != etag) history_.violation("a copy of " + key + " has other bytes");
   Operation read;  // the source had that version at some moment
@@ -51,11 +58,12 @@ Awaitable<void> SimClient::copy_itself(std::string key) {
   headers.emplace_back("x-amz-copy-source", source_header(key));
   headers.emplace_back("x-amz-copy-source-if-match", source.etag);
   headers.emplace_back("x-amz-metadata-directive", "REPLACE");
-  headers.emplace_back("x-amz-meta-turn", std::to_string(random_.between(1, 1000)));
+  const Value turn = history_.new_turn();
+  headers.emplace_back(kTurn, std::to_string(turn));
   auto asked = request("PUT", key, {}, std::move(headers));
   operation.call = time_.now();
   auto answer = co_await ask(std::move(asked));
-  note_write(key, operation, answer, 200);
+  note_write(key, operation, answer, 200, turn);
 }
 
 }  // namespace penstock::sim

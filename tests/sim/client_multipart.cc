@@ -5,39 +5,10 @@
 #include <boost/asio/detached.hpp>
 
 #include "penstock/limits.h"
+#include "tests/sim/client_uploads.h"
 #include "tests/sim/sim_client.h"
 
 namespace penstock::sim {
-
-struct SimClient::Upload {
-  std::string key;
-  std::string id;
-  Operation operation;  // what a Complete does: value and condition
-  Pairs headers;        // of each Complete
-  std::string manifest;
-  std::string digests;  // raw MD5s of the parts
-  std::vector<History::Segment> segments;
-  int parts = 0;
-  bool certain = true;  // no part of other bytes may still take a named one's place
-  int running = 0;
-
-  // What was answered so far.
-  SimMicros first_call = -1;
-  std::optional<SimMicros> applied;  // the earliest answer that says so
-  std::optional<SimMicros> aborted;
-  bool unknown = false;
-
-  void name_part(std::uint16_t number, const std::string& bytes) {
-    const auto digest = penstock::md5(as_bytes(bytes));
-    digests.append(reinterpret_cast<const char*>(digest.data()), digest.size());
-    manifest += "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" +
-                hex_md5(bytes) + "</ETag></Part>";
-    ++parts;
-  }
-  void take(std::vector<History::Segment> more) {
-    segments.insert(segments.end(), more.begin(), more.end());
-  }
-};
 
 Task<bool> SimClient::send_part(UploadPtr upload, std::uint16_t number, Value bytes) {
   auto body = history_.body(bytes);
@@ -95,7 +66,11 @@ Awaitable<void> SimClient::send_parts(UploadPtr upload) {
   if (random_.chance(0.3)) {  // other bytes under the number that follows: they must not be seen
     const Value other = history_.new_write("nowhere", pick_size("nowhere"));
     auto sent = co_await send_part(upload, 1, other);
-    if (!sent || !*sent) upload->certain = false;
+    if (sent && *sent) {
+      upload->replaced = hex_md5(history_.body(other));
+    } else {
+      upload->certain = false;
+    }
   }
   if (random_.chance(0.15)) {  // a part that is not named
     const Value other = history_.new_write("nowhere", 5'000);
@@ -170,10 +145,12 @@ Awaitable<void> SimClient::abort(UploadPtr upload, SimMicros delay) {
 }
 
 Awaitable<void> SimClient::multipart(std::string key) {
-  auto begin = request("POST", key, Pairs{{"uploads", ""}});
+  const Value turn = history_.new_turn();
+  auto begin = request("POST", key, Pairs{{"uploads", ""}}, Pairs{{kTurn, std::to_string(turn)}});
   auto created = co_await ask(std::move(begin));
   if (!created || created->status != 200) co_return;
-  auto upload = std::make_shared<Upload>();
+  auto upload = std::make_shared<ClientUpload>();
+  upload->turn = turn;
   upload->key = key;
   upload->id = xml_element(created->body, "UploadId");
   co_await send_parts(upload);
@@ -189,6 +166,7 @@ Awaitable<void> SimClient::multipart(std::string key) {
   operation.value = history_.copied_write(key, upload->segments, etag);
   pick_condition(key, operation, upload->headers);
   uploads_.push_back(upload);
+  co_await look_at_upload(upload);
   constexpr SimMicros kRace = 60'000;
   const auto start = [this](Awaitable<void> step) {
     boost::asio::co_spawn(time_.io(), std::move(step), boost::asio::detached);
@@ -203,6 +181,10 @@ Awaitable<void> SimClient::multipart(std::string key) {
     co_await think(2'000'000);
     ++upload->running;
     co_await complete(upload, 1);
+  }
+  if (upload->applied || upload->aborted) {
+    if (random_.chance(0.2)) co_await send_late_part(upload);
+    if (random_.chance(0.2)) co_await look_for_upload(upload, false);
   }
 }
 
@@ -228,7 +210,7 @@ void SimClient::note_uploads() {
     } else {
       continue;
     }
-    history_.add(upload->key, operation);
+    history_.add(upload->key, operation, upload->turn);
   }
 }
 

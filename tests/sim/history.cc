@@ -68,11 +68,27 @@ std::size_t History::operation_count() const {
   return count;
 }
 
+void History::add(const std::string& key, const Operation& operation, Value turn) {
+  add(key, operation);
+  if (operation.outcome == Operation::Outcome::refused) return;
+  Operation headers = operation;
+  headers.value = operation.value == kNoBucket ? kNoBucket : turn;
+  headers.condition = Operation::Condition::none;
+  of_turns_[key].push_back(headers);
+}
+
+bool History::Listing::covers(const std::string& key) const {
+  const auto hides = [&key](const std::string& hidden) { return key.starts_with(hidden); };
+  return key.starts_with(prefix) && key > after &&
+         std::none_of(prefixes.begin(), prefixes.end(), hides);
+}
+
 // A LIST is a read of every key: each may be judged alone as a read between the LIST's call and
 // answer.
 void History::check_listing(const Listing& listing) {
   for (const auto& [key, listed] : listing.seen) {
     const Value number = by_etag(key, listed.etag);
+    add(key, Dated{listing.call, listing.answer, listed.second});
     if (number == 0) {
       violations_.push_back("LIST shows " + key + " with ETag " + listed.etag +
                             " that nobody wrote");
@@ -82,7 +98,7 @@ void History::check_listing(const Listing& listing) {
     }
   }
   for (auto& [key, operations] : operations_) {
-    if (!key.starts_with(listing.prefix)) continue;
+    if (!listing.covers(key)) continue;
     const auto seen = listing.seen.find(key);
     Operation read;
     read.kind = Operation::Kind::read;
@@ -93,18 +109,44 @@ void History::check_listing(const Listing& listing) {
   }
 }
 
-std::vector<std::string> History::check() {
-  for (const auto& listing : listings_) check_listing(listing);
-  for (auto& [key, operations] : operations_) {
-    operations.insert(operations.end(), of_bucket_.begin(), of_bucket_.end());
-    const auto report = check_linearizable(operations);
-    if (!report) continue;
-    if (*report == kTooManyOpen) {
-      ++unjudged_;
-    } else {
-      violations_.push_back("key " + key + ": " + *report);
+void History::judge(const std::string& what, std::vector<Operation> operations) {
+  operations.insert(operations.end(), of_bucket_.begin(), of_bucket_.end());
+  const auto report = check_linearizable(operations);
+  if (!report) return;
+  if (*report == kTooManyOpen) {
+    ++unjudged_;
+  } else {
+    violations_.push_back(what + ": " + *report);
+  }
+}
+
+void History::check_dates(const std::string& key) {
+  const auto& operations = operations_[key];
+  const auto deletes = [](const Operation& operation) {
+    return operation.kind == Operation::Kind::write &&
+           (operation.value == 0 || operation.value == kNoBucket);
+  };
+  if (std::any_of(operations.begin(), operations.end(), deletes) ||
+      std::any_of(of_bucket_.begin(), of_bucket_.end(), deletes)) {
+    return;
+  }
+  for (const Dated& later : dated_[key]) {
+    for (const Dated& earlier : dated_[key]) {
+      if (earlier.answer >= later.call || earlier.second <= later.second) continue;
+      violations_.push_back("Last-Modified of " + key + " went back from " + earlier.second +
+                            " to " + later.second);
+      return;
     }
   }
+}
+
+std::vector<std::string> History::check() {
+  for (const auto& listing : listings_) check_listing(listing);
+  for (const auto& [key, operations] : operations_) judge("key " + key, operations);
+  for (const auto& [key, operations] : of_turns_) {
+    if (!turns_lost_.contains(key)) judge("headers of key " + key, operations);
+  }
+  for (const auto& [key, dated] : dated_) check_dates(key);
   return violations_;
 }
 

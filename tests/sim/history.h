@@ -1,6 +1,7 @@
 // What the clients of one world did and saw, and what must be true of it.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,20 @@ class History {
   bool has_empty_write(const std::string& key) const;
 
   void add(const std::string& key, Operation operation) { operations_[key].push_back(operation); }
+  // The same, and which headers of its own the write sent or the read saw: a turn, 0 = absent.
+  // They are judged beside the bytes: a copy onto itself keeps these and changes those.
+  Value new_turn() { return ++turns_; }
+  void add(const std::string& key, const Operation& operation, Value turn);
+  // Something wrote headers to the key that nobody can tell.
+  void lose_turns(const std::string& key) { turns_lost_.insert(key); }
+  // Last-Modified as it was seen between two moments, to the second: it never goes back while the
+  // object is there.
+  struct Dated {
+    SimMicros call = 0;
+    SimMicros answer = 0;
+    std::string second;  // "2026-01-31T12:00:00"
+  };
+  void add(const std::string& key, Dated dated) { dated_[key].push_back(std::move(dated)); }
   // An operation on the bucket acts on each of its keys.
   void add_to_all(Operation operation) { of_bucket_.push_back(operation); }
   void violation(std::string text) { violations_.push_back(std::move(text)); }
@@ -52,12 +67,16 @@ class History {
   struct Listed {
     std::string etag;
     std::uint64_t length = 0;
+    std::string second;  // of its Last-Modified
   };
   struct Listing {
     SimMicros call = 0;
     SimMicros answer = 0;
     std::string prefix;
+    std::string after;                 // nothing up to here was asked for
+    std::set<std::string> prefixes;    // keys under these are not shown
     std::map<std::string, Listed> seen;
+    bool covers(const std::string& key) const;
   };
   void add(Listing listing) { listings_.push_back(std::move(listing)); }
 
@@ -72,8 +91,14 @@ class History {
 
  private:
   void check_listing(const Listing& listing);
+  void judge(const std::string& what, std::vector<Operation> operations);
+  void check_dates(const std::string& key);
   std::vector<Write> writes_;
   std::map<std::string, std::vector<Operation>> operations_;
+  std::map<std::string, std::vector<Operation>> of_turns_;
+  std::set<std::string> turns_lost_;
+  Value turns_ = 0;
+  std::map<std::string, std::vector<Dated>> dated_;
   std::vector<Operation> of_bucket_;
   std::vector<Listing> listings_;
   std::map<std::string, std::string> unreadable_;

@@ -197,7 +197,7 @@ void SimClient::unexpected(const std::string& what, const Answer& answer) {
 }
 
 void SimClient::note_write(const std::string& key, Operation operation,
-                           const Result<Answer>& answer, int expected) {
+                           const Result<Answer>& answer, int expected, Value turn) {
   if (no_bucket(key, operation.call, answer)) return;
   const bool conditional = operation.condition != Operation::Condition::none;
   if (answer && answer->status == expected) {
@@ -212,7 +212,7 @@ void SimClient::note_write(const std::string& key, Operation operation,
     operation.outcome = Operation::Outcome::unknown;
     if (!says_nothing("a write to " + key, answer)) unexpected("a write to " + key, *answer);
   }
-  history_.add(key, operation);
+  history_.add(key, operation, turn);
 }
 
 }  // namespace penstock::sim

@@ -1,6 +1,6 @@
 // Clients of the simulated world: each sends a seeded mix of S3 requests and notes what it was
-// answered. One file per kind of request: client_objects, client_copy, client_multipart,
-// client_buckets, client_side_buckets.
+// answered. One file per kind of request: client_objects, client_lists, client_copy,
+// client_multipart, client_uploads, client_buckets, client_side_buckets.
 #pragma once
 #include <array>
 #include <functional>
@@ -29,6 +29,8 @@ struct ClientPlan {
   int weight(Act act) const { return weights[static_cast<std::size_t>(act)]; }
 };
 
+struct ClientUpload;  // client_uploads.h
+
 class SimClient {
  public:
   // `gateway` gives some live gateway for each request.
@@ -54,6 +56,8 @@ class SimClient {
   void note_uploads();
 
   static constexpr const char* kBucket = "bucket";
+  static constexpr const char* kTurn = "x-amz-meta-turn";
+  static constexpr std::size_t kSecondLength = 19;  // of "2026-01-31T12:00:00"
   // So many requests may say nothing when all faults are over: see says_nothing().
   static constexpr int kRefusalsMax = 2;
   // No answer may take longer: the deadlines of a request's steps, one after another.
@@ -66,8 +70,7 @@ class SimClient {
     Value value = 0;
     std::string etag;
   };
-  struct Upload;  // client_multipart.cc
-  using UploadPtr = std::shared_ptr<Upload>;
+  using UploadPtr = std::shared_ptr<ClientUpload>;
 
   static S3Request request(std::string method, std::string key, Pairs query = {},
                            Pairs headers = {});
@@ -104,6 +107,12 @@ class SimClient {
   static S3Request in_bucket(const std::string& bucket, S3Request request);
 
   Awaitable<void> multipart(std::string key);
+  // What an open upload shows of itself, and one that has ended.
+  Awaitable<void> look_at_upload(UploadPtr upload);
+  Awaitable<void> look_at_parts(UploadPtr upload);
+  Awaitable<void> look_for_upload(UploadPtr upload, bool there);
+  Awaitable<void> complete_stale(UploadPtr upload);
+  Awaitable<void> send_late_part(UploadPtr upload);
   Task<bool> send_part(UploadPtr upload, std::uint16_t number, Value bytes);
   Task<bool> copy_part(UploadPtr upload);
   Awaitable<void> send_parts(UploadPtr upload);
@@ -112,6 +121,7 @@ class SimClient {
   Awaitable<void> finish(UploadPtr upload);
 
   std::uint64_t pick_size(const std::string& key);
+  std::string pick_range(const std::string& key);
   // Adds a condition to a write, sometimes.
   void pick_condition(const std::string& key, Operation& operation, Pairs& headers);
   // The answer says nothing of the state: a failure, or a lost answer. Afterwards, when all faults
@@ -120,12 +130,20 @@ class SimClient {
   bool says_nothing(const std::string& what, const Result<Answer>& answer);
   // Notes that the bucket is not there, if the answer says that.
   bool no_bucket(const std::string& key, SimMicros call, const Result<Answer>& answer);
+  // `turn`: the headers of its own that it sent, see History.
   void note_write(const std::string& key, Operation operation, const Result<Answer>& answer,
-                  int expected);
+                  int expected, Value turn);
+  // What a GET or a HEAD has seen.
+  void note_read(const std::string& key, const Operation& operation, const Answer& answer);
+  Task<Answer> ask_remove(const std::string& key, const Pairs& headers);
+  // One page into the listing; `last` is the last name so far.
+  void take_page(const Answer& answer, History::Listing& listing, std::string& last);
   void unexpected(const std::string& what, const Answer& answer);
   // The write whose object the answer shows; reports what does not fit.
   Value judge_body(const std::string& key, const Answer& answer, std::uint64_t offset,
                    std::uint64_t length);
+  // The same of a 206, by the range that it tells.
+  Value judge_range(const std::string& key, const Answer& answer);
   void judge_head(const std::string& key, const Answer& answer, Value number);
 
   SimTime& time_;

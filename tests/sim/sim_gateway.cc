@@ -11,8 +11,9 @@ SimMicros wall_offset(SimRandom& random) {
 double clock_rate(SimRandom& random) {
   return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
 }
-BackgroundOptions background_options() {
+BackgroundOptions background_options(std::uint32_t page_rows) {
   BackgroundOptions options;
+  options.page_rows = page_rows;
   options.hints_every = std::chrono::seconds(4);
   options.sweep_every = std::chrono::seconds(7);
   options.uploads_every = std::chrono::seconds(11);
@@ -35,7 +36,7 @@ BackgroundOptions background_options() {
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
                        std::vector<std::shared_ptr<VolumeClient>> links,
                        std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-                       Connect connect)
+                       Connect connect, std::uint32_t page_rows)
     : random_(seed),
       clock_(time, wall_offset(random_), clock_rate(random_)),
       wires_(std::move(wires)),
@@ -49,7 +50,8 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       blobs_{membership_, clock_, random_, buffers_, budget_, codecs_},
       objects_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
       gateway_{objects_, clock_, random_, GatewayConfig{}},
-      context_{membership_, proposer_, objects_, clock_, std::move(local), background_options()},
+      context_{membership_, proposer_,        objects_,
+               clock_,      std::move(local), background_options(page_rows)},
       background_(context_),
       replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_, {}, nullptr}) {
   blobs_.lease_fresh = graces::kLeaseFresh;

@@ -22,7 +22,7 @@ class SimGateway {
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-             Connect connect = nullptr);
+             Connect connect = nullptr, std::uint32_t page_rows = 512);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

@@ -53,6 +53,17 @@ void send(const StatePtr& state, const Call<T>& call, const Completion<T>& done)
   });
 }
 
+// A copy that a network kept: nobody waits for its answer any more.
+template <class T>
+void send_late(const StatePtr& state, const Call<T>& call, const Completion<T>& done) {
+  const SimMicros later = state->random.between(state->faults.slow_max, state->faults.late_max);
+  state->time.after(later, [state, call, done] {
+    if (state->wire->cut_requests) return;
+    boost::asio::co_spawn(state->time.io(), serve<T>(state, call, done, true),
+                          boost::asio::detached);
+  });
+}
+
 template <class T>
 Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros until_deadline,
                       bool idempotent) {
@@ -60,6 +71,7 @@ Task<T> over_the_wire(StatePtr state, Call<T> call, Deadline deadline, SimMicros
   auto start = [state, call = std::move(call), until_deadline, idempotent](Completion<T> done) {
     send<T>(state, call, done);
     if (idempotent && state->random.chance(state->faults.duplicate)) send<T>(state, call, done);
+    if (idempotent && state->random.chance(state->faults.late)) send_late<T>(state, call, done);
     state->time.after(until_deadline, [done] { done(fail(Errc::timeout, "no answer in time")); });
   };
   return await_completion<T>(std::move(start));

@@ -27,6 +27,8 @@ struct NetworkFaults {
   double slow = 0;            // chance of a long delay: reordering
   SimMicros delay_max = 500;  // usual one-way delay
   SimMicros slow_max = 300'000;
+  double late = 0;            // chance that a request arrives once more, long after its answer
+  SimMicros late_max = 30'000'000;
 };
 
 // One direction pair between one gateway and one volume. Shared by the link and the faults that cut

@@ -9,9 +9,9 @@
 
 namespace penstock::sim {
 SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-                     std::shared_ptr<const ClusterMap> map, SimMicros disk_delay_max)
+                     std::shared_ptr<const ClusterMap> map, SimVolumeOptions options)
     : time_(time),
-      disk_delay_max_(disk_delay_max),
+      options_(options),
       entry_(std::move(entry)),
       map_(std::move(map)),
       random_(seed),
@@ -23,7 +23,7 @@ SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
 SimVolume::~SimVolume() = default;
 
 Result<> SimVolume::format() {
-  SimWorker worker(time_, random_, disk_delay_max_);
+  SimWorker worker(time_, random_, options_.disk_delay_max);
   const VolumeIdentity identity{map_->cluster, entry_.id};
   return format_volume(disk_, clock_, worker, identity, map_->to_json());
 }
@@ -33,19 +33,20 @@ Result<> SimVolume::start() {
   // The shipped process formats a directory only when it is told to.
   if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
   auto make_worker = [this](std::string, unsigned) -> std::unique_ptr<Worker> {
-    return std::make_unique<SimWorker>(time_, random_, disk_delay_max_);
+    return std::make_unique<SimWorker>(time_, random_, options_.disk_delay_max);
   };
   VolumeParts parts{disk_.share(), clock_, random_, buffers_, std::move(make_worker)};
   VolumeOptions options;
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;
-  options.registers.cache_bytes = 256 * limits::kKiB;
+  options.registers.cache_bytes = options_.cache_bytes;
+  options.registers.promise_slots = options_.promise_slots;
   options.fragments.segment_bytes = limits::kMiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;
   options.fragments.lease = graces::kLease;
   options.fragments.reader_pin = graces::kReaderPin;
-  options.space.reserve_bytes = reserve_bytes_;
+  options.space.reserve_bytes = options_.reserve ? 96 * limits::kKiB : 0;
   options.space.reserve_fraction = 0;
   options.space.ballast_bytes = 0;
   TRY(volume, Volume::open(std::move(parts), options));

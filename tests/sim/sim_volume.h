@@ -11,11 +11,19 @@
 
 namespace penstock::sim {
 
+struct SimVolumeOptions {
+  SimMicros disk_delay_max = 2'000;  // of one job of the disk's threads
+  std::size_t cache_bytes = 256 * limits::kKiB;  // of the registers used last
+  std::size_t promise_slots = PromiseTable::kSlots;
+  // It keeps room back: when full it refuses bodies and takes records still. Without, it finds out
+  // from calls that fail.
+  bool reserve = false;
+};
+
 class SimVolume final : public VolumeHost {
  public:
-  // `disk_delay_max`: of one job of the disk's threads.
   SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-            std::shared_ptr<const ClusterMap> map, SimMicros disk_delay_max = 2'000);
+            std::shared_ptr<const ClusterMap> map, SimVolumeOptions options = {});
   ~SimVolume() override;
 
   // Makes it a volume of the cluster. Once.
@@ -50,9 +58,6 @@ class SimVolume final : public VolumeHost {
   bool lost() const { return lost_; }
   // What it holds may be gone in part.
   bool damaged() const { return lost_ || damaged_; }
-  // From its next start on it keeps room back: when full it refuses bodies and takes records still.
-  // Without, it finds out from calls that fail.
-  void keep_reserve() { reserve_bytes_ = 96 * limits::kKiB; }
   // The disk has no room left, until set_full(false).
   void set_full(bool full);
   bool full() const { return full_; }
@@ -68,7 +73,7 @@ class SimVolume final : public VolumeHost {
  private:
   void stop();
   SimTime& time_;
-  SimMicros disk_delay_max_;
+  SimVolumeOptions options_;
   MapVolume entry_;
   std::shared_ptr<const ClusterMap> map_;
   SimRandom random_;
@@ -81,7 +86,6 @@ class SimVolume final : public VolumeHost {
   bool lost_ = false;
   bool damaged_ = false;
   bool full_ = false;
-  std::uint64_t reserve_bytes_ = 0;
   bool survived_failure_ = false;
 };
 

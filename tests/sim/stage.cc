@@ -32,11 +32,13 @@ RegisterValue empty_object() {
 Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay)
     : cluster_(clusters.get(volumes, 0)) {
   network_.delay_max = 1;
+  SimVolumeOptions options;
+  options.disk_delay_max = disk_delay;
+  options.reserve = true;
   for (const auto& entry : cluster_.map->volumes) {
     volumes_.push_back(
-        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, disk_delay));
+        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, options));
     volumes_.back()->clock().agree();
-    volumes_.back()->keep_reserve();
     [[maybe_unused]] const auto formatted = volumes_.back()->format();
     [[maybe_unused]] const auto started = volumes_.back()->start();
     assert(formatted && started);
@@ -116,9 +118,11 @@ std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
 }
 
 std::size_t Stage::add_volume(const MapVolume& entry) {
-  volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map));
+  SimVolumeOptions options;
+  options.reserve = true;
+  volumes_.push_back(
+      std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, options));
   volumes_.back()->clock().agree();
-  volumes_.back()->keep_reserve();
   const bool started = volumes_.back()->format() && volumes_.back()->start();
   expect(started, "a fresh volume does not start");
   return volumes_.size() - 1;

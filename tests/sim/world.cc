@@ -35,7 +35,7 @@ World::~World() {
 void World::build() {
   for (const auto& entry : cluster_.map->volumes) {
     volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map,
-                                                   plan_.disk_delay_max));
+                                                   plan_.volume));
     [[maybe_unused]] const auto formatted = volumes_.back()->format();
     assert(formatted);
     [[maybe_unused]] const auto started = volumes_.back()->start();
@@ -70,7 +70,8 @@ std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
   };
   gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
                                                    std::move(links), std::move(wires),
-                                                   std::move(local), std::move(connect)));
+                                                   std::move(local), std::move(connect),
+                                                   plan_.page_rows));
   return gateways_.back();
 }
 

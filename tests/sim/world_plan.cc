@@ -79,6 +79,7 @@ void draw_faults(SimRandom& random, WorldPlan& plan) {
   plan.mends = random.chance(0.8);
   plan.network.lose = random.chance(0.7) ? static_cast<double>(random.between(0, 80)) / 1000 : 0;
   plan.network.duplicate = random.chance(0.5) ? 0.05 : 0;
+  plan.network.late = random.chance(0.5) ? 0.02 : 0;
   plan.network.slow = random.chance(0.7) ? 0.05 : 0;
 }
 
@@ -93,7 +94,12 @@ WorldPlan draw_plan(SimRandom& random) {
   plan.variant = static_cast<std::uint32_t>(random.below(SimClusters::kVariants));
   plan.direct = random.chance(0.2);
   plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
-  plan.disk_delay_max = kDisks[random.below(std::size(kDisks))];
+  plan.volume.disk_delay_max = kDisks[random.below(std::size(kDisks))];
+  plan.volume.reserve = random.chance(0.5);
+  // Small tables and pages: rows are read again, promises make room, walks take several steps.
+  if (random.chance(0.3)) plan.volume.cache_bytes = limits::kKiB;
+  if (random.chance(0.3)) plan.volume.promise_slots = 1;
+  if (random.chance(0.3)) plan.page_rows = static_cast<std::uint32_t>(random.between(1, 3));
   plan.replaces = plan.kind != Kind::lists && random.chance(0.05);
   draw_clients(random, plan);
   draw_faults(random, plan);

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "tests/sim/sim_client.h"
-#include "tests/sim/sim_network.h"
+#include "tests/sim/sim_volume.h"
 
 namespace penstock::sim {
 
@@ -31,7 +31,8 @@ struct WorldPlan {
   int gateways = 1;
   bool direct = false;  // gateway and volumes in one process
   bool replaces = false;  // a volume by a new one
-  SimMicros disk_delay_max = 2'000;
+  SimVolumeOptions volume;
+  std::uint32_t page_rows = 512;  // of background work
   NetworkFaults network;
   int clients = 2;
   ClientPlan client;

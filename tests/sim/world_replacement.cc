@@ -42,7 +42,7 @@ void World::replace_volume() {
   joining.name = "new";
   joining.host = "new";
   const auto fresh = std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map,
-                                                 plan_.disk_delay_max);
+                                                 plan_.volume);
   const auto formatted = fresh->format();
   if (!formatted || !fresh->start()) return history_.violation("a new volume does not start");
   volumes_.push_back(fresh);
