@@ -80,8 +80,10 @@ struct RegisterEntry {
 };
 struct RegisterListReply {
   std::vector<RegisterEntry> rows;
-  // Where the next call goes on; empty: nothing is left. Rows that cannot be read are skipped.
+  // Where the next call goes on; empty: nothing is left.
   std::optional<RegisterKey> covered;
+  // Rows that cannot be read were left out: of their registers nothing is said.
+  bool damaged = false;
 };
 
 // What a group's epoch stands for. The digest (SHA-256) is of the group's member lists, so that a

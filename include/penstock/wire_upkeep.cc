@@ -180,7 +180,7 @@ std::string encode(const RegisterListReply& reply) {
     writer.number(static_cast<std::uint8_t>(row.kind)).text(row.summary);
   }
   put_optional(writer, reply.covered);
-  return writer.finish();
+  return writer.flag(reply.damaged).finish();
 }
 Result<RegisterListReply> decode_register_list_reply(std::string_view bytes) {
   constexpr std::size_t kRowBytesMin = 19 + 4 + 24 + 1 + 4;
@@ -196,6 +196,7 @@ Result<RegisterListReply> decode_register_list_reply(std::string_view bytes) {
     reply.rows.push_back(std::move(row));
   }
   reply.covered = take_key(reader);
+  reply.damaged = reader.flag();
   return reader.finish(std::move(reply));
 }
 

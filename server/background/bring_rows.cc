@@ -66,7 +66,8 @@ Task<std::uint64_t> walk_rows(ReplacementContext& context, std::shared_ptr<const
     if (ended) break;
   }
   if (!covers(*map, walk.listed(), true) && holds(Rule::brought_majority)) {
-    co_return fail(Errc::unavailable, "a volume stopped answering while its rows were listed");
+    co_return fail(Errc::unavailable, "too few volumes list all their rows: some are silent,"
+                                      " or cannot read all they have");
   }
   co_return seen;
 }

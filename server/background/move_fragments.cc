@@ -66,7 +66,8 @@ class Pass {
       CO_CHECK(co_await look_at(std::move(found)));
     }
     if (!covers(map, walk.listed(), false)) {
-      co_return fail(Errc::unavailable, "a volume stopped answering while its rows were listed");
+      co_return fail(Errc::unavailable, "too few volumes list all their rows: some are silent,"
+                                        " or cannot read all they have");
     }
     co_return Result<>{};
   }

@@ -78,6 +78,7 @@ Task<> RegisterWalk::fill(Deadline deadline) {
       cursor.taken = 0;
       cursor.covered = std::move(reply.covered);
       cursor.at_end = !cursor.covered.has_value();
+      cursor.damaged = cursor.damaged || reply.damaged;
     }
   }
   co_return Result<>{};
@@ -109,7 +110,8 @@ Task<std::vector<RegisterWalk::Found>> RegisterWalk::next(std::size_t count, Dea
 std::vector<VolumeId> RegisterWalk::listed() const {
   std::vector<VolumeId> ids;
   for (const Cursor& cursor : cursors_) {
-    if (!cursor.failed && cursor.at_end && cursor.empty()) ids.push_back(cursor.client->id());
+    const bool whole = !cursor.failed && !cursor.damaged && cursor.at_end && cursor.empty();
+    if (whole) ids.push_back(cursor.client->id());
   }
   return ids;
 }

@@ -23,7 +23,8 @@ class RegisterWalk {
   // The next registers, at most `count`; none at the end. A volume that fails is left out from then
   // on: see listed(). Errors: timeout.
   Task<std::vector<Found>> next(std::size_t count, Deadline deadline);
-  // After the end: the volumes whose rows were all seen.
+  // After the end: the volumes whose rows were all seen. One with rows that it cannot read is none:
+  // what it has forgotten may be what a majority rests on.
   std::vector<VolumeId> listed() const;
 
  private:
@@ -34,6 +35,7 @@ class RegisterWalk {
     std::optional<RegisterKey> covered;  // where the next call goes on
     bool at_end = false;
     bool failed = false;
+    bool damaged = false;
     bool empty() const { return taken == rows.size(); }
     bool speaks() const { return !failed && !(at_end && empty()); }
   };

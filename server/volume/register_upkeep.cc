@@ -63,6 +63,7 @@ Result<RegisterListReply> find_registers(Database& database, const RegisterListR
     auto* key = std::get_if<RegisterKey>(&name);
     if (key == nullptr) return fail(Errc::corrupt, "a register's row under another name");
     const auto head = decode_row_head(cursor->key(), cursor->value());
+    reply.damaged = reply.damaged || !head;
     if (head && (!request.only || head->value.kind == *request.only)) {
       reply.rows.push_back({*key, head->partitions, head->ballot, head->value.kind,
                             std::string(head->value.summary)});

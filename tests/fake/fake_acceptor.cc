@@ -221,8 +221,10 @@ Task<RegisterListReply> FakeAcceptor::list_registers(RegisterListRequest request
   if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   RegisterListReply reply;
   for (const auto& [key, row] : rows) {
-    if (key.kind != request.kind || row.unreadable) continue;
+    if (key.kind != request.kind) continue;
     if (request.after && key <= *request.after) continue;
+    reply.damaged = reply.damaged || row.unreadable;
+    if (row.unreadable) continue;
     const auto head = decode_head(*row.accepted.value);
     if (request.only && head->kind != *request.only) continue;
     reply.rows.push_back({key, row.partitions, row.accepted.ballot, head->kind,

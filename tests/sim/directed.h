@@ -36,6 +36,7 @@ Violations half_an_object_is_settled_first(SimClusters& clusters);
 Violations replaced_part_is_not_completed(SimClusters& clusters);
 Violations upload_pages_go_on_behind_their_markers(SimClusters& clusters);
 // directed_buckets.cc
+Violations late_deleter_removes_nothing(SimClusters& clusters);
 Violations fence_outlives_restart(SimClusters& clusters);
 Violations resend_stops_at_the_fence(SimClusters& clusters);
 Violations short_scans_are_not_silence(SimClusters& clusters);
@@ -61,6 +62,7 @@ Violations purged_put_is_not_repeated(SimClusters& clusters);
 Violations marked_tombstone_keeps_its_chain(SimClusters& clusters);
 Violations half_sent_again_is_no_answer(SimClusters& clusters);
 // directed_rounds.cc
+Violations ballots_of_two_processes_differ(SimClusters& clusters);
 Violations accepted_value_outranks_prepares(SimClusters& clusters);
 Violations record_is_of_the_agreed_ballot(SimClusters& clusters);
 Violations refusal_is_of_all(SimClusters& clusters);
@@ -69,6 +71,7 @@ Violations refusal_of_a_later_round_is_no_answer(SimClusters& clusters);
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);
 Violations both_lists_take_part(SimClusters& clusters);
+Violations silent_volumes_hold_up_a_join(SimClusters& clusters);
 Violations joining_volume_takes_over(SimClusters& clusters);
 // directed_leases.cc
 Violations lease_ends_before_the_record(SimClusters& clusters);
@@ -82,6 +85,7 @@ Violations overwritten_blob_is_freed(SimClusters& clusters);
 Violations unchosen_update_frees_nothing(SimClusters& clusters);
 Violations taken_over_part_stays(SimClusters& clusters);
 Violations parts_of_open_upload_stay(SimClusters& clusters);
+Violations finished_while_a_hint_is_judged(SimClusters& clusters);
 Violations readers_keep_what_is_freed(SimClusters& clusters);
 // directed_attempts.cc
 Violations swept_attempt_spares_newer_object(SimClusters& clusters);

@@ -1,4 +1,5 @@
 // Deleted buckets, and lists.
+#include "server/cluster/bucket_catalog.h"
 #include "server/cluster/object_record.h"
 #include "tests/sim/stage.h"
 
@@ -11,7 +12,63 @@ Stage::Pairs page_of_one(const std::string& token) {
   return query;
 }
 
+// Runs until so many volumes hold the bucket as `deleting`, under this number.
+void run_to_deleting(Stage& stage, std::uint32_t number, std::size_t volumes) {
+  const RegisterRef ref = BucketCatalog::register_of(SimClient::kBucket);
+  const auto is_there = [&](std::size_t volume) {
+    const auto row = stage.row_of(volume, ref);
+    if (!row.value) return false;
+    const auto record = bucket_record(*decode_value(ref.key, *row.value));
+    return record && record->state == BucketState::deleting && record->number.value == number;
+  };
+  const auto reached = [&] {
+    std::size_t there = 0;
+    for (std::size_t i = 0; i < 3; ++i) there += is_there(i) ? 1 : 0;
+    return there >= volumes;
+  };
+  for (int step = 0; step < 100'000 && !reached(); ++step) stage.run_for(1);
+  stage.expect(reached(), "the schedule misses a bucket that is being deleted");
+}
+
+void slow_requests(Stage& stage, int gateway, SimMicros by) {
+  for (const auto& wire : stage.gateway(gateway).wires()) wire->slow_requests = by;
+}
+
 }  // namespace
+
+// A deleter has seen no key behind its fence and is late with the last step. Meanwhile the bucket
+// was opened again, written to, and is being deleted by someone else: that is not its turn.
+Violations late_deleter_removes_nothing(SimClusters& clusters) {
+  Stage stage(clusters, 3, 3);
+  stage.stop_background();
+  for (int i = 0; i < 3; ++i) stage.ask(i, "GET", "key");
+  const auto first = stage.begin(1, "DELETE", "");
+  run_to_deleting(stage, 2, 3);
+  stage.run_for(5);  // its scans have gone out
+  slow_requests(stage, 1, 240 * kMillisecond);
+  stage.run_for(kMillisecond);
+  RegisterRef behind = stage.object("behind");
+  behind.number = kPassesFences;
+  for (std::size_t i = 0; i < 3; ++i) {
+    stage.expect(stage.inject(i, behind, empty_object(), 0), "a value is not accepted");
+  }
+  const auto opened = stage.ask(0, "DELETE", "");
+  stage.expect(opened.status == 409, "a bucket with a key is deleted: " + opened.body);
+  const auto removed = stage.ask(0, "DELETE", "behind");
+  stage.expect(removed.status == 204, "a DELETE fails: " + removed.body);
+  const auto second = stage.begin(2, "DELETE", "");
+  run_to_deleting(stage, 4, 2);
+  slow_requests(stage, 2, 249 * kMillisecond);
+  const auto put = stage.ask(0, "PUT", "kept", "kept");
+  stage.expect(put.status == 200 && !first->has_value(), "the schedule misses its PUT");
+  slow_requests(stage, 1, 0);
+  stage.run_until([&] { return first->has_value(); });
+  slow_requests(stage, 2, 0);
+  stage.run_until([&] { return second->has_value(); });
+  const auto got = stage.ask(0, "GET", "kept");
+  stage.expect(got.status == 200, "a bucket was deleted with a key in it: " + got.body);
+  return stage.violations;
+}
 
 // A PUT that arrives behind the deletion of its bucket is refused, also by volumes that have been
 // restarted since.

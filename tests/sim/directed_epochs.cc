@@ -1,4 +1,5 @@
 // Groups that change their list (R12).
+#include "server/cluster/map_install.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -108,6 +109,44 @@ Violations both_lists_take_part(SimClusters& clusters) {
   const auto put = stage.ask(1, "PUT", kMoved, kMovedBody);
   stage.expect(put.status != 200, "a PUT is acknowledged without a majority of the new list");
   return stage.violations;
+}
+
+// The fence of a deleted bucket lies at two of the old volumes, which fall silent while a volume
+// joins: what the third knows is not enough, it may have missed all that must not come back.
+Violations silent_volumes_hold_up_a_join(SimClusters& clusters) {
+  Violations violations;
+  for (SimMicros moment = 50; moment < 1'000; moment += 50) {
+    Stage stage(clusters, 3, 1);
+    stage.stop_background();
+    const RegisterRef ref = stage.object(kMoved);
+    stage.cut(0, 2, true);
+    const auto deleted = stage.ask(0, "DELETE", "");
+    stage.expect(deleted.status == 204, "an empty bucket is not deleted: " + deleted.body);
+    stage.cut(0, 2, false);
+    const std::size_t joining = stage.add_volume(joining_entry());
+    auto begun = begin_replacement(stage.map(), stage.volume(0).id(), joining_entry());
+    const auto next = std::make_shared<const ClusterMap>(std::move(*begun));
+    auto clients = stage.gateway(0).background_context().membership.volumes();
+    clients.push_back(stage.links()[joining]);
+    for (const auto& wire : stage.gateway(0).wires()) wire->slow_requests = 100;
+    const auto installed = stage.start(
+        install_map(next, std::move(clients), stage.gateway(0).clock(), stage.until()));
+    stage.run_for(moment);
+    for (const std::size_t i : {0, 1}) stage.volume(i).kill();
+    stage.run_until([&] { return installed->has_value(); });
+    const bool joined = installed->has_value() && **installed &&
+                        std::count((*installed)->value().adopted.begin(),
+                                   (*installed)->value().adopted.end(),
+                                   joining_entry().id) > 0;
+    const auto state = stage.wait(stage.volume(joining).current()->read_join_state(stage.until()));
+    const bool fenced = state && std::any_of(state->fences.begin(), state->fences.end(),
+                                             [&](const auto& fence) {
+                                               return fence.first == ref.key.bucket;
+                                             });
+    stage.expect(!joined || fenced, "a volume joins without what a majority knew");
+    violations.insert(violations.end(), stage.violations.begin(), stage.violations.end());
+  }
+  return violations;
 }
 
 // A volume that joins takes over what must not come back: the horizon and the fences.

@@ -115,6 +115,39 @@ Violations parts_of_open_upload_stay(SimClusters& clusters) {
   return stage.violations;
 }
 
+// A part is replaced behind the back of a Complete that has read it and is cut off. While somebody
+// judges the hint, the Complete is finished: whenever that is, the object keeps its bytes.
+Violations finished_while_a_hint_is_judged(SimClusters& clusters) {
+  Violations violations;
+  for (SimMicros moment = 0; moment < 7 * kSecond; moment += 150 * kMillisecond) {
+    Stage stage(clusters, 3, 3);
+    for (int i = 0; i < 2; ++i) stage.gateway(i).background().stop();
+    const auto created = stage.ask(0, "POST", kFreed, "", {}, Pairs{{"uploads", ""}});
+    const std::string id = xml_element(created.body, "UploadId");
+    const Pairs part{{"partNumber", "1"}, {"uploadId", id}};
+    const Pairs upload{{"uploadId", id}};
+    stage.ask(0, "PUT", kFreed, kBlobBody, {}, part);
+    stage.run_for(kSecond);
+    const BlobRef named = blob_of_part(stage, id);
+    for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 200 * kMillisecond;
+    const auto cut_off = stage.begin(0, "POST", kFreed, one_part_manifest(kBlobBody), {}, upload);
+    stage.run_for(700 * kMillisecond);  // it has read the parts
+    stage.ask(1, "PUT", kFreed, kBlobBody + "again", {}, part);
+    stage.run_for(500 * kMillisecond);
+    stage.gateway(0).kill();
+    for (const auto& wire : stage.gateway(2).wires()) wire->slow_answers = 200 * kMillisecond;
+    stage.run_for(moment);
+    const auto done = stage.ask(1, "POST", kFreed, one_part_manifest(kBlobBody), {}, upload);
+    stage.run_for(12 * kSecond);
+    const auto got = stage.ask(1, "GET", kFreed);
+    stage.expect(done.status == 200, "the schedule misses a Complete: " + done.body);
+    stage.expect(got.body == kBlobBody && fragments_there(stage, named) == 3,
+                 "a hint removed what an object names");
+    violations.insert(violations.end(), stage.violations.begin(), stage.violations.end());
+  }
+  return violations;
+}
+
 // A reader has pinned what an update frees.
 Violations readers_keep_what_is_freed(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);

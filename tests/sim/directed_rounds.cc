@@ -55,6 +55,35 @@ bool play_two_rounds(Stage& stage, SimMicros wait) {
 
 }  // namespace
 
+// Two processes may count alike: a value lies at a majority when its ballot does, not its counter.
+Violations ballots_of_two_processes_differ(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  const RegisterRef ref = stage.object("key");
+  const auto replicas = stage.replicas("key");
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", "other");
+  const auto lower = stage.accept_of(ref, empty_object(), 0);
+  auto higher = std::make_shared<AcceptRequest>(*stage.accept_of(ref, empty_object(), 0));
+  higher->ballot = lower->ballot;
+  ++higher->ballot.process;
+  const auto put = [&](std::size_t volume, std::shared_ptr<AcceptRequest> accept) {
+    const auto reply =
+        stage.wait(stage.volume(volume).current()->accept(std::move(accept), stage.until()));
+    stage.expect(reply && reply->accepted, "a value is not accepted");
+  };
+  put(replicas[0], higher);
+  put(replicas[1], lower);
+  stage.cut(0, replicas[2], true);
+  const auto seen = stage.wait(stage.gateway(0).proposer().read(ref, ReadWant::value,
+                                                                stage.until()));
+  stage.volume(replicas[0]).kill();
+  const auto again = stage.wait(stage.gateway(1).proposer().read(ref, ReadWant::value,
+                                                                 stage.until()));
+  stage.expect(seen && again && seen->op_id() == again->op_id(),
+               "two reads see the values of two processes");
+  return stage.violations;
+}
+
 // R5: an accept binds like a promise, though the acceptor never gave one: whoever was promised less
 // would decide on a base that the accepted value outranks.
 Violations accepted_value_outranks_prepares(SimClusters& clusters) {

@@ -184,6 +184,7 @@ TEST_CASE("the messages of upkeep come back as well") {
   RegisterListReply rows;
   rows.rows.push_back(RegisterEntry{part_key(), 16, Ballot{1, 2, 3}, ValueKind::part, "sum"});
   rows.covered = part_key();
+  rows.damaged = true;
   round_trip(rows, decode_register_list_reply);
 }
 

@@ -187,6 +187,12 @@ TEST_CASE("a damaged row is marked, read as corrupt, and healed only from above"
   CHECK(keys_of(reply) == Keys{"a", "b", "c"});
   CHECK_FALSE(reply->rows[0].unreadable);
   CHECK(reply->rows[1].unreadable);
+  RegisterListRequest list;
+  list.kind = RowKind::object;
+  const auto listed = h.run(h.volume->list_registers(list, h.later()));
+  REQUIRE(listed);
+  CHECK(listed->rows.size() == 2);
+  CHECK(listed->damaged);
   CHECK(code_of(h.read(h.object("b"))) == Errc::corrupt);
   CHECK(code_of(h.prepare(h.object("b"), h.ballot(60'000'000))) == Errc::corrupt);
   CHECK(code_of(h.accept(h.object("b"), h.ballot(4), h.value(3))) == Errc::corrupt);
