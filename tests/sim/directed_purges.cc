@@ -6,6 +6,35 @@ namespace penstock::sim {
 namespace {
 const std::string kPurged = "key";
 const std::string kPurgedBody(40, 'a');
+
+// A PUT that is accepted, seen and deleted while its gateway hears nothing.
+Stage::Later put_and_delete_unheard(Stage& stage) {
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kPurged);
+  const auto& wires = stage.gateway(0).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  const auto put = stage.begin(0, "PUT", kPurged, kPurgedBody);
+  stage.run_for(30 * kMillisecond);  // its promises are on the way; no answer follows them
+  for (const auto& wire : wires) wire->cut_answers = true;
+  stage.run_for(30 * kMillisecond);
+  const bool seen = stage.ask(1, "GET", kPurged).body == kPurgedBody;
+  stage.expect(seen, "the schedule misses the accept");
+  const auto deleted = stage.ask(1, "DELETE", kPurged);
+  stage.expect(deleted.status == 204, "a DELETE fails: " + deleted.body);
+  return put;
+}
+
+// The gateway hears again, and learns that it has been applied.
+void expect_not_repeated(Stage& stage, const Stage::Later& put) {
+  stage.expect(!put->has_value(), "the schedule is too late for the PUT");
+  for (const auto& wire : stage.gateway(0).wires()) {
+    wire->cut_answers = false;
+    wire->slow_answers = 0;
+  }
+  stage.run_until([&] { return put->has_value(); });
+  const auto got = stage.ask(1, "GET", kPurged);
+  stage.expect(got.status == 404, "a PUT that was seen and deleted came back");
+}
+
 }  // namespace
 
 // R9: one replica missed the DELETE and still has the object. Were the tombstones of the others
@@ -64,32 +93,15 @@ Violations purge_ends_with_its_epoch(SimClusters& clusters) {
 // the key is again, it may not be written once more.
 Violations purged_put_is_not_repeated(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
-  const RegisterRef ref = stage.object(kPurged);
-  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kPurged);
-  const auto& wires = stage.gateway(0).wires();
-  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
-  const auto put = stage.begin(0, "PUT", kPurged, kPurgedBody);
-  stage.run_for(30 * kMillisecond);  // its promises are on the way; no answer follows them
-  for (const auto& wire : wires) wire->cut_answers = true;
-  stage.run_for(30 * kMillisecond);
-  const bool seen = stage.ask(1, "GET", kPurged).body == kPurgedBody;
-  stage.expect(seen, "the schedule misses the accept");
-  const auto deleted = stage.ask(1, "DELETE", kPurged);
-  stage.expect(deleted.status == 204, "a DELETE fails: " + deleted.body);
+  const auto put = put_and_delete_unheard(stage);
   Proposer& proposer = stage.gateway(1).proposer();
+  const RegisterRef ref = stage.object(kPurged);
   const auto mark = stage.wait(proposer.mark_tombstone(ref, stage.until()));
   stage.expect(mark && *mark, "a tombstone is not marked");
   if (!mark || !*mark) return stage.violations;
   const auto dropped = stage.wait(proposer.drop_tombstone(ref, **mark, stage.until()));
   stage.expect(dropped && *dropped == DropEnd::all_answered, "a tombstone is not dropped");
-  stage.expect(!put->has_value(), "the schedule is too late for the PUT");
-  for (const auto& wire : wires) {
-    wire->cut_answers = false;
-    wire->slow_answers = 0;
-  }
-  stage.run_until([&] { return put->has_value(); });
-  const auto got = stage.ask(1, "GET", kPurged);
-  stage.expect(got.status == 404, "a PUT that was seen and deleted came back");
+  expect_not_repeated(stage, put);
   return stage.violations;
 }
 
@@ -98,28 +110,11 @@ Violations purged_put_is_not_repeated(SimClusters& clusters) {
 Violations marked_tombstone_keeps_its_chain(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   stage.stop_background();
-  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kPurged);
-  const auto& wires = stage.gateway(0).wires();
-  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
-  const auto put = stage.begin(0, "PUT", kPurged, kPurgedBody);
-  stage.run_for(30 * kMillisecond);  // its promises are on the way; no answer follows them
-  for (const auto& wire : wires) wire->cut_answers = true;
-  stage.run_for(30 * kMillisecond);
-  const bool seen = stage.ask(1, "GET", kPurged).body == kPurgedBody;
-  stage.expect(seen, "the schedule misses the accept");
-  const auto deleted = stage.ask(1, "DELETE", kPurged);
-  stage.expect(deleted.status == 204, "a DELETE fails: " + deleted.body);
+  const auto put = put_and_delete_unheard(stage);
   Proposer& proposer = stage.gateway(1).proposer();
   const auto mark = stage.wait(proposer.mark_tombstone(stage.object(kPurged), stage.until()));
   stage.expect(mark && *mark, "a tombstone is not marked");
-  stage.expect(!put->has_value(), "the schedule is too late for the PUT");
-  for (const auto& wire : wires) {
-    wire->cut_answers = false;
-    wire->slow_answers = 0;
-  }
-  stage.run_until([&] { return put->has_value(); });
-  const auto got = stage.ask(1, "GET", kPurged);
-  stage.expect(got.status == 404, "a PUT that was seen and deleted came back");
+  expect_not_repeated(stage, put);
   return stage.violations;
 }
 
