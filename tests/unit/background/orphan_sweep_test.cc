@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include "tests/unit/background/background_world.h"
 
 namespace penstock {
@@ -10,6 +14,15 @@ namespace {
 struct SweepFixture : BackgroundWorld {
   OrphanSweep orphans{context};
   bool sweep() { return pass(orphans); }
+  // Ends a pass that would go on for ever.
+  void stop_after(Duration time) {
+    boost::asio::co_spawn(cluster.io, stop_at(this, cluster.clock.boot() + time),
+                          boost::asio::detached);
+  }
+  static Awaitable<void> stop_at(SweepFixture* self, BootTime when) {
+    co_await self->cluster.clock.sleep_until(when);
+    self->context.stopping->store(true);
+  }
   int accepts() {
     int sum = 0;
     for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
@@ -70,6 +83,18 @@ TEST_CASE("an accept that only a minority has taken keeps its fragments through 
   // Every replica that is asked says the same from now on.
   auto again = f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon()));
   CHECK(again.has_value() == now.has_value());
+}
+
+TEST_CASE("a page full of pinned fragments does not keep the sweep from what comes behind it") {
+  SweepFixture f;
+  f.context.options.page_rows = 2;
+  const std::vector<BlobRef> blobs{f.write(), f.write(), f.write()};
+  const auto by_id = [](const BlobRef& a, const BlobRef& b) { return a.write_id < b.write_id; };
+  const BlobRef last = *std::max_element(blobs.begin(), blobs.end(), by_id);
+  f.unpin(last);
+  f.stop_after(std::chrono::milliseconds(100));
+  CHECK(f.sweep());
+  CHECK(f.held(last) == 0);
 }
 
 TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {

@@ -70,6 +70,23 @@ TEST_CASE("an object of a bucket that is gone ends, wherever its row is, and fre
   }
 }
 
+TEST_CASE("a bucket that was there in one pass may be gone in the next") {
+  StrayFixture f;
+  f.put();
+  CHECK(f.sweep());
+  const RegisterKey key = Index::object(*f.bucket, "key").key;
+  std::map<VolumeId, FakeAcceptor::Row> kept;
+  for (const VolumeId id : f.replicas()) {
+    kept[id] = f.node(id).acceptor.rows.at(key);
+    f.node(id).acceptor.rows.erase(key);
+  }
+  REQUIRE(f.cluster.run(f.cluster.gateway->index.delete_bucket("bucket", f.cluster.soon())));
+  f.cluster.settle_down();
+  for (const auto& [id, row] : kept) f.node(id).acceptor.rows[key] = row;
+  CHECK(f.sweep());
+  CHECK(f.held(key, ValueKind::object) == 0);
+}
+
 TEST_CASE("a part of an upload that is gone ends") {
   StrayFixture f;
   auto made = f.cluster.run(
