@@ -23,9 +23,13 @@ namespace penstock::fragment_test {
 class PostWorker final : public Worker {
  public:
   explicit PostWorker(boost::asio::io_context& io) : io_(io) {}
-  void submit(std::function<void()> job) override { post_after(steps_late, std::move(job)); }
+  void submit(std::function<void()> job) override {
+    if (at_once) return job();
+    post_after(steps_late, std::move(job));
+  }
   // So many turns of the loop each job comes later: what it races with wins.
   int steps_late = 0;
+  bool at_once = false;  // within submit()
 
  private:
   void post_after(int steps, std::function<void()> job) {
@@ -46,8 +50,9 @@ class MemoryRows final : public ExtentRows {
   Task<> erase(FragmentId id) override { return change(id, std::nullopt); }
   Result<std::optional<std::string>> get(FragmentId id) override {
     const auto found = rows.find(id);
-    if (found == rows.end()) return std::optional<std::string>();
-    return std::optional<std::string>(found->second);
+    const auto seen = found == rows.end() ? std::nullopt : std::optional(found->second);
+    if (const auto meanwhile = std::exchange(after_get, nullptr)) meanwhile();
+    return seen;
   }
   Result<> for_each(std::optional<FragmentId> after, const Visit& visit) override {
     for (auto it = after ? rows.upper_bound(*after) : rows.begin(); it != rows.end(); ++it) {
@@ -65,6 +70,7 @@ class MemoryRows final : public ExtentRows {
 
   std::map<FragmentId, std::string> rows;
   std::vector<std::pair<FragmentId, std::optional<std::string>>> uncertain;
+  std::function<void()> after_get;  // called once, before the next get() answers
   std::optional<Error> refusal;    // what the next change answers
   std::size_t puts_until_cut = 0;  // 0 = never: the power goes right after this one became durable
 

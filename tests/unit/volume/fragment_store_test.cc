@@ -209,6 +209,16 @@ TEST_CASE("leases: a commit, a pin and a start keep a fragment for a day") {
   CHECK(volume.get(id, 0, 1).error().code == Errc::not_found);
 }
 
+TEST_CASE("the lease of a commit begins at the commit, however long the volume has been open") {
+  Volume volume;
+  volume.open();
+  volume.clock.advance(limits::kFragmentLease + std::chrono::hours(1));
+  const FragmentId id = make_id(1);
+  REQUIRE(volume.put(id, pattern(id, 5000)));
+  CHECK(volume.run(volume.store->list(std::nullopt, 10)).value().at(0).pinned);
+  CHECK(volume.remove(id, FragmentStore::Removal::unpinned).error().code == Errc::busy);
+}
+
 TEST_CASE("a reader's pin keeps a fragment from hints for a while, a lease does not") {
   using Removal = FragmentStore::Removal;
   constexpr Duration kPin = limits::kReaderPin;
@@ -225,6 +235,24 @@ TEST_CASE("a reader's pin keeps a fragment from hints for a while, a lease does 
   volume.clock.advance(Duration(1));
   CHECK(volume.remove(id, Removal::unread));
   CHECK(volume.run(volume.store->pin_for_reader(ids)).value() == ids);
+}
+
+TEST_CASE("a removal that meets a pin either sees its lease or lets it miss the fragment") {
+  Volume volume;
+  volume.open();
+  const FragmentId id = make_id(1);
+  REQUIRE(volume.put(id, pattern(id, 5000)));
+  volume.clock.advance(limits::kFragmentLease);
+  volume.worker.at_once = true;
+  volume.rows.after_get = [&volume, id] {
+    boost::asio::io_context other;
+    auto removal = volume.store->remove(id, FragmentStore::Removal::unpinned);
+    (void)run_task(other, volume.clock, std::move(removal));
+  };
+  const std::vector<FragmentId> ids{id};
+  const auto missing = volume.run(volume.store->pin(ids)).value();
+  CHECK_FALSE(volume.rows.after_get);  // it did meet the pin
+  CHECK(missing.empty() == volume.get(id, 0, 1).has_value());
 }
 
 TEST_CASE("a fragment tells whose it is, and how long it has been without a lease") {
