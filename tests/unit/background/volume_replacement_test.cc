@@ -7,6 +7,8 @@
 #include "penstock/log.h"
 #include "server/background/blob_rebuild.h"
 #include "server/background/register_walk.h"
+#include "server/cluster/multipart_apply.h"
+#include "server/cluster/upload_moves.h"
 #include "tests/fake/fake_cluster.h"
 
 namespace penstock {
@@ -47,6 +49,57 @@ class ReplacementWorld {
     sizes[key] = size;
     REQUIRE(cluster.run(store(key, bytes_of(key, size))));
     if (!running) cluster.settle_down();  // a replacement looks at its map for ever
+  }
+  struct Upload {
+    UploadName name;
+    PartInfo part;  // its only one, as it was put
+    OpId attempt;
+  };
+  Upload open_upload(const std::string& key, std::size_t size) {
+    Upload upload;
+    upload.name = {bucket, key, ""};
+    upload.name.upload_id = cluster.run(gateway().objects.create_upload(
+        *bucket, key, UploadRecord{}, cluster.soon())).value();
+    const std::string& id = upload.name.upload_id;
+    std::unique_ptr<BlobWriter> writer;
+    upload.part = cluster.run(write(Index::owner(*bucket, key, id), bytes_of(key, size),
+                                    &writer)).value();
+    REQUIRE(cluster.run(gateway().objects.put_part(*bucket, key, id, upload.part,
+                                                   cluster.soon())));
+    cluster.settle_down();
+    return upload;
+  }
+  bool part_is_on(const Upload& upload, VolumeId id) {
+    const RegisterKey key = Index::part(*bucket, upload.name.key, upload.name.upload_id, 1).key;
+    for (const auto& each : cluster.nodes) {
+      const auto row = each->acceptor.rows.find(key);
+      if (each->id() == id || row == each->acceptor.rows.end()) continue;
+      const auto part = part_info(decode_value(key, *row->second.accepted.value).value());
+      for (const Location& location : part->blob->locations) {
+        if (location.volume == id) return true;
+      }
+    }
+    return false;
+  }
+  // The first step of a Complete that looked at the part when it was put.
+  void begin_complete(Upload& upload) {
+    upload.attempt = gateway().proposer.new_op_id();
+    UploadRecord completing;
+    completing.attempt = upload.attempt;
+    completing.target.emplace();
+    completing.target->size_bytes = upload.part.size_bytes;
+    completing.target->etag = std::string(32, '0') + "-1";
+    completing.target->parts.push_back(upload.part);
+    auto begun = cluster.run(begin_completing(gateway().proposer, upload.name.upload(), completing,
+                                              nullptr, cluster.soon()));
+    REQUIRE(begun.value());
+  }
+  void end_complete(const Upload& upload) {
+    const ApplyContext context{gateway().index, gateway().proposer, cluster.clock};
+    const auto end = cluster.run(
+        apply_attempt(context, upload.name, upload.attempt, nullptr, cluster.soon()));
+    REQUIRE(end.value().how == AttemptEnd::How::applied);
+    sizes[upload.name.key] = upload.part.size_bytes;
   }
   std::string get(const std::string& key) {
     auto read = cluster.run(gateway().objects.get(*bucket, key, true, cluster.soon()));
@@ -89,6 +142,10 @@ class ReplacementWorld {
     auto client = std::static_pointer_cast<VolumeClient>(cluster.nodes.back());
     return cluster.run(replacement().begin(old, newcomer(), std::move(client)));
   }
+  bool is_joint() {
+    const auto change = change_of(*gateway().membership.map());
+    return change && change->phase == MapChange::Phase::joint;
+  }
   bool run_until_replaced() {
     auto done = [this] { return replacement().status().replaced > 0; };
     for (int i = 0; i < 100'000 && !done(); ++i) {
@@ -112,6 +169,25 @@ class ReplacementWorld {
   std::unique_ptr<VolumeReplacement> running;
 
  private:
+  Task<PartInfo> write(FragmentOwner owner, std::string text, std::unique_ptr<BlobWriter>* keep) {
+    CO_TRY(writer, co_await BlobWriter::open(gateway().blobs, std::move(owner), text.size(),
+                                             cluster.soon()));
+    *keep = std::move(writer);
+    std::size_t done = 0;
+    while (done < text.size()) {
+      CO_TRY(space, co_await (*keep)->space());
+      const std::size_t count = std::min(space.size(), text.size() - done);
+      std::memcpy(space.data(), text.data() + done, count);
+      CO_CHECK(co_await (*keep)->filled(count));
+      done += count;
+    }
+    PartInfo part;
+    part.number = 1;
+    part.size_bytes = text.size();
+    CO_TRY(blob, co_await (*keep)->commit(cluster.soon()));
+    part.blob = std::move(blob);
+    co_return part;
+  }
   Task<> store(std::string key, std::string text) {
     ObjectRecord record;
     record.size_bytes = text.size();
@@ -122,23 +198,9 @@ class ReplacementWorld {
     if (text.size() <= 4096) {
       inline_bytes = std::make_shared<const std::string>(text);
     } else {
-      CO_TRY(opened, co_await BlobWriter::open(gateway().blobs, Index::owner(*bucket, key),
-                                               text.size(), cluster.soon()));
-      writer = std::move(opened);
-      std::size_t done = 0;
-      while (done < text.size()) {
-        CO_TRY(space, co_await writer->space());
-        const std::size_t count = std::min(space.size(), text.size() - done);
-        std::memcpy(space.data(), text.data() + done, count);
-        CO_CHECK(co_await writer->filled(count));
-        done += count;
-      }
-      CO_TRY(blob, co_await writer->commit(cluster.soon()));
-      PartInfo part;
-      part.size_bytes = text.size();
-      part.blob = blob;
+      CO_TRY(part, co_await write(Index::owner(*bucket, key), text, &writer));
       record.parts.push_back(part);
-      lease = std::make_unique<WriterLease>(*writer, blob);
+      lease = std::make_unique<WriterLease>(*writer, *part.blob);
     }
     Condition condition;
     CO_CHECK(co_await gateway().objects.put(*bucket, key, std::move(record), inline_bytes,
@@ -258,6 +320,50 @@ TEST_CASE("without a majority of some group no replacement begins, and nothing h
   CHECK(begun.error().code == Errc::unavailable);
   CHECK(!change_of(*world.gateway().membership.map()));
   for (const auto& each : world.cluster.nodes) CHECK(each->acceptor.epoch.value <= 1);
+}
+
+TEST_CASE("while some row cannot be brought the new lists do not hold") {
+  ReplacementWorld world;
+  fill(world);
+  const auto& rows = world.node(first_volume()).acceptor.rows;
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+    return row.first.bucket == world.bucket->record.id;
+  });
+  REQUIRE(found != rows.end());
+  const RegisterKey key = found->first;
+  std::vector<FakeAcceptor::Row*> lost;  // with these no majority of its group can be read
+  for (const auto& each : world.cluster.nodes) {
+    const auto row = each->acceptor.rows.find(key);
+    if (each->id() == first_volume() || row == each->acceptor.rows.end()) continue;
+    if (lost.size() < 3) lost.push_back(&row->second);
+  }
+  for (FakeAcceptor::Row* row : lost) row->unreadable = true;
+  REQUIRE(world.begin(first_volume()));
+  run_until(world.cluster.io, world.cluster.clock, [&] {
+    return !world.replacement().status().trouble.empty() || !world.is_joint();
+  });
+  CHECK(world.is_joint());
+  for (FakeAcceptor::Row* row : lost) row->unreadable = false;
+  REQUIRE(world.run_until_replaced());
+  world.check_all();
+}
+
+TEST_CASE("a volume stays while a Complete that stopped half-way names it") {
+  ReplacementWorld world;
+  fill(world);
+  auto upload = world.open_upload("upload", 300'000);
+  REQUIRE(world.begin(first_volume()));
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return !world.part_is_on(upload, first_volume()); });
+  world.begin_complete(upload);
+  const BootTime later = world.cluster.clock.boot() + std::chrono::minutes(1);
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return world.cluster.clock.boot() >= later; });
+  CHECK(world.replacement().status().replaced == 0);
+  world.end_complete(upload);
+  REQUIRE(world.run_until_replaced());
+  CHECK(!world.is_named(first_volume()));
+  world.check_all();
 }
 
 TEST_CASE("a walk over several volumes meets each register once, in order") {
