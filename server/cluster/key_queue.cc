@@ -41,7 +41,7 @@ void KeyQueue::next(const RegisterKey& key) {
     const auto waiter = std::move(at->second.front());
     at->second.pop_front();
     waiter->has_turn = true;
-    awake = std::move(waiter->awake);
+    awake = std::exchange(waiter->awake, std::nullopt);  // the alarm may still ring
   }
   if (awake) (*awake)(Result<>{});
 }

@@ -441,6 +441,25 @@ TEST_CASE("Uploads under way are listed by key and upload-id, with prefixes and 
   CHECK(keys(list(request)) == Keys{"d/1", "d/2"});
 }
 
+TEST_CASE("A page of uploads that ends among those of one key leads to the rest of them") {
+  MultipartFixture f;
+  std::set<std::string> ids;
+  for (int n = 0; n < 3; ++n) ids.insert(f.create());
+  std::vector<std::string> listed;
+  UploadListRequest request;
+  request.max_uploads = 2;
+  for (const std::size_t left : {2, 1}) {
+    const auto page = f.cluster.run(
+        f.cluster.gateway->index.list_uploads(f.bucket, request, f.cluster.soon()));
+    REQUIRE(page.has_value());
+    CHECK(page->entries.size() == left);
+    for (const UploadEntry& entry : page->entries) listed.push_back(entry.upload_id);
+    request.key_marker = page->next_key;
+    request.upload_id_marker = page->next_upload_id;
+  }
+  CHECK(listed == std::vector<std::string>(ids.begin(), ids.end()));
+}
+
 TEST_CASE("An object of more than 32 parts keeps them in manifest pages") {
   MultipartFixture f;
   const std::string id = f.create();

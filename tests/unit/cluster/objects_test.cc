@@ -190,6 +190,19 @@ TEST_CASE("Leases are looked at after the promise, and without them nothing is w
   CHECK(leases.count == 0);
 }
 
+TEST_CASE("The record does not name a fragment whose lease was lost after the promise") {
+  ObjectsFixture f;
+  const BlobRef written = blob(1);
+  CountingLeases leases;
+  leases.missing = {written.fragment(1)};
+  REQUIRE(f.put(record_of("e1", 1), {}, nullptr, &leases).has_value());
+  const auto got = f.get().value();
+  REQUIRE(got.record.parts.size() == 1);
+  const Location there = written.locations[0];
+  const std::vector<Location> named = {there, Location{}, there};
+  CHECK(got.record.parts[0].blob->locations == named);
+}
+
 TEST_CASE("An attempt id survives its encoding") {
   const OpId attempt{0x0123456789abcdef, 42};
   CHECK(decode_attempt(encode_attempt(attempt)) == attempt);

@@ -226,15 +226,4 @@ TEST_CASE("a fenced bucket answers stale_bucket, to background rounds it opens")
   CHECK(text_of(*settled) == "one");
 }
 
-TEST_CASE("joint epoch: a majority of one list alone is no answer") {
-  RegisterCluster cluster(3, 1, 1, 2);  // lists 0 1 2 and 2 3 4
-  REQUIRE(cluster.put(kKey, "one"));
-  cluster.settle_down();
-  CHECK(text_of(cluster.read(kKey).value()) == "one");
-  cluster.acceptors[3]->state = VolumeStatus::State::closed;
-  CHECK(text_of(cluster.read(kKey).value()) == "one");
-  cluster.acceptors[4]->state = VolumeStatus::State::closed;
-  CHECK(cluster.read(kKey).error().code == Errc::unavailable);
-}
-
 }  // namespace penstock
