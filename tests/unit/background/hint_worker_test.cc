@@ -123,6 +123,54 @@ TEST_CASE("a holder that is away keeps the hint waiting") {
   CHECK(f.hints() == 0);
 }
 
+TEST_CASE("a holder that this process has no connection to keeps the hint waiting") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  const auto holders = f.replicas();
+  std::size_t apart = 0;  // the one volume of six that is no replica of the key
+  while (std::count(holders.begin(), holders.end(), f.cluster.nodes[apart]->id()) > 0) ++apart;
+  std::swap(f.cluster.nodes[apart], f.cluster.nodes.back());
+  const auto away = f.cluster.nodes.back();
+  f.cluster.nodes.pop_back();
+  FakeGateway& other = f.cluster.another_gateway();
+  f.cluster.nodes.push_back(away);
+  REQUIRE(other.membership.volume(away->id()) == nullptr);
+  BackgroundContext context{other.membership, other.proposer, other.objects, f.cluster.clock,
+                            f.context.local, f.context.options};
+  HintWorker worker(context);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.pass(worker);
+  CHECK(f.held(old) == 1);
+  CHECK(f.hints() == 5);
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held(old) == 0);
+  CHECK(f.hints() == 0);
+}
+
+TEST_CASE("a hint that cannot be judged now is judged again later") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_request = call == RegisterCall::read;
+      return fate;
+    };
+  }
+  f.work();
+  CHECK(f.held(old) == 6);
+  CHECK(f.hints() == 5);
+  for (auto& node : f.cluster.nodes) node->acceptor.fate = nullptr;
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held(old) == 0);
+  CHECK(f.hints() == 0);
+}
+
 TEST_CASE("the blob of an upload waits for the upload's end") {
   HintFixture f;
   auto made = f.cluster.run(

@@ -97,6 +97,24 @@ TEST_CASE("a page full of pinned fragments does not keep the sweep from what com
   CHECK(f.held(last) == 0);
 }
 
+TEST_CASE("a fragment pinned while its owner is looked at stays") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  f.unpin(blob);
+  const FragmentId pinned = blob.fragment(2);
+  auto& holder = f.node(blob.locations[2].volume).fragments;
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+      if (call == RegisterCall::prepare) holder.unpinned.erase(pinned);  // a writer renews it
+      return Fate{};
+    };
+  }
+  CHECK(f.sweep());
+  CHECK(f.held(blob) == 1);
+  CHECK(holder.holds(pinned));
+  CHECK(f.context.board->read().orphan_fragments == 0);
+}
+
 TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {
   SweepFixture f;
   const BlobRef blob = f.write();

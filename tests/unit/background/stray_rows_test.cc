@@ -87,6 +87,38 @@ TEST_CASE("a bucket that was there in one pass may be gone in the next") {
   CHECK(f.held(key, ValueKind::object) == 0);
 }
 
+TEST_CASE("an object of a bucket made after the buckets were listed stays") {
+  StrayFixture f;
+  auto gone = f.cluster.make_bucket("gone");
+  auto made = f.cluster.make_bucket("made");
+  if (made->record.id < gone->record.id) std::swap(gone, made);  // rows are met in this order
+  for (const auto& bucket : {gone, made}) {
+    const auto stored = f.cluster.run(
+        f.objects().put(*bucket, "key", ObjectRecord{}, nullptr, Condition{}, f.cluster.soon()));
+    REQUIRE(stored.has_value());
+  }
+  f.cluster.settle_down();
+  const RegisterKey of_gone = BucketCatalog::register_of(gone->name).key;
+  const RegisterKey of_made = BucketCatalog::register_of(made->name).key;
+  std::map<VolumeId, FakeAcceptor::Row> later;
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.rows.erase(of_gone);
+    if (node->acceptor.rows.contains(of_made)) later[node->id()] = node->acceptor.rows[of_made];
+    node->acceptor.rows.erase(of_made);
+  }
+  int scans = 0;
+  for (auto& node : f.cluster.nodes) {
+    node->before_scan = [&](const ScanRequest&) {
+      if (++scans != 4) return;  // the first list asked a majority, three of five
+      for (const auto& [id, row] : later) f.node(id).acceptor.rows[of_made] = row;
+    };
+  }
+  CHECK(f.sweep());
+  CHECK(scans > 3);
+  CHECK(f.held(Index::object(*gone, "key").key, ValueKind::object) == 0);
+  CHECK(f.held(Index::object(*made, "key").key, ValueKind::object) == 5);
+}
+
 TEST_CASE("a part of an upload that is gone ends") {
   StrayFixture f;
   auto made = f.cluster.run(

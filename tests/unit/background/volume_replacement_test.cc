@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <set>
 
 #include "penstock/log.h"
 #include "server/background/blob_rebuild.h"
 #include "server/background/register_walk.h"
+#include "server/background/replacement_context.h"
 #include "server/cluster/multipart_apply.h"
 #include "server/cluster/upload_moves.h"
 #include "tests/fake/fake_cluster.h"
@@ -26,7 +28,14 @@ MapVolume newcomer() {
 // Six volumes with objects of every form, and a seventh that takes the place of one.
 class ReplacementWorld {
  public:
-  ReplacementWorld() {
+  // Of six volumes on one host, or of the volumes of `map`.
+  explicit ReplacementWorld(std::shared_ptr<const ClusterMap> map = nullptr) {
+    if (map) {
+      cluster.map = std::move(map);
+      cluster.nodes.clear();
+      for (const MapVolume& volume : cluster.map->volumes) cluster.add_node(volume.id);
+      cluster.gateway = &cluster.another_gateway();
+    }
     bucket = cluster.make_bucket("bucket");
     cluster.add_node(kNew);
   }
@@ -218,6 +227,21 @@ void fill(ReplacementWorld& world) {
 
 VolumeId first_volume() { return VolumeId{1}; }
 
+// 4+2 over three hosts with three volumes each.
+std::shared_ptr<const ClusterMap> three_hosts() {
+  std::vector<MapVolume> volumes;
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    MapVolume volume;
+    volume.id = VolumeId{i + 1};
+    volume.name = "v" + std::to_string(i);
+    volume.host = "h" + std::to_string(i % 3);
+    volumes.push_back(std::move(volume));
+  }
+  LayoutPolicy policy = default_policy(6).value();
+  return std::make_shared<const ClusterMap>(
+      make_map(ClusterId{1, 1}, std::move(volumes), 4, &policy).value());
+}
+
 }  // namespace
 
 TEST_CASE("a lost volume is replaced: rows and fragments are made again, two others may go then") {
@@ -264,6 +288,65 @@ TEST_CASE("what is written while a volume is replaced does not name the old one"
   REQUIRE(world.run_until_replaced());
   world.put("after", 200'000);
   world.check_all();
+}
+
+TEST_CASE("fragments made again lie on other volumes than the rest, at most m on one host") {
+  ReplacementWorld world(three_hosts());
+  for (int i = 0; i < 12; ++i) world.put("key" + std::to_string(i), 300'000);
+  world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
+  world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
+  REQUIRE(world.begin(first_volume()));
+  REQUIRE(world.run_until_replaced());
+  CHECK(!world.is_named(first_volume()));
+  const auto map = world.gateway().membership.map();
+  const std::uint32_t m = map->policy.m;
+  for (const auto& [key, size] : world.sizes) {
+    CAPTURE(key);
+    auto read = world.cluster.run(
+        world.gateway().objects.get(*world.bucket, key, false, world.cluster.soon()));
+    REQUIRE(read);
+    std::set<VolumeId> holders;
+    std::map<std::string, std::uint32_t> per_host;
+    for (const Location& location : read->record.parts.front().blob->locations) {
+      CHECK(holders.insert(location.volume).second);
+      CHECK(++per_host[map->find(location.volume)->host] <= m);
+    }
+  }
+}
+
+TEST_CASE("parts of an upload that has ended hold no replacement up") {
+  ReplacementWorld world;
+  fill(world);
+  Objects& objects = world.gateway().objects;
+  auto& cluster = world.cluster;
+  const auto& bucket = *world.bucket;
+  auto object = cluster.run(objects.get(bucket, "striped", false, cluster.soon()));
+  auto id = cluster.run(objects.create_upload(bucket, "big", UploadRecord{}, cluster.soon()));
+  REQUIRE(id);
+  PartInfo part = object->record.parts.front();  // a blob with a fragment on each volume
+  part.number = 1;
+  REQUIRE(cluster.run(objects.put_part(bucket, "big", *id, part, cluster.soon())));
+  REQUIRE(cluster.run(objects.abort_upload(bucket, "big", *id, cluster.soon())));
+  cluster.settle_down();
+  REQUIRE(world.begin(first_volume()));
+  CHECK(world.run_until_replaced());
+  world.check_all();
+}
+
+TEST_CASE("a pass over the volumes of a minority finds no end, only that they are too few") {
+  ReplacementWorld world;
+  fill(world);
+  ReplacementContext context({world.gateway().membership, world.gateway().proposer,
+                              world.gateway().blobs, world.cluster.clock, {}, nullptr});
+  Volumes volumes(world.cluster.nodes.begin(), world.cluster.nodes.begin() + 6);
+  const auto look = [&] {
+    return world.cluster.run(move_fragments(context, world.cluster.map, volumes));
+  };
+  CHECK(look().value());
+  volumes.resize(2);  // of the five of a group
+  const auto few = look();
+  REQUIRE(!few);
+  CHECK(few.error().code == Errc::unavailable);
 }
 
 TEST_CASE("another process goes on with a replacement at whatever step the first one died") {

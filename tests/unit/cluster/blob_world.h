@@ -20,6 +20,7 @@ struct BlobWorldShape {
   std::uint32_t m = 2;
   std::uint64_t unit_bytes = 64 << 10;
   std::uint64_t replicated_bytes_max = 0;
+  std::uint32_t hosts = 1;
 };
 
 class BlobWorld {
@@ -34,6 +35,7 @@ class BlobWorld {
       MapVolume volume;
       volume.id = VolumeId{100 + i};
       volume.name = "v" + std::to_string(i);
+      volume.host = "h" + std::to_string(i % shape.hosts);
       list.push_back(volume);
       volumes.push_back(std::make_shared<FakeVolume>(volume.id));
       clients.push_back(volumes.back());

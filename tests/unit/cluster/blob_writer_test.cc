@@ -70,6 +70,23 @@ TEST_CASE("a committed blob has one fragment on each of k+m volumes") {
   CHECK(world.get(*blob).value() == BlobWorld::body(3 * kStripe + 12'345));
 }
 
+TEST_CASE("a host holds at most m fragments of a blob") {
+  BlobWorldShape shape;
+  shape.volumes = 12;
+  shape.hosts = 3;
+  BlobWorld world(shape);
+  for (int i = 0; i < 20; ++i) {
+    const auto blob = world.put(BlobWorld::body(1000));
+    REQUIRE(blob.has_value());
+    REQUIRE(blob->locations.size() == 6);
+    std::map<std::string, int> per_host;
+    for (const Location& location : blob->locations) {
+      ++per_host[world.membership->map()->find(location.volume)->host];
+    }
+    for (const auto& [host, count] : per_host) CHECK(count == 2);
+  }
+}
+
 TEST_CASE("the size of the steps in which bytes arrive does not matter") {
   const std::string body = BlobWorld::body(2 * kStripe + 70'001);
   for (const std::size_t step : {1ul << 20, 65'536ul, 16'384ul, 10'007ul, 777ul}) {

@@ -6,6 +6,28 @@
 
 namespace penstock {
 
+namespace {
+
+// What the bucket's register says from now on, as if another process had moved it.
+void move_bucket(FakeCluster& cluster, const Bucket& bucket, BucketState state,
+                 BucketNumber number) {
+  const RegisterKey key = BucketCatalog::register_of(bucket.name).key;
+  BucketRecord record = bucket.record;
+  record.state = state;
+  record.number = number;
+  RegisterValue value = to_value(record);
+  value.op_id = OpId{9, number.value};
+  value.chain.push_back(OpId{});
+  for (auto& node : cluster.nodes) {
+    auto found = node->acceptor.rows.find(key);
+    if (found == node->acceptor.rows.end()) continue;
+    found->second.accepted.ballot.operation += 1000;
+    found->second.accepted.value = std::make_shared<const std::string>(encode(key, value));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("a deleter that was overtaken succeeds though the name is a new bucket's by then") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("b");
@@ -40,6 +62,38 @@ TEST_CASE("a deleter that was overtaken succeeds though the name is a new bucket
   REQUIRE(outcome);
   CHECK(outcome->has_value());
   CHECK(cluster.run(index.bucket("b", cluster.soon())).value()->record.id == again->record.id);
+}
+
+TEST_CASE("a deleter whose bucket another one has opened again says that it is not empty") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b");
+  bool opened = false;
+  for (auto& node : cluster.nodes) {
+    node->before_scan = [&](const ScanRequest& request) {
+      if (request.fence.value == 0 || std::exchange(opened, true)) return;
+      move_bucket(cluster, *bucket, BucketState::open, BucketNumber{3});
+    };
+  }
+  Index& index = cluster.gateway->index;
+  const auto deleted = cluster.run(index.delete_bucket("b", cluster.soon()));
+  REQUIRE(opened);
+  REQUIRE_FALSE(deleted.has_value());
+  CHECK(deleted.error().code == Errc::precondition);
+  const auto now = cluster.run(index.bucket("b", cluster.soon()));
+  REQUIRE(now.has_value());
+  CHECK((*now)->record.number == BucketNumber{3});
+}
+
+TEST_CASE("a bucket that is open is not rolled forward, though it is empty") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b");
+  Index& index = cluster.gateway->index;
+  REQUIRE(cluster.run(index.roll_bucket_forward("b", cluster.soon())).has_value());
+  const auto now = cluster.run(index.bucket("b", cluster.soon()));
+  REQUIRE(now.has_value());
+  CHECK((*now)->record.number == bucket->record.number);
+  const auto page = cluster.run(index.list(*now, ListRequest{}, cluster.soon()));
+  CHECK(page.has_value());  // no fence keeps its requests out
 }
 
 }  // namespace penstock

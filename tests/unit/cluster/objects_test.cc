@@ -164,6 +164,38 @@ TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that ch
   CHECK(replace(first, metadata).error().code == Errc::precondition);
 }
 
+TEST_CASE("New metadata miss an object that is replaced after it was read") {
+  ObjectsFixture f;
+  REQUIRE(f.put(record_of("e1", 1)).has_value());
+  f.cluster.settle_down();
+  const RegisterKey key = Index::object(*f.bucket, "key").key;
+  const OpId read = f.get().value().op_id;
+  RegisterValue newer = to_value(record_of("e2", 2), 0);
+  newer.op_id = OpId{9, 9};
+  newer.chain.push_back(read);
+  bool replaced = false;
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+      if (call != RegisterCall::prepare || std::exchange(replaced, true)) return Fate{};
+      for (auto& each : f.cluster.nodes) {
+        const auto found = each->acceptor.rows.find(key);
+        if (found == each->acceptor.rows.end()) continue;
+        ++found->second.accepted.ballot.operation;
+        found->second.accepted.value = std::make_shared<const std::string>(encode(key, newer));
+      }
+      return Fate{};
+    };
+  }
+  ObjectRecord edited = record_of("e1", 1);
+  edited.headers["content-type"] = "text/plain";
+  const auto stored = f.cluster.run(
+      f.objects.replace_metadata(*f.bucket, "key", read, edited, f.cluster.soon()));
+  REQUIRE(replaced);
+  REQUIRE_FALSE(stored.has_value());
+  CHECK(stored.error().code == Errc::precondition);
+  CHECK(f.get().value().record.etag == "e2");
+}
+
 TEST_CASE("New metadata of an inline object keep its bytes") {
   ObjectsFixture f;
   auto bytes = std::make_shared<const std::string>("small");

@@ -57,6 +57,23 @@ TEST_CASE("a replacement begins with joint lists in the groups of the old volume
   CHECK(change->joining == kNew);
 }
 
+TEST_CASE("groups with other members, of either list, have other digests") {
+  MapGroup steady;
+  steady.epoch = Epoch{2};
+  steady.replicas = {VolumeId{1}, VolumeId{2}, VolumeId{3}};
+  MapGroup joint = steady;
+  joint.joint = {VolumeId{4}, VolumeId{2}, VolumeId{3}};
+  MapGroup joint_elsewhere = steady;
+  joint_elsewhere.joint = {VolumeId{5}, VolumeId{2}, VolumeId{3}};
+  MapGroup other = steady;
+  other.replicas.back() = VolumeId{4};
+  std::set<std::array<unsigned char, 32>> digests;
+  for (const MapGroup& group : {steady, joint, joint_elsewhere, other}) {
+    digests.insert(group_digest(group));
+  }
+  CHECK(digests.size() == 4);
+}
+
 TEST_CASE("the new volume takes host and weight of the old one, which takes no new data") {
   const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
   CHECK(joint.find(kNew)->weight == 3.0);

@@ -256,5 +256,41 @@ TEST_CASE("a long run of tombstones ends a page early") {
   CHECK(reply->covered_to == std::to_string(1'000'000 + limits::kScanRowsMax));
 }
 
+TEST_CASE("a list of registers that ends early in a long run of others goes on behind it") {
+  VolumeHarness h;
+  h.fresh();
+  store_all(h, {"z"}, ValueKind::tombstone);
+  h.close();
+  {
+    LoopWorker worker(h.io);
+    auto view = h.disk.share();
+    DatabaseOptions options;
+    options.background = Background::inline_;
+    const auto database = Database::open(*view, h.clock, worker, options);
+    REQUIRE(database);
+    leveldb::WriteBatch batch;
+    for (std::size_t i = 0; i < limits::kScanBatchMax + 10; ++i) {
+      batch.Put(register_row_key(h.object(std::to_string(1'000'000 + i))), "");
+    }
+    REQUIRE((*database)->write(batch));
+  }
+  h.open();
+  RegisterListRequest request;
+  request.kind = RowKind::object;
+  request.only = ValueKind::tombstone;
+  request.rows_max = 100;
+  auto page = h.run(h.volume->list_registers(request, h.later()));
+  REQUIRE(page);
+  CHECK(page->rows.empty());
+  REQUIRE(page->covered);
+  CHECK(page->covered->key == std::to_string(1'000'000 + limits::kScanBatchMax - 1));
+  request.after = page->covered;
+  page = h.run(h.volume->list_registers(request, h.later()));
+  REQUIRE(page);
+  REQUIRE(page->rows.size() == 1);
+  CHECK(page->rows.front().key == h.object("z"));
+  CHECK_FALSE(page->covered);
+}
+
 }  // namespace
 }  // namespace penstock

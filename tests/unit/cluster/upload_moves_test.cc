@@ -1,0 +1,125 @@
+#include "server/cluster/upload_moves.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/fake/fake_cluster.h"
+
+namespace penstock {
+namespace {
+
+BlobRef page_blob(std::uint64_t id) {
+  BlobRef made;
+  made.write_id = WriteId{id, id};
+  made.shape = BlobShape{1, 2, 1 << 20, 100};
+  for (std::uint64_t slot = 0; slot < 3; ++slot) {
+    made.locations.push_back(Location{VolumeId{slot + 1}, Generation{id}});
+  }
+  return made;
+}
+
+// Cannot pin the fragments of `lost`; with `none_left` too few are left for the ack rule.
+class Leases final : public LeaseKeeper {
+ public:
+  Task<std::vector<FragmentId>> ensure(Deadline) override {
+    ++asked;
+    if (none_left) co_return fail(Errc::unavailable, "too few fragments could be pinned");
+    co_return lost;
+  }
+  int asked = 0;
+  bool none_left = false;
+  std::vector<FragmentId> lost;
+};
+
+struct MovesFixture {
+  FakeCluster cluster;
+  std::shared_ptr<const Bucket> bucket = cluster.make_bucket("bucket");
+  Proposer& proposer = cluster.gateway->proposer;
+  std::string id = cluster
+                       .run(cluster.gateway->objects.create_upload(*bucket, "key", UploadRecord{},
+                                                                   cluster.soon()))
+                       .value();
+  RegisterRef ref = Index::upload(*bucket, "key", id);
+
+  UploadRecord completing(OpId attempt) {
+    UploadRecord record;
+    record.attempt = attempt;
+    record.target.emplace();
+    ManifestPage page;
+    page.blob = page_blob(1);
+    record.target->manifest.push_back(page);
+    return record;
+  }
+  Result<bool> begin(OpId attempt, LeaseKeeper* leases = nullptr) {
+    return cluster.run(
+        begin_completing(proposer, ref, completing(attempt), leases, cluster.soon()));
+  }
+  Snapshot now() {
+    return cluster.run(proposer.read(ref, ReadWant::value, cluster.soon())).value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("An attempt whose pages cannot be pinned does not begin; a page lost is left out") {
+  MovesFixture f;
+  Leases leases;
+  leases.none_left = true;
+  CHECK(f.begin(OpId{1, 2}, &leases).error().code == Errc::unavailable);
+  CHECK(f.now().kind() == ValueKind::upload_open);
+  leases.none_left = false;
+  leases.lost = {page_blob(1).fragment(1)};
+  REQUIRE(f.begin(OpId{1, 2}, &leases).value());
+  CHECK(leases.asked == 2);
+  const UploadRecord record = upload_record(*f.now().value).value();
+  const auto& locations = record.target->manifest.front().blob.locations;
+  CHECK(locations[0] == page_blob(1).locations[0]);
+  CHECK(locations[1] == Location{});
+  CHECK(locations[2] == page_blob(1).locations[2]);
+}
+
+TEST_CASE("A part is not stored unless its fragments are pinned, and names none that are not") {
+  MovesFixture f;
+  Objects& objects = f.cluster.gateway->objects;
+  PartInfo part;
+  part.number = 1;
+  part.size_bytes = 100;
+  part.blob = page_blob(2);
+  Leases leases;
+  leases.none_left = true;
+  const auto put = [&] {
+    return f.cluster.run(
+        objects.put_part(*f.bucket, "key", f.id, part, f.cluster.soon(), &leases));
+  };
+  const auto stored = [&] {
+    return f.cluster.run(f.cluster.gateway->index.list_parts(f.bucket, "key", f.id,
+                                                             f.cluster.soon()))
+        .value();
+  };
+  CHECK(put().error().code == Errc::unavailable);
+  CHECK(stored().empty());
+  leases.none_left = false;
+  leases.lost = {page_blob(2).fragment(0)};
+  REQUIRE(put().has_value());
+  REQUIRE(stored().size() == 1);
+  CHECK(stored().front().blob->locations[0] == Location{});
+  CHECK(stored().front().blob->locations[1] == page_blob(2).locations[1]);
+}
+
+TEST_CASE("No arrow of one attempt moves an upload that stands at another one") {
+  const OpId own{1, 2}, other{3, 4};
+  for (const bool reopening : {false, true}) {
+    CAPTURE(reopening);
+    MovesFixture f;
+    REQUIRE(f.begin(own).value());
+    const Deadline soon = f.cluster.soon();
+    if (reopening) REQUIRE(f.cluster.run(begin_reopening(f.proposer, f.ref, own, soon)).value());
+    const ValueKind before = f.now().kind();
+    CHECK_FALSE(f.begin(other).value());
+    CHECK_FALSE(f.cluster.run(begin_reopening(f.proposer, f.ref, other, soon)).value());
+    CHECK_FALSE(f.cluster.run(finish_done(f.proposer, f.ref, other, {}, soon)).value());
+    CHECK_FALSE(f.cluster.run(finish_reopening(f.proposer, f.ref, other, {}, soon)).value());
+    CHECK(f.now().kind() == before);
+  }
+}
+
+}  // namespace penstock
