@@ -103,7 +103,8 @@ class World {
   bool faults_on_ = false;
   int outages_ = 0;  // still to come
   std::size_t losses_left_;      // volumes that may still be lost
-  std::size_t slots_missing_ = 0;  // the most of any blob, because their volumes failed its upload
+  // The most of any blob, because volumes failed its upload or could not take part in it.
+  std::size_t spares_missing_ = 0;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end

@@ -111,12 +111,14 @@ Awaitable<void> World::check_fragments(std::string key, BlobRef blob) {
     history_.violation(key + " cannot be read with " + std::to_string(there) +
                        " of its fragments there: " + unreadable->second);
   }
-  slots_missing_ = std::max<std::size_t>(slots_missing_, blob.shape.slots() - named);
+  const std::size_t promised = cluster_.map->policy.losses_survived();
+  const std::size_t spares = named - std::min<std::size_t>(named, blob.shape.k);
+  spares_missing_ = std::max(spares_missing_, promised - std::min(promised, spares));
 }
 
 bool World::lose_the_rest() {
-  if (losses_left_ <= slots_missing_) return false;
-  for (std::size_t left = losses_left_ - slots_missing_; left > 0; --left) {
+  if (losses_left_ <= spares_missing_) return false;
+  for (std::size_t left = losses_left_ - spares_missing_; left > 0; --left) {
     std::vector<std::size_t> sound;
     for (std::size_t i = 0; i < volumes_.size(); ++i) {
       if (!volumes_[i]->damaged()) sound.push_back(i);
