@@ -88,6 +88,7 @@ std::span<const Directed> directed_schedules() {
       {"replaced_part_is_not_completed", replaced_part_is_not_completed},
       {"upload_pages_go_on_behind_their_markers", upload_pages_go_on_behind_their_markers},
       {"foreign_condition_is_no_answer", foreign_condition_is_no_answer},
+      {"attempt_of_others_is_no_success", attempt_of_others_is_no_success},
       {"parts_of_reopening_upload_stay", parts_of_reopening_upload_stay},
       {"overwritten_upload_is_not_reopened", overwritten_upload_is_not_reopened},
       {"vanished_object_ends_no_upload", vanished_object_ends_no_upload},

@@ -95,6 +95,7 @@ Violations stale_attempt_writes_nothing(SimClusters& clusters);
 Violations given_up_attempt_stays_buried(SimClusters& clusters);
 Violations upload_is_read_for_each_promise(SimClusters& clusters);
 Violations foreign_condition_is_no_answer(SimClusters& clusters);
+Violations attempt_of_others_is_no_success(SimClusters& clusters);
 Violations parts_of_reopening_upload_stay(SimClusters& clusters);
 Violations overwritten_upload_is_not_reopened(SimClusters& clusters);
 Violations vanished_object_ends_no_upload(SimClusters& clusters);

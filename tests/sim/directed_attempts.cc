@@ -261,6 +261,27 @@ Violations foreign_condition_is_no_answer(SimClusters& clusters) {
   return stage.violations;
 }
 
+// Others give an attempt up and abort the upload while the gateway that began it hears nothing:
+// it has not completed anything.
+Violations attempt_of_others_is_no_success(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  Upload upload(stage);
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 40 * kMillisecond;
+  const auto first = upload.begin_complete(0);
+  upload.run_to(ValueKind::upload_completing);
+  reopen(stage, upload, 1);
+  const auto aborted = upload.abort(1);
+  stage.expect(aborted.status == 204, "an upload cannot be aborted: " + aborted.body);
+  stage.run_until([&] { return first->has_value(); });
+  const auto got = stage.ask(1, "GET", kAttempted);
+  stage.expect(got.status == 404, "an aborted upload made an object");
+  stage.expect(first->has_value() && (*first)->is("NoSuchUpload"),
+               "a Complete that others gave up is answered " +
+                   std::to_string(first->has_value() ? (*first)->status : 0));
+  return stage.violations;
+}
+
 // An upload that is being opened again will want its parts: no sweep may take them, however long
 // ago their leases ended.
 Violations parts_of_reopening_upload_stay(SimClusters& clusters) {
