@@ -21,7 +21,8 @@ struct BackgroundOptions {
   Duration buckets_every = std::chrono::minutes(1);
   std::uint32_t steps_per_second = 200;  // of each job: hints, owners of fragments, uploads,
                                          // tombstones, pages of rows
-  std::uint32_t page_rows = 512;  // rows, hints or fragments asked of a volume at once
+  // Rows, hints or fragments asked of a volume at once; at most limits::kFragmentListMax.
+  std::uint32_t page_rows = 512;
   Duration hint_delay = limits::kHintDelay;
   // Work of a group is its first live volume's. Who is dead is not always known: the next one
   // begins so much later, and so on.

@@ -66,8 +66,7 @@ Task<std::uint64_t> walk_rows(ReplacementContext& context, std::shared_ptr<const
     if (ended) break;
   }
   if (!covers(*map, walk.listed(), true) && holds(Rule::brought_majority)) {
-    co_return fail(Errc::unavailable, "too few volumes list all their rows: some are silent,"
-                                      " or cannot read all they have");
+    co_return too_few_listed();
   }
   co_return seen;
 }
@@ -82,6 +81,11 @@ bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joi
     if (joint_only && group.joint.empty()) return true;
     return has_majority(group.replicas, has);
   });
+}
+
+Error too_few_listed() {
+  return fail(Errc::unavailable,
+              "too few volumes list all their rows: some are silent, or cannot read all they have");
 }
 
 Task<> bring_rows(ReplacementContext& context, std::shared_ptr<const ClusterMap> map,

@@ -65,10 +65,7 @@ class Pass {
       co_await context_.rows.wait(static_cast<double>(found.size()));
       CO_CHECK(co_await look_at(std::move(found)));
     }
-    if (!covers(map, walk.listed(), false)) {
-      co_return fail(Errc::unavailable, "too few volumes list all their rows: some are silent,"
-                                        " or cannot read all they have");
-    }
+    if (!covers(map, walk.listed(), false)) co_return too_few_listed();
     co_return Result<>{};
   }
 

@@ -66,6 +66,8 @@ using Volumes = std::vector<std::shared_ptr<VolumeClient>>;
 // Do the listed volumes make up a majority of the (old) list of each group? Joint groups only, if
 // asked so.
 bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joint_only);
+// What it means that they do not.
+Error too_few_listed();
 
 // An identity round for every row of the joint groups of `map` (R12). `volumes`: those that answer
 // under its epochs, so that their rows hold all that was accepted under older ones.

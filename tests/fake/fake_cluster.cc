@@ -67,6 +67,25 @@ std::shared_ptr<const Bucket> FakeCluster::make_bucket(const std::string& name,
   return spread;
 }
 
+void FakeCluster::overwrite(const RegisterKey& key, const RegisterValue& value) {
+  for (auto& node : nodes) {
+    const auto found = node->acceptor.rows.find(key);
+    if (found == node->acceptor.rows.end()) continue;
+    ++found->second.accepted.ballot.operation;
+    found->second.accepted.value = std::make_shared<const std::string>(encode(key, value));
+  }
+}
+
+void FakeCluster::move_bucket(const Bucket& bucket, BucketState state, BucketNumber number) {
+  BucketRecord record = bucket.record;
+  record.state = state;
+  record.number = number;
+  RegisterValue value = to_value(record);
+  value.op_id = OpId{9, number.value};
+  value.chain.push_back(OpId{});
+  overwrite(BucketCatalog::register_of(bucket.name).key, value);
+}
+
 std::vector<Hint> FakeCluster::hints_of(const RegisterKey& key) const {
   for (const auto& node : nodes) {
     const auto found = node->acceptor.hints.find(key);

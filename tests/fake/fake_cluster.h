@@ -53,6 +53,9 @@ class FakeCluster {
   Deadline soon() const { return clock.boot() + Duration(limits::kOperationDeadline); }
 
   std::shared_ptr<const Bucket> make_bucket(const std::string& name, std::uint32_t partitions = 0);
+  // What every replica of the register holds from now on, as if another process had written it.
+  void overwrite(const RegisterKey& key, const RegisterValue& value);
+  void move_bucket(const Bucket& bucket, BucketState state, BucketNumber number);
   // All hints stored beside the register, by any replica.
   std::vector<Hint> hints_of(const RegisterKey& key) const;
 };

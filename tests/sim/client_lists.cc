@@ -2,20 +2,6 @@
 #include "tests/sim/sim_client.h"
 
 namespace penstock::sim {
-namespace {
-
-// The elements of that name, in order.
-std::vector<std::string> xml_elements(const std::string& xml, const std::string& name) {
-  const std::string open = "<" + name + ">", close = "</" + name + ">";
-  std::vector<std::string> found;
-  for (auto at = xml.find(open); at != std::string::npos; at = xml.find(open, at + 1)) {
-    found.push_back(xml.substr(at, xml.find(close, at) - at));
-  }
-  return found;
-}
-
-}  // namespace
-
 void SimClient::take_page(const Answer& answer, History::Listing& listing, std::string& last) {
   std::string key = last, prefix = last;
   for (const auto& entry : xml_elements(answer.body, "Contents")) {

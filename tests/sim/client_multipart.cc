@@ -84,7 +84,7 @@ Awaitable<void> SimClient::send_parts(UploadPtr upload) {
         "nowhere", first_of_two ? limits::kPartBytesMin : pick_size("nowhere") + 16);
     auto sent = co_await send_part(upload, number, bytes);
     if (!sent || !*sent) {
-      upload->parts = 0;
+      upload->etags.clear();
       co_return;
     }
     upload->take(history_.range_of(bytes, 0, history_.write(bytes).length));
@@ -94,14 +94,12 @@ Awaitable<void> SimClient::send_parts(UploadPtr upload) {
 
 Awaitable<void> SimClient::complete(UploadPtr upload, SimMicros delay) {
   co_await think(delay);
-  const std::string body =
-      "<CompleteMultipartUpload>" + upload->manifest + "</CompleteMultipartUpload>";
   auto asked =
       request("POST", upload->key, Pairs{{"uploadId", upload->id}}, upload->headers);
   Operation operation = upload->operation;
   operation.call = time_.now();
   if (upload->first_call < 0) upload->first_call = operation.call;
-  auto answer = co_await ask(std::move(asked), body);
+  auto answer = co_await ask(std::move(asked), complete_body(upload->manifest));
   operation.answer = time_.now();
   --upload->running;
   if (answer && answer->status == 200) {
@@ -154,7 +152,7 @@ Awaitable<void> SimClient::multipart(std::string key) {
   upload->key = key;
   upload->id = xml_element(created->body, "UploadId");
   co_await send_parts(upload);
-  if (upload->parts == 0) {
+  if (upload->etags.empty()) {
     ++upload->running;
     co_await abort(upload, 1);
     co_return;
@@ -162,7 +160,7 @@ Awaitable<void> SimClient::multipart(std::string key) {
   Operation& operation = upload->operation;
   operation.kind = Operation::Kind::write;
   const std::string etag =
-      quoted(hex_md5(upload->digests) + "-" + std::to_string(upload->parts));
+      quoted(hex_md5(upload->digests) + "-" + std::to_string(upload->etags.size()));
   operation.value = history_.copied_write(key, upload->segments, etag);
   pick_condition(key, operation, upload->headers);
   uploads_.push_back(upload);

@@ -22,6 +22,12 @@ std::uint64_t SimClient::pick_size(const std::string& key) {
   }
 }
 
+void SimClient::must_be(const Seen& seen, Operation& operation, Pairs& headers) {
+  operation.condition = Operation::Condition::must_be;
+  operation.expected = seen.value;
+  headers.emplace_back("if-match", seen.etag);
+}
+
 void SimClient::pick_condition(const std::string& key, Operation& operation, Pairs& headers) {
   if (!random_.chance(plan_.conditional)) return;
   const Seen seen = seen_[key];
@@ -29,9 +35,7 @@ void SimClient::pick_condition(const std::string& key, Operation& operation, Pai
     operation.condition = Operation::Condition::must_be_absent;
     headers.emplace_back("if-none-match", "*");
   } else {
-    operation.condition = Operation::Condition::must_be;
-    operation.expected = seen.value;
-    headers.emplace_back("if-match", seen.etag);
+    must_be(seen, operation, headers);
   }
 }
 
@@ -82,9 +86,7 @@ Awaitable<void> SimClient::remove(std::string key) {
   Pairs headers;
   const Seen seen = seen_[key];
   if (seen.value != 0 && random_.chance(plan_.conditional / 4)) {
-    operation.condition = Operation::Condition::must_be;
-    operation.expected = seen.value;
-    headers.emplace_back("if-match", seen.etag);
+    must_be(seen, operation, headers);
   }
   operation.call = time_.now();
   auto answer = co_await ask_remove(key, headers);

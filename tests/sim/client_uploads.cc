@@ -70,11 +70,8 @@ Awaitable<void> SimClient::look_for_upload(UploadPtr upload, bool there) {
 }
 
 Awaitable<void> SimClient::complete_stale(UploadPtr upload) {
-  const std::string body = "<CompleteMultipartUpload>" +
-                           ClientUpload::manifest_of(1, upload->replaced) +
-                           "</CompleteMultipartUpload>";
   auto asked = request("POST", upload->key, Pairs{{"uploadId", upload->id}});
-  auto answer = co_await ask(std::move(asked), body);
+  auto answer = co_await ask(std::move(asked), complete_body(named_part(1, upload->replaced)));
   if (says_nothing("Complete of " + upload->key, answer) || answer->is("InvalidPart")) co_return;
   unexpected("Complete of " + upload->key + " with a part that was replaced", *answer);
 }

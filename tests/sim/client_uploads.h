@@ -10,6 +10,15 @@
 
 namespace penstock::sim {
 
+// A part as a Complete names it, and the body of one that names these. The ETag without quotes.
+inline std::string named_part(std::uint16_t number, const std::string& etag) {
+  return "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + etag +
+         "</ETag></Part>";
+}
+inline std::string complete_body(const std::string& parts) {
+  return "<CompleteMultipartUpload>" + parts + "</CompleteMultipartUpload>";
+}
+
 struct ClientUpload {
   std::string key;
   std::string id;
@@ -19,8 +28,7 @@ struct ClientUpload {
   std::string manifest;
   std::string digests;  // raw MD5s of the parts
   std::vector<History::Segment> segments;
-  int parts = 0;
-  std::vector<std::string> etags;  // of the parts 1, 2, …
+  std::vector<std::string> etags;  // of the parts 1, 2, …; none: nothing can be completed
   std::string replaced;            // ETag of what was part 1 before; empty if nothing was
   bool certain = true;  // no part of other bytes may still take a named one's place
   int running = 0;
@@ -31,16 +39,11 @@ struct ClientUpload {
   std::optional<SimMicros> aborted;
   bool unknown = false;
 
-  static std::string manifest_of(std::uint16_t number, const std::string& etag) {
-    return "<Part><PartNumber>" + std::to_string(number) + "</PartNumber><ETag>" + etag +
-           "</ETag></Part>";
-  }
   void name_part(std::uint16_t number, const std::string& bytes) {
     const auto digest = penstock::md5(as_bytes(bytes));
     digests.append(reinterpret_cast<const char*>(digest.data()), digest.size());
-    manifest += manifest_of(number, hex_md5(bytes));
+    manifest += named_part(number, hex_md5(bytes));
     etags.push_back(quoted(hex_md5(bytes)));
-    ++parts;
   }
   void take(std::vector<History::Segment> more) {
     segments.insert(segments.end(), more.begin(), more.end());

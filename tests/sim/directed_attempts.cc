@@ -76,11 +76,17 @@ class Upload {
   std::string id_;
 };
 
-// A Complete whose gateway dies once its attempt has begun.
-void leave_completing(Stage& stage, Upload& upload, Pairs headers) {
+// A Complete whose attempt has begun at the first gateway, which hears late of everything.
+Stage::Later begin_slowly(Stage& stage, Upload& upload, Pairs headers = {}) {
   for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 40 * kMillisecond;
-  const auto first = upload.begin_complete(0, std::move(headers));
+  auto first = upload.begin_complete(0, std::move(headers));
   upload.run_to(ValueKind::upload_completing);
+  return first;
+}
+
+// The same where the gateway dies then.
+void leave_completing(Stage& stage, Upload& upload, Pairs headers) {
+  begin_slowly(stage, upload, std::move(headers));
   stage.gateway(0).kill();
 }
 
@@ -225,10 +231,8 @@ Violations upload_is_read_for_each_promise(SimClusters& clusters) {
   Upload upload(stage);
   const Pairs if_absent{{"if-none-match", "*"}};
   stage.ask(1, "GET", kAttempted);
+  const auto first = begin_slowly(stage, upload, if_absent);
   const auto& wires = stage.gateway(0).wires();
-  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
-  const auto first = upload.begin_complete(0, if_absent);
-  upload.run_to(ValueKind::upload_completing);
   stage.run_for(110 * kMillisecond);  // it has read the upload behind its promise
   for (const auto& wire : wires) wire->cut_requests = true;
   stage.run_for(30 * kMillisecond);
@@ -267,9 +271,7 @@ Violations attempt_of_others_is_no_success(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   stage.stop_background();
   Upload upload(stage);
-  for (const auto& wire : stage.gateway(0).wires()) wire->slow_answers = 40 * kMillisecond;
-  const auto first = upload.begin_complete(0);
-  upload.run_to(ValueKind::upload_completing);
+  const auto first = begin_slowly(stage, upload);
   reopen(stage, upload, 1);
   const auto aborted = upload.abort(1);
   stage.expect(aborted.status == 204, "an upload cannot be aborted: " + aborted.body);

@@ -39,6 +39,11 @@ class SlowCreation final : public RegisterUpdate {
   bool promised_ = false;
 };
 
+bool is_fenced(const JoinState& state, BucketId bucket) {
+  return std::any_of(state.fences.begin(), state.fences.end(),
+                     [bucket](const auto& fence) { return fence.first == bucket; });
+}
+
 }  // namespace
 
 // One replica alone accepted a value of an old epoch, with a ballot ahead of the others' clocks,
@@ -139,11 +144,8 @@ Violations silent_volumes_hold_up_a_join(SimClusters& clusters) {
                                    (*installed)->value().adopted.end(),
                                    joining_entry().id) > 0;
     const auto state = stage.wait(stage.volume(joining).current()->read_join_state(stage.until()));
-    const bool fenced = state && std::any_of(state->fences.begin(), state->fences.end(),
-                                             [&](const auto& fence) {
-                                               return fence.first == ref.key.bucket;
-                                             });
-    stage.expect(!joined || fenced, "a volume joins without what a majority knew");
+    stage.expect(!joined || (state && is_fenced(*state, ref.key.bucket)),
+                 "a volume joins without what a majority knew");
     violations.insert(violations.end(), stage.violations.begin(), stage.violations.end());
   }
   return violations;
@@ -168,11 +170,8 @@ Violations joining_volume_takes_over(SimClusters& clusters) {
   const auto state = stage.wait(stage.volume(*joining).current()->read_join_state(stage.until()));
   stage.expect(state && state->horizon >= (*mark)->ballot.counter,
                "a volume that joined knows nothing of what was purged");
-  const bool fenced = state && std::any_of(state->fences.begin(), state->fences.end(),
-                                           [&](const auto& fence) {
-                                             return fence.first == ref.key.bucket;
-                                           });
-  stage.expect(fenced, "a volume that joined knows nothing of deleted buckets");
+  stage.expect(state && is_fenced(*state, ref.key.bucket),
+               "a volume that joined knows nothing of deleted buckets");
   return stage.violations;
 }
 

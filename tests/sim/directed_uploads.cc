@@ -39,10 +39,8 @@ UploadNames list_uploads(Stage& stage, Pairs query) {
   const auto answer = stage.ask(0, "GET", "", "", {}, std::move(query));
   stage.expect(answer.status == 200, "uploads are not listed: " + answer.body);
   UploadNames listed;
-  for (auto at = answer.body.find("<Upload>"); at != std::string::npos;
-       at = answer.body.find("<Upload>", at + 1)) {
-    const std::string rest = answer.body.substr(at);
-    listed.emplace_back(xml_element(rest, "Key"), xml_element(rest, "UploadId"));
+  for (const auto& upload : xml_elements(answer.body, "Upload")) {
+    listed.emplace_back(xml_element(upload, "Key"), xml_element(upload, "UploadId"));
   }
   return listed;
 }

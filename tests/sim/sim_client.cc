@@ -16,6 +16,15 @@ std::string xml_element(const std::string& xml, const std::string& name) {
   return xml.substr(from, xml.find('<', from) - from);
 }
 
+std::vector<std::string> xml_elements(const std::string& xml, const std::string& name) {
+  const std::string open = "<" + name + ">", close = "</" + name + ">";
+  std::vector<std::string> found;
+  for (auto at = xml.find(open); at != std::string::npos; at = xml.find(open, at + 1)) {
+    found.push_back(xml.substr(at, xml.find(close, at) - at));
+  }
+  return found;
+}
+
 std::string xml_etag(const std::string& xml) {
   auto etag = xml_element(xml, "ETag");
   for (auto at = etag.find("&quot;"); at != std::string::npos; at = etag.find("&quot;"))

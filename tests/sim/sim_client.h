@@ -122,6 +122,8 @@ class SimClient {
 
   std::uint64_t pick_size(const std::string& key);
   std::string pick_range(const std::string& key);
+  // Makes a write one of what was seen alone.
+  static void must_be(const Seen& seen, Operation& operation, Pairs& headers);
   // Adds a condition to a write, sometimes.
   void pick_condition(const std::string& key, Operation& operation, Pairs& headers);
   // The answer says nothing of the state: a failure, or a lost answer. Afterwards, when all faults
@@ -161,7 +163,9 @@ class SimClient {
 
 // The text of the first such element; empty if there is none.
 std::string xml_element(const std::string& xml, const std::string& name);
-// The same of an ETag, with its quotes.
+// All of that name that stand beside one another, with what they hold.
+std::vector<std::string> xml_elements(const std::string& xml, const std::string& name);
+// The text of an ETag, with its quotes.
 std::string xml_etag(const std::string& xml);
 
 }  // namespace penstock::sim

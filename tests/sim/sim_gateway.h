@@ -22,7 +22,8 @@ class SimGateway {
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-             Connect connect = nullptr, std::uint32_t page_rows = 512);
+             Connect connect = nullptr,
+             std::uint32_t page_rows = BackgroundOptions().page_rows);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

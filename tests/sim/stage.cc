@@ -2,13 +2,13 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <cassert>
 
 #include "placement/map_change.h"
 #include "server/cluster/map_install.h"
 #include "server/cluster/object_record.h"
 #include "server/cluster/register_groups.h"
 #include "server/cluster/replica_set.h"
+#include "tests/sim/client_uploads.h"
 
 namespace penstock::sim {
 namespace {
@@ -34,15 +34,7 @@ Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicr
   network_.delay_max = 1;
   SimVolumeOptions options;
   options.disk_delay_max = disk_delay;
-  options.reserve = true;
-  for (const auto& entry : cluster_.map->volumes) {
-    volumes_.push_back(
-        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, options));
-    volumes_.back()->clock().agree();
-    [[maybe_unused]] const auto formatted = volumes_.back()->format();
-    [[maybe_unused]] const auto started = volumes_.back()->start();
-    assert(formatted && started);
-  }
+  for (const auto& entry : cluster_.map->volumes) add_volume(entry, options);
   for (int i = 0; i < gateways; ++i) add_gateway();
   run_for(1'000);
   const auto made = ask(0, "PUT", "");
@@ -93,8 +85,7 @@ MapVolume joining_entry() {
 }
 
 std::string one_part_manifest(const std::string& part) {
-  return "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>" + hex_md5(part) +
-         "</ETag></Part></CompleteMultipartUpload>";
+  return complete_body(named_part(1, hex_md5(part)));
 }
 
 std::shared_ptr<PrepareRequest> prepare_of(const AcceptRequest& accept, SimMicros later) {
@@ -117,8 +108,7 @@ std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
   return joining;
 }
 
-std::size_t Stage::add_volume(const MapVolume& entry) {
-  SimVolumeOptions options;
+std::size_t Stage::add_volume(const MapVolume& entry, SimVolumeOptions options) {
   options.reserve = true;
   volumes_.push_back(
       std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, options));

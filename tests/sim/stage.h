@@ -53,7 +53,7 @@ class Stage {
   // No background work from now on: what lies at a minority stays there.
   void stop_background();
   // The number of a fresh volume, formatted and started, that the map may take in.
-  std::size_t add_volume(const MapVolume& entry);
+  std::size_t add_volume(const MapVolume& entry, SimVolumeOptions options = {});
   // A fresh volume in the place of `leaving`: the joint map is at a majority. Nullopt: it is not.
   std::optional<std::size_t> join_for(std::size_t leaving);
   // Every volume adopts a map; gateways learn of it by themselves.

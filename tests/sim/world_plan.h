@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 
+#include "server/background/background_context.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_volume.h"
 
@@ -32,7 +33,7 @@ struct WorldPlan {
   bool direct = false;  // gateway and volumes in one process
   bool replaces = false;  // a volume by a new one
   SimVolumeOptions volume;
-  std::uint32_t page_rows = 512;  // of background work
+  std::uint32_t page_rows = BackgroundOptions().page_rows;
   NetworkFaults network;
   int clients = 2;
   ClientPlan client;

@@ -6,28 +6,6 @@
 
 namespace penstock {
 
-namespace {
-
-// What the bucket's register says from now on, as if another process had moved it.
-void move_bucket(FakeCluster& cluster, const Bucket& bucket, BucketState state,
-                 BucketNumber number) {
-  const RegisterKey key = BucketCatalog::register_of(bucket.name).key;
-  BucketRecord record = bucket.record;
-  record.state = state;
-  record.number = number;
-  RegisterValue value = to_value(record);
-  value.op_id = OpId{9, number.value};
-  value.chain.push_back(OpId{});
-  for (auto& node : cluster.nodes) {
-    auto found = node->acceptor.rows.find(key);
-    if (found == node->acceptor.rows.end()) continue;
-    found->second.accepted.ballot.operation += 1000;
-    found->second.accepted.value = std::make_shared<const std::string>(encode(key, value));
-  }
-}
-
-}  // namespace
-
 TEST_CASE("a deleter that was overtaken succeeds though the name is a new bucket's by then") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("b");
@@ -71,7 +49,7 @@ TEST_CASE("a deleter whose bucket another one has opened again says that it is n
   for (auto& node : cluster.nodes) {
     node->before_scan = [&](const ScanRequest& request) {
       if (request.fence.value == 0 || std::exchange(opened, true)) return;
-      move_bucket(cluster, *bucket, BucketState::open, BucketNumber{3});
+      cluster.move_bucket(*bucket, BucketState::open, BucketNumber{3});
     };
   }
   Index& index = cluster.gateway->index;

@@ -42,19 +42,7 @@ Result<ListPage> list(FakeCluster& cluster, const BucketPtr& bucket, ListRequest
 
 // As a deleter leaves the bucket that dies after its first step.
 void leave_deleting(FakeCluster& cluster, const Bucket& bucket) {
-  const RegisterKey key = BucketCatalog::register_of(bucket.name).key;
-  BucketRecord deleting = bucket.record;
-  deleting.state = BucketState::deleting;
-  deleting.number = BucketNumber{2};
-  RegisterValue value = to_value(deleting);
-  value.op_id = OpId{9, 9};
-  value.chain.push_back(OpId{});
-  for (auto& node : cluster.nodes) {
-    auto found = node->acceptor.rows.find(key);
-    if (found == node->acceptor.rows.end()) continue;
-    ++found->second.accepted.ballot.operation;
-    found->second.accepted.value = std::make_shared<const std::string>(encode(key, value));
-  }
+  cluster.move_bucket(bucket, BucketState::deleting, BucketNumber{2});
 }
 
 using Names = std::vector<std::string>;

@@ -4,6 +4,7 @@
 
 #include "server/cluster/object_updates.h"
 #include "tests/fake/fake_cluster.h"
+#include "tests/fake/fake_leases.h"
 
 using namespace penstock;
 
@@ -43,17 +44,6 @@ struct ObjectsFixture {
   std::vector<Hint> hints() { return cluster.hints_of(Index::object(*bucket, "key").key); }
 };
 
-class CountingLeases final : public LeaseKeeper {
- public:
-  Task<std::vector<FragmentId>> ensure(Deadline) override {
-    ++count;
-    if (lost) co_return fail(Errc::unavailable, "too few fragments");
-    co_return missing;
-  }
-  int count = 0;
-  bool lost = false;
-  std::vector<FragmentId> missing;
-};
 }  // namespace
 
 TEST_CASE("What was put is got, inline bytes with it, until it is removed") {
@@ -177,12 +167,7 @@ TEST_CASE("New metadata miss an object that is replaced after it was read") {
   for (auto& node : f.cluster.nodes) {
     node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
       if (call != RegisterCall::prepare || std::exchange(replaced, true)) return Fate{};
-      for (auto& each : f.cluster.nodes) {
-        const auto found = each->acceptor.rows.find(key);
-        if (found == each->acceptor.rows.end()) continue;
-        ++found->second.accepted.ballot.operation;
-        found->second.accepted.value = std::make_shared<const std::string>(encode(key, newer));
-      }
+      f.cluster.overwrite(key, newer);
       return Fate{};
     };
   }
@@ -209,24 +194,24 @@ TEST_CASE("New metadata of an inline object keep its bytes") {
 
 TEST_CASE("Leases are looked at after the promise, and without them nothing is written") {
   ObjectsFixture f;
-  CountingLeases leases;
+  FakeLeases leases;
   REQUIRE(f.put(record_of("e1", 1), {}, nullptr, &leases).has_value());
-  CHECK(leases.count == 1);
-  leases.lost = true;
+  CHECK(leases.asked == 1);
+  leases.none_left = true;
   CHECK(f.put(record_of("e2", 2), {}, nullptr, &leases).error().code == Errc::unavailable);
   CHECK(f.get().value().record.etag == "e1");
   // A condition that fails needs no leases.
-  leases.count = 0;
+  leases.asked = 0;
   CHECK(f.put(record_of("e2", 2), Condition{"", "*"}, nullptr, &leases).error().code ==
         Errc::precondition);
-  CHECK(leases.count == 0);
+  CHECK(leases.asked == 0);
 }
 
 TEST_CASE("The record does not name a fragment whose lease was lost after the promise") {
   ObjectsFixture f;
   const BlobRef written = blob(1);
-  CountingLeases leases;
-  leases.missing = {written.fragment(1)};
+  FakeLeases leases;
+  leases.lost = {written.fragment(1)};
   REQUIRE(f.put(record_of("e1", 1), {}, nullptr, &leases).has_value());
   const auto got = f.get().value();
   REQUIRE(got.record.parts.size() == 1);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/fake/fake_cluster.h"
+#include "tests/fake/fake_leases.h"
 
 namespace penstock {
 namespace {
@@ -16,19 +17,6 @@ BlobRef page_blob(std::uint64_t id) {
   }
   return made;
 }
-
-// Cannot pin the fragments of `lost`; with `none_left` too few are left for the ack rule.
-class Leases final : public LeaseKeeper {
- public:
-  Task<std::vector<FragmentId>> ensure(Deadline) override {
-    ++asked;
-    if (none_left) co_return fail(Errc::unavailable, "too few fragments could be pinned");
-    co_return lost;
-  }
-  int asked = 0;
-  bool none_left = false;
-  std::vector<FragmentId> lost;
-};
 
 struct MovesFixture {
   FakeCluster cluster;
@@ -62,7 +50,7 @@ struct MovesFixture {
 
 TEST_CASE("An attempt whose pages cannot be pinned does not begin; a page lost is left out") {
   MovesFixture f;
-  Leases leases;
+  FakeLeases leases;
   leases.none_left = true;
   CHECK(f.begin(OpId{1, 2}, &leases).error().code == Errc::unavailable);
   CHECK(f.now().kind() == ValueKind::upload_open);
@@ -84,7 +72,7 @@ TEST_CASE("A part is not stored unless its fragments are pinned, and names none 
   part.number = 1;
   part.size_bytes = 100;
   part.blob = page_blob(2);
-  Leases leases;
+  FakeLeases leases;
   leases.none_left = true;
   const auto put = [&] {
     return f.cluster.run(

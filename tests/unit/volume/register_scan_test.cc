@@ -171,17 +171,11 @@ TEST_CASE("a damaged row is marked, read as corrupt, and healed only from above"
   RowOp damage{register_row_key(h.object("b")), std::string("no sealed row")};
   // As a stray write would: behind the back of the store, which therefore forgets its cache.
   h.close();
-  {
-    LoopWorker worker(h.io);
-    auto view = h.disk.share();
-    DatabaseOptions options;
-    options.background = Background::inline_;
-    const auto database = Database::open(*view, h.clock, worker, options);
-    REQUIRE(database);
+  h.with_database([&damage](Database& database) {
     leveldb::WriteBatch batch;
     batch.Put(damage.key, *damage.value);
-    REQUIRE((*database)->write(batch));
-  }
+    REQUIRE(database.write(batch));
+  });
   h.open();
   const auto reply = h.scan(h.scan_request());
   CHECK(keys_of(reply) == Keys{"a", "b", "c"});
@@ -230,24 +224,23 @@ TEST_CASE("a fenced scan is durable, counts what was accepted before, and stops 
   }
 }
 
+// Rows 1000000, 1000001, … of which nothing can be read.
+void put_empty_rows(VolumeHarness& h, std::size_t count) {
+  h.close();
+  h.with_database([&h, count](Database& database) {
+    leveldb::WriteBatch batch;
+    for (std::size_t i = 0; i < count; ++i) {
+      batch.Put(register_row_key(h.object(std::to_string(1'000'000 + i))), "");
+    }
+    REQUIRE(database.write(batch));
+  });
+  h.open();
+}
+
 TEST_CASE("a long run of tombstones ends a page early") {
   VolumeHarness h;
   h.fresh();
-  h.close();
-  {
-    LoopWorker worker(h.io);
-    auto view = h.disk.share();
-    DatabaseOptions options;
-    options.background = Background::inline_;
-    const auto database = Database::open(*view, h.clock, worker, options);
-    REQUIRE(database);
-    leveldb::WriteBatch batch;
-    for (std::size_t i = 0; i < limits::kScanRowsMax + 10; ++i) {
-      batch.Put(register_row_key(h.object(std::to_string(1'000'000 + i))), "");
-    }
-    REQUIRE((*database)->write(batch));
-  }
-  h.open();
+  put_empty_rows(h, limits::kScanRowsMax + 10);
   auto request = h.scan_request();
   request->partition_count = 16;
   request->partition_mask = 0;
@@ -260,21 +253,7 @@ TEST_CASE("a list of registers that ends early in a long run of others goes on b
   VolumeHarness h;
   h.fresh();
   store_all(h, {"z"}, ValueKind::tombstone);
-  h.close();
-  {
-    LoopWorker worker(h.io);
-    auto view = h.disk.share();
-    DatabaseOptions options;
-    options.background = Background::inline_;
-    const auto database = Database::open(*view, h.clock, worker, options);
-    REQUIRE(database);
-    leveldb::WriteBatch batch;
-    for (std::size_t i = 0; i < limits::kScanBatchMax + 10; ++i) {
-      batch.Put(register_row_key(h.object(std::to_string(1'000'000 + i))), "");
-    }
-    REQUIRE((*database)->write(batch));
-  }
-  h.open();
+  put_empty_rows(h, limits::kScanBatchMax + 10);
   RegisterListRequest request;
   request.kind = RowKind::object;
   request.only = ValueKind::tombstone;

@@ -227,17 +227,13 @@ TEST_CASE("a new record removes the inline bytes of the one it replaces") {
   CHECK(*h.read(key, ReadWant::value_and_inline)->inline_bytes == "second");
   h.store(key, h.ballot(4), h.value(4));
   h.close();
-  LoopWorker worker(h.io);
-  auto view = h.disk.share();
-  DatabaseOptions options;
-  options.background = Background::inline_;
-  const auto database = Database::open(*view, h.clock, worker, options);
-  REQUIRE(database);
-  for (const std::uint64_t op : {1, 2}) {
-    const auto row = (*database)->get(inline_row_key(kBucket, "key", OpId{op, op}));
-    REQUIRE(row);
-    CHECK(!*row);
-  }
+  h.with_database([](Database& database) {
+    for (const std::uint64_t op : {1, 2}) {
+      const auto row = database.get(inline_row_key(kBucket, "key", OpId{op, op}));
+      REQUIRE(row);
+      CHECK(!*row);
+    }
+  });
 }
 
 TEST_CASE("an identity round need not send inline bytes that are held, a stranger must") {
@@ -336,15 +332,11 @@ TEST_CASE("hints are stored with the accept that frees the blob") {
   request->hints.push_back(hint);
   REQUIRE(h.accept(request)->accepted);
   h.close();
-  LoopWorker worker(h.io);
-  auto view = h.disk.share();
-  DatabaseOptions options;
-  options.background = Background::inline_;
-  const auto database = Database::open(*view, h.clock, worker, options);
-  REQUIRE(database);
-  const auto row = (*database)->get(hint_row_key({hint.due, hint.write_id, kEverySlot}));
-  REQUIRE(row);
-  CHECK(*row);
+  h.with_database([&hint](Database& database) {
+    const auto row = database.get(hint_row_key({hint.due, hint.write_id, kEverySlot}));
+    REQUIRE(row);
+    CHECK(*row);
+  });
 }
 
 TEST_CASE("hints are listed by due time, read by name, counted and dropped") {

@@ -83,6 +83,17 @@ class VolumeHarness {
     io.restart();
     io.run();
   }
+  // What the closed volume's database holds, behind the back of its stores.
+  template <class Use>
+  void with_database(const Use& use) {
+    LoopWorker worker(io);
+    auto view = disk.share();
+    DatabaseOptions wanted;
+    wanted.background = Background::inline_;
+    const auto database = Database::open(*view, clock, worker, wanted);
+    REQUIRE(database);
+    use(**database);
+  }
   // Power off: what was not synced is drawn by `random`.
   void crash(Keep data = Keep::some, Keep names = Keep::some) {
     disk.crash(random, data, names);
