@@ -91,7 +91,7 @@ Task<std::unique_ptr<FragmentWriter>> FakeVolume::write_fragment(FragmentId id,
   if (faults.stall_open) CO_CHECK(co_await stall());
   if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   if (faults.full) co_return fail(Errc::full, "fake volume is full");
-  if (faults.fail_open) co_return fail(Errc::io, "fake EIO in open");
+  if (faults.fail_open) co_return fail(faults.open_error, "fake fault in open");
   std::unique_ptr<FragmentWriter> writer = std::make_unique<FakeFragmentWriter>(*this, id, shape);
   co_return writer;
 }

@@ -17,7 +17,8 @@ struct FakeFaults {
   bool full = false;            // write_fragment() and append() answer full
   int fail_append = 0;          // the n-th append from now on fails with `io` (1 = the next)
   int stall_append = 0;         // the n-th append from now on never answers
-  bool fail_open = false;       // write_fragment() answers `io`
+  bool fail_open = false;       // write_fragment() answers `open_error`
+  Errc open_error = Errc::io;
   bool fail_commit = false;
   bool fail_pin = false;
   bool keep_pieces = false;     // append() answers, but the piece stays in FakeVolume::kept

@@ -208,4 +208,23 @@ TEST_CASE("only the group's first live volume works a hint off; the next one wai
   CHECK(f.held(old) == 0);
 }
 
+TEST_CASE("a hint on a volume that is no replica of its key any more is worked off there as well") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.put();
+  const auto replicas = f.replicas();
+  const auto is_apart = [&replicas](const std::shared_ptr<FakeNode>& node) {
+    return std::count(replicas.begin(), replicas.end(), node->id()) == 0;
+  };
+  auto& nodes = f.cluster.nodes;
+  FakeNode& apart = **std::find_if(nodes.begin(), nodes.end(), is_apart);
+  apart.acceptor.stored_hints = f.node(replicas[0]).acceptor.stored_hints;
+  f.context.local = {apart.id()};
+  HintWorker worker(f.context);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.pass(worker);
+  CHECK(f.held(old) == 0);
+  CHECK(f.hints() == 0);
+}
+
 }  // namespace penstock

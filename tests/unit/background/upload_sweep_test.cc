@@ -133,4 +133,14 @@ TEST_CASE("the uploads of a deleted bucket end at once, completing ones as well"
   }
 }
 
+TEST_CASE("an upload is looked after in its own bucket, whatever other buckets there are") {
+  UploadFixture f;
+  f.put_part();
+  f.cluster.make_bucket("a-bucket");
+  f.cluster.make_bucket("z-bucket");
+  f.cluster.clock.advance(limits::kUploadExpiry + std::chrono::minutes(10));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_aborted);
+}
+
 }  // namespace penstock

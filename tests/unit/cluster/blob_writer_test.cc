@@ -169,6 +169,22 @@ TEST_CASE("volumes known to be away take no fragments") {
   CHECK(world.volumes[0]->fragment_count() + world.volumes[1]->fragment_count() == 0);
 }
 
+TEST_CASE("a volume that is full or busy is not suspected, and one that commits is not any more") {
+  BlobWorld world;
+  FakeVolume& first = *world.volumes[0];
+  first.faults.fail_open = true;
+  for (const Errc busy : {Errc::full, Errc::overloaded}) {
+    first.faults.open_error = busy;
+    for (int i = 0; i < 3; ++i) REQUIRE(world.put(BlobWorld::body(1000)).has_value());
+    CHECK_FALSE(world.membership->suspect(first.id()));
+  }
+  first.faults.fail_open = false;
+  world.membership->report(first.id(), false);
+  REQUIRE(world.put(BlobWorld::body(1000)).has_value());
+  world.membership->report(first.id(), false);  // no second failure in a row
+  CHECK_FALSE(world.membership->suspect(first.id()));
+}
+
 TEST_CASE("all volumes full is told apart from volumes away") {
   BlobWorld world;
   for (auto& volume : world.volumes) volume->faults.full = true;

@@ -67,6 +67,23 @@ TEST_CASE("A bucket is created once and found again by any gateway") {
         first->bucket->record.id);
 }
 
+TEST_CASE("A bucket has as many partitions as the map gives to new ones") {
+  FakeCluster cluster;
+  ClusterMap larger = *cluster.map;
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    MapVolume added = larger.volumes.front();
+    added.id = VolumeId{1'000 + i};
+    added.name = "added-" + std::to_string(i);
+    larger.volumes.push_back(added);
+  }
+  ++larger.epoch.value;
+  const auto map = std::make_shared<const ClusterMap>(larger);
+  REQUIRE(partitions_for_new_bucket(*map) > 1);
+  REQUIRE(cluster.gateway->membership.adopt(map).value());
+  auto made = cluster.run(cluster.gateway->index.create_bucket("b", "me", "eu", cluster.soon()));
+  CHECK(made.value().bucket->record.partitions == partitions_for_new_bucket(*map));
+}
+
 TEST_CASE("A positive answer is cached for one second, absence never") {
   FakeCluster cluster;
   auto& index = cluster.gateway->index;

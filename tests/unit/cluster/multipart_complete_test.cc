@@ -132,6 +132,19 @@ TEST_CASE("The whole's checksum follows from the parts', composite or of the ful
   }
 }
 
+TEST_CASE("A part without the checksum of the whole's algorithm leaves the whole without one") {
+  const auto crc = ChecksumAlgorithm::crc32;
+  PartInfo cut_short = summed(2, crc, "two");
+  cut_short.checksum.raw.pop_back();
+  const PartInfo others[] = {kept(2, 3, 2), summed(2, ChecksumAlgorithm::sha1, "two"),
+                             summed(2, ChecksumAlgorithm::crc32c, "two"), cut_short};
+  for (const PartInfo& other : others) {
+    const std::vector<PartInfo> parts = {summed(1, crc, "one"), other};
+    CHECK_FALSE(combined_checksum(crc, ChecksumType::composite, parts));
+    CHECK_FALSE(combined_checksum(crc, ChecksumType::full_object, parts));
+  }
+}
+
 TEST_CASE("An upload that named no algorithm gets the CRC that all its parts carry") {
   const auto crc = ChecksumAlgorithm::crc32;
   std::vector<PartInfo> parts = {summed(1, crc, "whole")};

@@ -262,6 +262,13 @@ TEST_CASE("unknown optional fields are kept, unknown required ones are refused")
     REQUIRE(kept);
     CHECK(text_of(*kept) == text_of(later));
   }
+  ObjectRecord paged = sample_multipart();
+  paged.manifest[0].kept = optional;
+  CHECK(object_record(to_value(paged, 0)).value().manifest[0].kept == optional);
+  paged = sample_object();
+  paged.parts[0].kept = optional;
+  CHECK(object_record(to_value(paged, 0)).value().parts[0].kept == optional);
+
   RegisterValue part = to_value(sample_part(1));
   part.payload += optional;
   REQUIRE(again(part));
@@ -322,7 +329,8 @@ TEST_CASE("an etag of any form survives") {
   for (const std::string& etag :
        {digest, digest + "-1", digest + "-10000", digest + "-10001", digest + "-0", digest + "-01",
         digest + "-", digest + "-1x", digest + "1", std::string("x"),
-        std::string("0123456789ABCDEF0123456789ABCDEF"), std::string()}) {
+        std::string("0123456789ABCDEF0123456789ABCDEF"), std::string(32, 'g'),
+        "g" + digest.substr(1), "0g" + digest.substr(2), std::string()}) {
     ObjectRecord record;
     record.etag = etag;
     const RegisterValue value = to_value(record, 0);

@@ -285,41 +285,6 @@ TEST_CASE("a complete round accepts a settled value again and keeps who wrote it
   CHECK(complete->value->chain == before->value->chain);
 }
 
-TEST_CASE("a value settled with inline bytes brings them to the replicas that lack them") {
-  RegisterCluster cluster;
-  TextUpdate write(cluster.proposer().new_op_id(), "one");
-  write.inline_bytes = std::make_shared<const std::string>("inline");
-  cluster.acceptors[0]->state = cluster.acceptors[1]->state = VolumeStatus::State::closed;
-  REQUIRE(update(cluster, write));
-  cluster.settle_down();
-  cluster.acceptors[0]->state = cluster.acceptors[1]->state = VolumeStatus::State::open;
-  REQUIRE(cluster.run(cluster.proposer().settle(kRef, true, true, cluster.soon())));
-  cluster.settle_down();
-  for (const auto& acceptor : cluster.acceptors) {
-    CHECK(*acceptor->rows[kRef.key].inline_of.at(write.op_id()) == "inline");
-  }
-  const auto whole = cluster.read(kRef, ReadWant::value_and_inline);
-  REQUIRE(whole);
-  CHECK(*whole->inline_bytes == "inline");
-}
-
-TEST_CASE("a repair keeps the inline bytes of the value, also where they were missing") {
-  RegisterCluster cluster;
-  TextUpdate write(cluster.proposer().new_op_id(), "one");
-  write.inline_bytes = std::make_shared<const std::string>("inline");
-  cluster.acceptors[0]->state = VolumeStatus::State::closed;
-  REQUIRE(update(cluster, write));
-  cluster.settle_down();
-  cluster.acceptors[0]->state = VolumeStatus::State::open;
-  TextUpdate repair(OpId{}, "moved");
-  const auto moved = update(cluster, repair);
-  REQUIRE(moved);
-  CHECK(moved->value->inline_bytes == 6);
-  cluster.settle_down();
-  CHECK(*cluster.acceptors[0]->rows[kRef.key].inline_of.at(write.op_id()) == "inline");
-  CHECK(*cluster.read(kRef, ReadWant::value_and_inline)->inline_bytes == "inline");
-}
-
 TEST_CASE("all volumes full: the update says so; a tombstone still passes") {
   RegisterCluster cluster;
   REQUIRE(cluster.put(kRef, "one"));

@@ -31,6 +31,10 @@ struct MovesFixture {
   UploadRecord completing(OpId attempt) {
     UploadRecord record;
     record.attempt = attempt;
+    record.object_seen = OpId{5, 6};
+    record.if_match = "match";
+    record.if_none_match = "none";
+    record.manifest_digest = "digest";
     record.target.emplace();
     ManifestPage page;
     page.blob = page_blob(1);
@@ -63,6 +67,18 @@ TEST_CASE("An attempt whose pages cannot be pinned does not begin; a page lost i
   CHECK(locations[0] == page_blob(1).locations[0]);
   CHECK(locations[1] == Location{});
   CHECK(locations[2] == page_blob(1).locations[2]);
+}
+
+TEST_CASE("An upload that completes says what whoever goes on with it must know") {
+  MovesFixture f;
+  REQUIRE(f.begin(OpId{1, 2}).value());
+  const UploadRecord record = upload_record(*f.now().value).value();
+  CHECK(record.attempt == OpId{1, 2});
+  CHECK(record.object_seen == OpId{5, 6});
+  CHECK(record.if_match == "match");
+  CHECK(record.if_none_match == "none");
+  CHECK(record.manifest_digest == "digest");
+  CHECK(record.target.value().manifest.size() == 1);
 }
 
 TEST_CASE("A part is not stored unless its fragments are pinned, and names none that are not") {
