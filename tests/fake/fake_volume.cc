@@ -154,6 +154,7 @@ Task<> FakeVolume::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline 
   const bool pinned = rule == RemovalRule::unpinned && !unpinned.contains(id);
   const bool reading = rule == RemovalRule::unread && being_read.contains(id);
   if (fragments_.contains(id) && (pinned || reading)) co_return fail(Errc::busy, "pinned");
+  if (faults.fail_removal) co_return fail(Errc::io, "fake EIO in a removal");
   co_return co_await remove_fragment(id, deadline);
 }
 
@@ -168,6 +169,7 @@ Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<Fragme
     entry.id = id;
     entry.data_bytes = bytes->size();
     entry.pinned = !unpinned.contains(id);
+    if (!entry.pinned) entry.unpinned = unpinned_for;
     entry.owner = owners_[id];
     entries.push_back(std::move(entry));
   }

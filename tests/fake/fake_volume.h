@@ -21,6 +21,7 @@ struct FakeFaults {
   Errc open_error = Errc::io;
   bool fail_commit = false;
   bool fail_pin = false;
+  bool fail_removal = false;    // remove_fragment_if() answers `io`
   bool keep_pieces = false;     // append() answers, but the piece stays in FakeVolume::kept
   bool stall_commit = false;
   bool stall_open = false;
@@ -54,6 +55,7 @@ class FakeVolume final : public VolumeClient {
   // What the next lists and conditional removals think of a fragment; a fresh one is pinned.
   std::set<FragmentId> unpinned;
   std::set<FragmentId> being_read;  // pinned by a reader
+  Duration unpinned_for{};          // what a list says of the unpinned ones
 
   std::size_t fragment_count() const { return fragments_.size(); }
   bool holds(FragmentId id) const { return fragments_.contains(id); }

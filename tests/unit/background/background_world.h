@@ -10,11 +10,12 @@ namespace penstock {
 
 class BackgroundWorld {
  public:
-  BackgroundWorld() {
+  // `partitions`: of its bucket; 0: as the map gives to new ones.
+  explicit BackgroundWorld(std::uint32_t partitions = 0) {
     set_log_sink([](LogLevel, std::string_view) {});
     for (const auto& node : cluster.nodes) context.local.push_back(node->id());
     context.options.steps_per_second = 1'000'000;
-    bucket = cluster.make_bucket("bucket");
+    bucket = cluster.make_bucket("bucket", partitions);
   }
 
   // A durable blob that no record names.

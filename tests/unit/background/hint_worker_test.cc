@@ -227,4 +227,42 @@ TEST_CASE("a hint on a volume that is no replica of its key any more is worked o
   CHECK(f.hints() == 0);
 }
 
+TEST_CASE("hints that wait are counted once each, over as many pages as they take") {
+  HintFixture f;
+  f.put();
+  for (int i = 0; i < 4; ++i) f.put();
+  f.context.options.page_rows = 1;
+  f.context.local = {f.replicas()[0]};
+  HintWorker worker(f.context);
+  for (auto& node : f.cluster.nodes) {  // so that none is worked off
+    node->fragments.faults.state = VolumeStatus::State::closed;
+  }
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.pass(worker);
+  CHECK(f.context.board->read().hints_waiting == 4);
+}
+
+TEST_CASE("what a part left behind is freed once its upload is done") {
+  HintFixture f;
+  const std::string id = f.cluster.run(f.objects().create_upload(*f.bucket, "key", UploadRecord{},
+                                                                 f.cluster.soon())).value();
+  PartInfo part;
+  part.number = 1;
+  CompleteRequest request;
+  BlobRef blobs[2];
+  for (BlobRef& blob : blobs) {
+    blob = f.write("key", id);
+    part.blob = blob;
+    part.size_bytes = blob.shape.size_bytes;
+    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", id, part, f.cluster.soon())));
+  }
+  request.parts.push_back(CompletePart{1, std::string(32, '0'), {}});
+  REQUIRE(f.cluster.run(f.objects().complete(*f.bucket, "key", id, request, f.cluster.soon())));
+  f.cluster.settle_down();
+  f.wait(kHintGrace + std::chrono::minutes(1));
+  f.work();
+  CHECK(f.held(blobs[0]) == 0);
+  CHECK(f.held(blobs[1]) == 6);
+}
+
 }  // namespace penstock

@@ -23,6 +23,13 @@ struct SweepFixture : BackgroundWorld {
     co_await self->cluster.clock.sleep_until(when);
     self->context.stopping->store(true);
   }
+  // Of all its fragments.
+  static std::uint64_t bytes_of(const BlobRef& blob) {
+    const Layout layout = Layout::make(blob.shape).value();
+    std::uint64_t sum = 0;
+    for (std::uint32_t slot = 0; slot < 6; ++slot) sum += layout.fragment_bytes(slot);
+    return sum;
+  }
   int accepts() {
     int sum = 0;
     for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
@@ -42,7 +49,9 @@ TEST_CASE("a fragment that no record names goes when its lease is over, not befo
   CHECK(f.held(blob) == 0);
   const BackgroundStatus status = f.context.board->read();
   CHECK(status.fragments_removed_by_sweeps == 6);
+  CHECK(status.bytes_removed_by_sweeps == SweepFixture::bytes_of(blob));
   CHECK(status.orphan_fragments == 0);
+  CHECK(status.orphan_bytes == 0);
   CHECK(status.sweeps == 2);
   CHECK(status.last_sweep == f.cluster.clock.wall());
 }
@@ -159,6 +168,28 @@ TEST_CASE("a fragment without an owner is nobody's to remove") {
   f.unpin(blob);
   CHECK(f.sweep());
   CHECK(f.held(blob) == 6);
+}
+
+TEST_CASE("what a sweep could not remove is counted with its bytes and its age, until it is gone") {
+  SweepFixture f;
+  const BlobRef blob = f.write();
+  f.unpin(blob);
+  for (std::size_t i = 0; i < f.cluster.nodes.size(); ++i) {
+    f.cluster.nodes[i]->fragments.faults.fail_removal = true;
+    f.cluster.nodes[i]->fragments.unpinned_for = std::chrono::minutes(i + 1);
+  }
+  f.sweep();
+  BackgroundStatus status = f.context.board->read();
+  CHECK(status.orphan_fragments == 6);
+  CHECK(status.orphan_bytes == SweepFixture::bytes_of(blob));
+  CHECK(status.oldest_orphan == std::chrono::minutes(6));
+  CHECK(status.fragments_removed_by_sweeps == 0);
+  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_removal = false;
+  CHECK(f.sweep());
+  status = f.context.board->read();
+  CHECK(status.orphan_fragments == 0);
+  CHECK(status.orphan_bytes == 0);
+  CHECK(status.oldest_orphan == Duration{});
 }
 
 }  // namespace penstock

@@ -145,4 +145,27 @@ TEST_CASE("while the buckets cannot be listed nothing is taken for a stray") {
   CHECK(f.ended() == 0);
 }
 
+TEST_CASE("parts of many pages end once their upload is gone, which the last pass saw alive") {
+  StrayFixture f;
+  f.context.options.page_rows = 1;
+  StrayRows rows(f.context);
+  auto made = f.cluster.run(
+      f.objects().create_upload(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+  REQUIRE(made.has_value());
+  for (std::uint16_t number = 1; number <= 4; ++number) {
+    PartInfo part;
+    part.number = number;
+    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
+  }
+  f.cluster.settle_down();
+  CHECK(f.pass(rows));
+  CHECK(f.ended() == 0);
+  const RegisterKey upload = Index::upload(*f.bucket, "big", *made).key;
+  for (const auto& node : f.cluster.nodes) node->acceptor.rows.erase(upload);
+  CHECK(f.pass(rows));
+  for (std::uint16_t number = 1; number <= 4; ++number) {
+    CHECK(f.held(Index::part(*f.bucket, "big", *made, number).key, ValueKind::part) == 0);
+  }
+}
+
 }  // namespace penstock

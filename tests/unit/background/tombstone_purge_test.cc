@@ -196,4 +196,20 @@ TEST_CASE("an update that began before its key was purged does not take absence 
   CHECK(f.rows() == 5);
 }
 
+TEST_CASE("tombstones of many pages all go") {
+  PurgeFixture f;
+  for (const char* name : {"a", "b", "c", "z"}) {
+    f.put(name);
+    f.remove(name);
+  }
+  f.context.options.page_rows = 1;
+  TombstonePurge purge(f.context);
+  f.pass(purge);
+  CHECK(f.context.board->read().tombstones_waiting == 5);
+  f.wait(limits::kTombstoneWait + std::chrono::seconds(10));
+  f.pass(purge);
+  CHECK(f.purged() == 5);
+  CHECK(f.rows() == 0);
+}
+
 }  // namespace penstock

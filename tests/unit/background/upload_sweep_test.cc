@@ -143,4 +143,46 @@ TEST_CASE("an upload is looked after in its own bucket, whatever other buckets t
   CHECK(f.upload() == ValueKind::upload_aborted);
 }
 
+TEST_CASE("while its bucket is being deleted a half-way Complete is left to the deleter") {
+  UploadFixture f;
+  f.begin_complete(f.put_part());
+  f.cluster.move_bucket(*f.bucket, BucketState::deleting, BucketNumber{2});
+  f.sweep_later();
+  CHECK(f.upload() == ValueKind::upload_completing);
+  CHECK(f.object() != ValueKind::object);
+}
+
+TEST_CASE("uploads of many pages are all looked after") {
+  UploadFixture f;
+  f.context.options.page_rows = 1;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 5; ++i) {
+    UploadRecord record;
+    record.initiated = f.cluster.clock.wall();
+    ids.push_back(f.cluster.run(f.objects().create_upload(*f.bucket, "more", record,
+                                                          f.cluster.soon())).value());
+  }
+  f.cluster.clock.advance(limits::kUploadExpiry + std::chrono::minutes(10));
+  UploadSweep uploads(f.context);
+  CHECK(f.pass(uploads));
+  for (const std::string& id : ids) {
+    CHECK(f.kind_of(Index::upload(*f.bucket, "more", id)) == ValueKind::upload_aborted);
+  }
+  CHECK(f.upload() == ValueKind::upload_aborted);
+}
+
+TEST_CASE("the group's next volume looks after an upload when its turn has come, not before") {
+  UploadFixture f;
+  const auto replicas = f.replicas();
+  f.context.local = {replicas[1]};
+  f.context.options.upload_expiry = Duration{};
+  UploadSweep next(f.context);
+  f.cluster.clock.advance(f.context.options.takeover - std::chrono::seconds(10));
+  CHECK(f.pass(next));
+  CHECK(f.upload() == ValueKind::upload_open);
+  f.cluster.clock.advance(std::chrono::seconds(20));
+  CHECK(f.pass(next));
+  CHECK(f.upload() == ValueKind::upload_aborted);
+}
+
 }  // namespace penstock

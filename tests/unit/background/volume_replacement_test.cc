@@ -160,6 +160,8 @@ class ReplacementWorld {
     for (int i = 0; i < 100'000 && !done(); ++i) {
       cluster.io.restart();
       cluster.io.poll();
+      const ReplacementStatus now = replacement().status();
+      most_done[now.what] = std::max(most_done[now.what], now.done);
       if (!done()) cluster.clock.advance(std::chrono::milliseconds(10));
     }
     return done();
@@ -176,6 +178,7 @@ class ReplacementWorld {
   std::shared_ptr<const Bucket> bucket;
   std::map<std::string, std::size_t> sizes;
   std::unique_ptr<VolumeReplacement> running;
+  std::map<std::string, std::uint64_t> most_done;  // by what the status said it did
 
  private:
   Task<PartInfo> write(FragmentOwner owner, std::string text, std::unique_ptr<BlobWriter>* keep) {
@@ -267,10 +270,21 @@ TEST_CASE("a volume that still works is replaced by copies of its fragments") {
   ReplacementWorld world;
   fill(world);
   REQUIRE(world.begin(first_volume()));
+  const ReplacementStatus begun = world.replacement().status();
+  CHECK(begun.active);
+  CHECK(begun.leaving == first_volume());
+  CHECK(begun.joining == kNew);
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
-  CHECK(world.replacement().status().fragments_moved > 0);
-  CHECK(world.replacement().status().rows_brought > 0);
+  const ReplacementStatus ended = world.replacement().status();
+  CHECK(ended.fragments_moved > 0);
+  CHECK(ended.bytes_moved > 0);
+  CHECK(ended.rows_brought > 0);
+  CHECK(ended.trouble.empty());
+  for (const std::string what : {"looking for fragments", "moving fragments"}) {
+    CAPTURE(what);
+    CHECK(world.most_done[what] > 0);
+  }
   world.check_all();
 }
 
