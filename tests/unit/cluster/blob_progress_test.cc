@@ -1,5 +1,6 @@
 // What an upload holds of its volumes and its memory, and for how long: while volumes lag, after it
 // was given up, and after a volume was dropped.
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <set>
 

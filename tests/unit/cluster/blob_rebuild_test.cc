@@ -1,4 +1,5 @@
 // Which fragments a reader asks, and how often, when some of them are lost, late or suspect.
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
 #include "tests/unit/cluster/blob_world.h"
