@@ -64,8 +64,10 @@ ScanReply FakeNode::scan_rows(const ScanRequest& request) const {
 
 Task<ScanReply> FakeNode::scan(std::shared_ptr<const ScanRequest> request, Deadline) {
   ++counters.scans;
+  if (scan_delay > Duration{}) co_await clock_.sleep_until(clock_.boot() + scan_delay);
   const bool failing = fail_scans || (fail_fenced_scans && request->fence.value != 0);
-  if (failing || acceptor.state != VolumeStatus::State::open) {
+  if (failing) co_return fail(scan_error, "a fault of the test");
+  if (acceptor.state != VolumeStatus::State::open) {
     co_return fail(Errc::unavailable, "the volume is closed");
   }
   if (before_scan) before_scan(*request);

@@ -9,7 +9,7 @@ namespace penstock {
 class FakeNode final : public VolumeClient {
  public:
   FakeNode(VolumeId id, FakeClock& clock, boost::asio::io_context& io)
-      : acceptor(id, clock, io), fragments(id) {}
+      : acceptor(id, clock, io), fragments(id), clock_(clock) {}
 
   FakeAcceptor acceptor;
   FakeVolume fragments;
@@ -19,6 +19,8 @@ class FakeNode final : public VolumeClient {
   };
   Counters counters;
   bool fail_scans = false;
+  Errc scan_error = Errc::unavailable;  // of scans that fail
+  Duration scan_delay{};
   bool fail_fenced_scans = false;
   // Called before each scan looks at the rows.
   std::function<void(const ScanRequest&)> before_scan;
@@ -93,6 +95,7 @@ class FakeNode final : public VolumeClient {
 
  private:
   ScanReply scan_rows(const ScanRequest& request) const;
+  FakeClock& clock_;
 };
 
 // The row key suffix of a register, as scans return it.

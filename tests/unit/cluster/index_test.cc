@@ -52,6 +52,7 @@ TEST_CASE("A bucket is created once and found again by any gateway") {
   FakeCluster cluster;
   auto& index = cluster.gateway->index;
   CHECK(cluster.run(index.bucket("b", cluster.soon())).error().code == Errc::not_found);
+  const WallTime created = cluster.clock.wall();
   auto first = cluster.run(index.create_bucket("b", "me", "eu", cluster.soon()));
   REQUIRE(first.has_value());
   CHECK_FALSE(first->existed);
@@ -63,6 +64,8 @@ TEST_CASE("A bucket is created once and found again by any gateway") {
   REQUIRE(second.has_value());
   CHECK(second->existed);
   CHECK(second->bucket->record.owner == "me");
+  CHECK(second->bucket->record.region == "eu");
+  CHECK(second->bucket->record.created == created);
   CHECK(cluster.run(other.index.bucket("b", cluster.soon())).value()->record.id ==
         first->bucket->record.id);
 }
@@ -394,6 +397,7 @@ TEST_CASE("A marker is a common prefix only if it is exactly one") {
   CHECK_FALSE(is_common_prefix("boo/bar", "", "/"));
   CHECK_FALSE(is_common_prefix("boo/", "boo/", "/"));
   CHECK(is_common_prefix("boo/bar/", "boo/", "/"));
+  CHECK_FALSE(is_common_prefix("coo/bar/", "boo/", "/"));
   CHECK_FALSE(is_common_prefix("boo/", "", ""));
   CHECK_FALSE(is_common_prefix("", "", "/"));
 }

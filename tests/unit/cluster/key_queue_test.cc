@@ -40,4 +40,38 @@ TEST_CASE("a turn that comes at the very deadline of its waiter is taken, and pa
   }
 }
 
+TEST_CASE("a waiter whose turn does not come by its deadline is told so, and holds up no other") {
+  const Duration patience = std::chrono::seconds(1);
+  boost::asio::io_context io;
+  FakeClock clock;
+  KeyQueue queue(clock);
+  using Entered = std::optional<Result<KeyQueue::Turn>>;
+  const auto enter = [&](Duration wait) {
+    const auto entered = std::make_shared<Entered>();
+    boost::asio::co_spawn(io, queue.enter(RegisterKey{}, clock.boot() + wait),
+                          [entered](std::exception_ptr, Result<KeyQueue::Turn> turn) {
+                            entered->emplace(std::move(turn));
+                          });
+    io.restart();
+    io.poll();
+    return entered;
+  };
+  const auto first = enter(patience);
+  REQUIRE((first->has_value() && (*first)->has_value()));
+  const auto second = enter(patience);
+  const auto third = enter(3 * patience);
+  clock.advance(patience);
+  io.restart();
+  io.poll();
+  REQUIRE(second->has_value());
+  REQUIRE((*second)->has_error());
+  CHECK((*second)->error().code == Errc::unavailable);
+  CHECK_FALSE(third->has_value());
+  first->reset();
+  io.restart();
+  io.poll();
+  REQUIRE(third->has_value());
+  CHECK((*third)->has_value());
+}
+
 }  // namespace penstock

@@ -133,6 +133,19 @@ TEST_CASE("Outside the range that it covers a replica says nothing") {
   CHECK(early.resume.empty());
 }
 
+TEST_CASE("A replica that covers all does not speak for the others, which stopped before") {
+  // The others hold more keys behind "b", and are the majority.
+  const auto all = reply({row("a", 1)});
+  const auto cut = reply({row("a", 1)}, "b");
+  for (const Replies& replies : {Replies{all, cut, cut}, Replies{cut, all, cut},
+                                 Replies{cut, cut, all}}) {
+    const auto outcome = run(input_of(replies));
+    CHECK(outcome.steps == Steps{"a"});
+    CHECK(outcome.resume == "b");
+  }
+  CHECK(run(input_of({all, all, cut})).resume.empty());
+}
+
 TEST_CASE("During a change a majority of both lists decides") {
   MergeInput input = input_of({reply({row("a", 1)}), reply({row("a", 1)}), reply({row("a", 1)}),
                                reply({}), reply({})});
@@ -183,6 +196,12 @@ TEST_CASE("Where too few replicas speak inside a prefix, the next scan begins th
   const auto outcome = run(delimited({first, second, third}));
   CHECK(outcome.steps == Steps{"b/1?"});
   CHECK(outcome.resume == std::string("b/1\0", 4));
+  // The same behind a prefix that is live.
+  const auto behind = run(delimited({reply({row("a/1", 1), row("b/1", 9), row("c", 3)}),
+                                     reply({row("a/1", 1), row("b/1", 8), row("c", 3)}),
+                                     reply({row("a/1", 1), row("b/1", 7), row("c", 3)})}));
+  CHECK(behind.steps == Steps{"a/1", "b/1?"});
+  CHECK(behind.resume == std::string("b/1\0", 4));
   // The same at the end of all rows.
   const auto last = run(delimited({reply({row("b/1", 9)}), reply({row("b/1", 8)}), reply({})}));
   CHECK(last.steps == Steps{"b/1?"});
@@ -203,6 +222,15 @@ TEST_CASE("A live prefix is decided to its end, though the scans stopped inside 
   const auto outcome = run(delimited({cut, cut, cut}));
   CHECK(outcome.steps == Steps{"b/1"});
   CHECK(outcome.resume == "b0");
+}
+
+TEST_CASE("A live prefix behind which no key can sort is the end, wherever the scans stopped") {
+  const auto cut = reply({row("\xff" "1", 2)}, "\xff" "2");
+  MergeInput input = input_of({cut, cut, cut});
+  input.delimiter = "\xff";
+  const auto outcome = run(std::move(input));
+  CHECK(outcome.steps == Steps{"\xff" "1"});
+  CHECK(outcome.resume.empty());
 }
 
 TEST_CASE("A scan that was cut inside an undecided prefix goes on where it was cut") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "server/cluster/replica_set.h"
 #include "tests/fake/fake_cluster.h"
 
@@ -116,6 +118,55 @@ TEST_CASE("A list of parts holds no part of a key that goes on where the upload-
   REQUIRE(parts.has_value());
   REQUIRE(parts->size() == 1);
   CHECK(parts->front().number == 1);
+}
+
+TEST_CASE("A delimiter within the list's own prefix makes no common prefix") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("bucket", 1);
+  for (const char* key : {"d/1", "d/2", "d/3/x", "d/3/y", "d/4", "e"}) {
+    put_live(cluster, *bucket, key);
+  }
+  ListRequest request;
+  request.prefix = "d/";
+  request.delimiter = "/";
+  const auto page = cluster.run(cluster.gateway->index.list(bucket, request, cluster.soon()));
+  REQUIRE(page.has_value());
+  std::vector<std::string> listed;
+  for (const ListEntry& entry : page->entries) listed.push_back(entry.key);
+  CHECK(listed == std::vector<std::string>{"d/1", "d/2", "d/3/", "d/4"});
+}
+
+TEST_CASE("The parts of an upload are found in every group that a key may lie in") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("bucket", kPartitions);
+  Objects& objects = cluster.gateway->objects;
+  std::set<GroupId> groups;
+  for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    CAPTURE(key);
+    const GroupId group = group_of_name(cluster, *bucket, key);
+    groups.insert(group);
+    for (const auto& node : cluster.nodes) {
+      node->before_scan = [group](const ScanRequest& request) {
+        CHECK(request.round.group == group);
+        CHECK(request.partition_count == kPartitions);
+      };
+    }
+    auto begun = cluster.run(objects.create_upload(*bucket, key, UploadRecord{}, cluster.soon()));
+    const std::string id = begun.value();
+    for (const std::uint16_t number : {3, 256}) {
+      PartInfo part;
+      part.number = number;
+      part.size_bytes = 1;
+      REQUIRE(cluster.run(objects.put_part(*bucket, key, id, part, cluster.soon())));
+    }
+    const auto parts =
+        cluster.run(cluster.gateway->index.list_parts(bucket, key, id, cluster.soon()));
+    REQUIRE(parts.has_value());
+    REQUIRE(parts->size() == 2);
+    CHECK(parts->front().number == 3);
+    CHECK(parts->back().number == 256);
+  }
+  CHECK(groups.size() > 1);
 }
 
 }  // namespace penstock

@@ -421,6 +421,8 @@ TEST_CASE("Uploads under way are listed by key and upload-id, with prefixes and 
   };
   using Keys = std::vector<std::string>;
   CHECK(keys(list({})) == Keys{"a", "a", "d/1", "d/2", "e"});
+  CHECK(list({}).entries.back().record.owner == "me");
+  CHECK(list({}).entries.back().upload_id == ids["e"]);
   UploadListRequest request;
   request.delimiter = "/";
   CHECK(keys(list(request)) == Keys{"a", "a", "d/", "e"});
