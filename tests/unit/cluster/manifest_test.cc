@@ -27,4 +27,22 @@ TEST_CASE("a fragment that any page of a manifest has lost is told") {
   }
 }
 
+TEST_CASE("a page says which bytes and which parts of its object it holds") {
+  BlobWorld world;
+  ManifestWriter writer(*world.context, world.owner);
+  std::vector<PartInfo> parts(limits::kManifestPageEntries * 2 + 1);
+  std::uint64_t size_bytes = 0;
+  for (PartInfo& part : parts) part.size_bytes = ++size_bytes % 7;
+  const auto pages = run_task(world.io, world.clock, writer.write(parts, world.deadline()));
+  REQUIRE(pages);
+  std::uint64_t offset = 0;
+  std::size_t index = 0;
+  for (const ManifestPage& page : *pages) {
+    CHECK(page.first_part_index == index);
+    CHECK(page.first_offset == offset);
+    for (std::size_t n = 0; n < page.entries; ++n) offset += parts.at(index++).size_bytes;
+  }
+  CHECK(index == parts.size());
+}
+
 }  // namespace penstock

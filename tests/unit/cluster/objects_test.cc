@@ -152,6 +152,39 @@ TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that ch
   CHECK(now.record.size_bytes == 100);
   CHECK(f.hints().empty());
   CHECK(replace(first, metadata).error().code == Errc::precondition);
+  auto removed =
+      f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
+  REQUIRE(removed.has_value());
+  CHECK(replace(now.op_id, metadata).error().code == Errc::precondition);
+  CHECK(replace(OpId{}, metadata).error().code == Errc::precondition);
+}
+
+TEST_CASE("New metadata are all that the record says but where its bytes lie") {
+  ObjectsFixture f;
+  ObjectRecord before = record_of("e1", 1);
+  before.owner = "before";
+  before.checksums = {{ChecksumAlgorithm::crc32c, ChecksumType::full_object, "abcd"}};
+  before.headers["x-amz-meta-a"] = "1";
+  REQUIRE(f.put(before).has_value());
+  ObjectRecord wanted;
+  wanted.etag = "e2";
+  wanted.owner = "after";
+  wanted.checksums = {{ChecksumAlgorithm::crc32, ChecksumType::full_object, "efgh"}};
+  wanted.headers["x-amz-meta-b"] = "2";
+  wanted.modified = f.cluster.clock.wall();
+  const auto written = f.cluster.run(f.objects.replace_metadata(
+      *f.bucket, "key", f.get().value().op_id, wanted, f.cluster.soon()));
+  REQUIRE(written.has_value());
+  const ObjectRecord stored = f.get().value().record;
+  for (const ObjectRecord& record : {*written, stored}) {
+    CHECK(record.etag == wanted.etag);
+    CHECK(record.owner == wanted.owner);
+    CHECK(record.checksums == wanted.checksums);
+    CHECK(record.headers == wanted.headers);
+    CHECK(record.modified == wanted.modified);
+    CHECK(record.size_bytes == before.size_bytes);
+    CHECK(record.parts.front().blob == before.parts.front().blob);
+  }
 }
 
 TEST_CASE("New metadata miss an object that is replaced after it was read") {

@@ -57,4 +57,95 @@ TEST_CASE("a walk that is cut in two groups goes on from where the one behind st
   CHECK(listed == std::vector<std::string>{live});
 }
 
+TEST_CASE("a walk keeps the rows of one group while it asks another one for more") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b", 2);
+  const BucketId id = bucket->record.id;
+  // More than one scan of each group, in a page that ends among the keys of the second one.
+  constexpr std::size_t kKeys = 700;
+  std::vector<std::string> keys = keys_in(id, 0, "a", kKeys);
+  const auto behind = keys_in(id, 1, "b", kKeys);
+  keys.insert(keys.end(), behind.begin(), behind.end());
+  FakeAcceptor::Row live;
+  RegisterValue value = to_value(ObjectRecord{}, 0);
+  value.op_id = OpId{1, 1};
+  value.chain.push_back(OpId{});
+  live.accepted.ballot = Ballot{1, 1, 1};
+  live.accepted.value = std::make_shared<const std::string>(encode(RegisterKey{}, value));
+  for (const auto& node : cluster.nodes) {
+    for (const std::string& key : keys) {
+      node->acceptor.rows[Index::object(*bucket, key).key] = live;
+    }
+  }
+  ListRequest request;
+  request.max_keys = 1000;
+  const auto page = cluster.run(cluster.gateway->index.list(bucket, request, cluster.soon()));
+  REQUIRE(page);
+  CHECK(page->truncated);
+  std::vector<std::string> listed;
+  for (const ListEntry& entry : page->entries) listed.push_back(entry.key);
+  keys.resize(request.max_keys);
+  CHECK(listed == keys);
+}
+
+TEST_CASE("a key that a list has to decide is read as its bucket says") {
+  FakeCluster cluster;
+  constexpr std::uint32_t kPartitions = 8;
+  const auto bucket = cluster.make_bucket("b", kPartitions);
+  const BucketId id = bucket->record.id;
+  std::string key;  // not of the first partition
+  for (int n = 0; key.empty() || partition_of(id, key, kPartitions) == 0; ++n) {
+    key = "key" + std::to_string(n);
+  }
+  REQUIRE(cluster.run(cluster.gateway->objects.put(*bucket, key, ObjectRecord{}, nullptr,
+                                                   Condition{}, cluster.soon())));
+  cluster.settle_down();
+  const RegisterKey row = Index::object(*bucket, key).key;
+  const GroupId group = group_of_key(*cluster.map, id, kPartitions, key).group;
+  const auto volumes = replicas_of(*cluster.map, group).value().volumes;
+  REQUIRE(volumes.size() == 5);
+  const auto acceptor = [&](std::size_t replica) -> FakeAcceptor& {
+    return cluster.nodes[volumes[replica].value - 1]->acceptor;
+  };
+  // Two have it, two lack it, one is away; and the bucket was emptied once before.
+  for (const std::size_t lacking : {2, 3, 4}) acceptor(lacking).rows.erase(row);
+  acceptor(4).state = VolumeStatus::State::closed;
+  for (const auto& node : cluster.nodes) {
+    node->acceptor.fences[id] = BucketNumber{bucket->record.number.value - 1};
+  }
+  const auto page =
+      cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
+  REQUIRE(page);
+  REQUIRE(page->entries.size() == 1);
+  CHECK(page->entries.front().key == key);
+  cluster.settle_down();
+  for (const std::size_t told : {2, 3}) {
+    REQUIRE(acceptor(told).rows.contains(row));
+    CHECK(acceptor(told).rows.at(row).partitions == kPartitions);
+  }
+}
+
+TEST_CASE("a row key names its register, or is refused") {
+  const BucketId bucket{7};
+  const std::string id(32, 'u');
+  const auto upload = register_of_row(RowKind::upload, bucket, upload_row_key("key", id));
+  REQUIRE(upload);
+  CHECK(*upload == RegisterKey{RowKind::upload, bucket, "key", id, 0});
+  const std::string part_row = upload_row_key("key", id) + std::string("\x01\x02", 2);
+  const auto part = register_of_row(RowKind::part, bucket, part_row);
+  REQUIRE(part);
+  CHECK(*part == RegisterKey{RowKind::part, bucket, "key", id, 0x0102});
+  CHECK(register_of_row(RowKind::object, bucket, "key").value().key == "key");
+  for (const auto& [kind, row] : std::vector<std::pair<RowKind, std::string>>{
+           {RowKind::object, ""},
+           {RowKind::upload, id},
+           {RowKind::upload, upload_row_key("", id)},
+           {RowKind::upload, "key+" + id},
+           {RowKind::part, upload_row_key("", id) + "12"},
+           {RowKind::part, "key+" + id + "12"}}) {
+    CAPTURE(row);
+    CHECK(register_of_row(kind, bucket, row).error().code == Errc::corrupt);
+  }
+}
+
 }  // namespace penstock
