@@ -165,4 +165,73 @@ TEST_CASE("An object whose attempt is malformed is not written over, and says th
   CHECK(f.get().value().op_id == OpId{9, 9});
 }
 
+TEST_CASE("A Complete writes into the upload what whoever goes on with it must know") {
+  MultipartFixture f;
+  REQUIRE(f.put("old").has_value());
+  const OpId old = f.get().value().op_id;
+  const std::string id = f.create();
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  f.cluster.settle_down();
+  std::optional<UploadRecord> seen;
+  before_apply(f, [&] {
+    const RegisterKey key = f.upload_ref(id).key;
+    for (const auto& node : f.cluster.nodes) {
+      const auto row = node->acceptor.rows.find(key);
+      if (row == node->acceptor.rows.end()) continue;
+      const auto value = decode_value(key, *row->second.accepted.value).value();
+      if (value.kind == ValueKind::upload_completing) seen = upload_record(value).value();
+    }
+  });
+  const auto completed = f.complete(id, f.request(Condition{"old", ""}));
+  REQUIRE(completed.has_value());
+  REQUIRE(seen);
+  CHECK_FALSE(seen->attempt.is_zero());
+  CHECK(seen->object_seen == old);
+  CHECK(seen->if_match == "old");
+  CHECK(seen->if_none_match.empty());
+  CHECK(seen->manifest_digest == manifest_digest(f.request()));
+  REQUIRE(seen->target);
+  CHECK(seen->target->etag == completed->record.etag);
+  CHECK(seen->target->parts.size() == 1);
+}
+
+TEST_CASE("Parts that the pages of an attempt may name are hinted by nobody who finishes it") {
+  MultipartFixture f;
+  const std::string id = f.create();
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  UploadRecord record = upload_record(*f.upload(id).value).value();
+  record.target = plan_complete(record, f.parts(id), f.request()).target;
+  ManifestPage page;
+  page.blob = *a_part(9, 100, 9).blob;
+  page.entries = 1;
+  record.target->manifest.push_back(page);
+  record.attempt = f.cluster.gateway->proposer.new_op_id();
+  record.manifest_digest = manifest_digest(f.request());
+  REQUIRE(f.cluster.run(begin_completing(f.cluster.gateway->proposer, f.upload_ref(id), record,
+                                         nullptr, f.cluster.soon()))
+              .value());
+  REQUIRE(f.complete(id, f.request()).has_value());
+  f.cluster.settle_down();
+  CHECK(f.get().value().record.manifest.size() == 1);
+  CHECK(f.upload(id).kind() == ValueKind::upload_done);
+  CHECK(f.cluster.hints_of(f.upload_ref(id).key).empty());
+}
+
+TEST_CASE("A Complete that is sent again is answered with the object that the first one made") {
+  MultipartFixture f;
+  CHECK(f.complete(std::string(32, 'a'), f.request()).error().code == Errc::not_found);
+  const std::string id = f.create();
+  REQUIRE(f.put_part(id, a_part(1, limits::kPartBytesMin, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, 9, 2)).has_value());
+  const auto first = f.complete(id, f.request());
+  REQUIRE(first.has_value());
+  const auto again = f.complete(id, f.request());
+  REQUIRE(again.has_value());
+  CHECK(again->record.etag == first->record.etag);
+  CHECK(again->record.size_bytes == first->record.size_bytes);
+  CHECK(again->record.part_count == 2);
+  CHECK(again->record.modified == first->record.modified);
+  CHECK(again->record.headers == first->record.headers);
+}
+
 }  // namespace penstock

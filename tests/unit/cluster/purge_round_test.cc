@@ -130,4 +130,22 @@ TEST_CASE("a volume that is out of reach has not acked a mark and not answered a
   cluster.settle_down();
 }
 
+TEST_CASE("a mark without a majority of promises writes nothing over the value it has not seen") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kPurged, "one"));
+  cluster.settle_down();
+  for (const std::size_t silent : {0, 1, 2}) {
+    cluster.acceptors[silent]->fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_request = call == RegisterCall::prepare;
+      return fate;
+    };
+  }
+  const auto mark = marked(cluster);
+  REQUIRE(!mark);
+  CHECK(mark.error().code == Errc::unavailable);
+  cluster.settle_down();
+  CHECK(text_of(cluster.read(kPurged).value()) == "one");
+}
+
 }  // namespace penstock

@@ -96,6 +96,7 @@ TEST_CASE("a read goes on while volumes are at an epoch whose map is still on it
   next.epoch = Epoch{2};
   for (MapGroup& group : next.groups) group.epoch = Epoch{2};
   const auto text = std::make_shared<const std::string>(next.to_json());
+  cluster.nodes[0]->acceptor.map = std::make_shared<const std::string>("no map at all");
   constexpr int kReadsUntilThen = 100;  // twenty times five
   int reads = 0;
   for (auto& node : cluster.nodes) {
@@ -113,6 +114,54 @@ TEST_CASE("a read goes on while volumes are at an epoch whose map is still on it
   REQUIRE(got);
   CHECK(got->record.etag == "e1");
   CHECK(cluster.gateway->membership.map()->epoch == Epoch{2});
+}
+
+TEST_CASE("an update learns the map that the volumes are at, before its accept or after it") {
+  for (const RegisterCall until : {RegisterCall::prepare, RegisterCall::accept}) {
+    CAPTURE(static_cast<int>(until));
+    FakeCluster cluster;
+    const auto bucket = cluster.make_bucket("b");
+    cluster.settle_down();
+    ClusterMap next = *cluster.map;
+    next.epoch = Epoch{2};
+    for (MapGroup& group : next.groups) group.epoch = Epoch{2};
+    const auto text = std::make_shared<const std::string>(next.to_json());
+    bool changed = false;
+    for (auto& node : cluster.nodes) {
+      node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+        if (call == until && !std::exchange(changed, true)) {
+          for (auto& each : cluster.nodes) {
+            each->acceptor.epoch = Epoch{2};
+            each->acceptor.map = text;
+          }
+        }
+        return Fate{};
+      };
+    }
+    ObjectRecord record;
+    record.etag = "e1";
+    auto& objects = cluster.gateway->objects;
+    CHECK(cluster.run(
+        objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
+    CHECK(changed);
+    CHECK(cluster.gateway->membership.map()->epoch == Epoch{2});
+    const auto got = cluster.run(objects.get(*bucket, "key", false, cluster.soon()));
+    REQUIRE(got);
+    CHECK(got->record.etag == "e1");
+  }
+}
+
+TEST_CASE("a read from memory brings the inline bytes, if they were asked for") {
+  RegisterCluster cluster;
+  put_inlined(cluster);
+  for (const auto& acceptor : cluster.acceptors) acceptor->cached = true;
+  const auto whole = cluster.proposer().read_now(kReadKey, ReadWant::value_and_inline);
+  REQUIRE(whole);
+  REQUIRE(whole->inline_bytes != nullptr);
+  CHECK(*whole->inline_bytes == "inline");
+  const auto bare = cluster.proposer().read_now(kReadKey, ReadWant::value);
+  REQUIRE(bare);
+  CHECK(bare->inline_bytes == nullptr);
 }
 
 }  // namespace penstock

@@ -88,14 +88,17 @@ TEST_CASE("headers come in order, each once and whole") {
 
   for (const char* second : {"a", "b", "c"}) {
     CAPTURE(second);
+    const auto two_headers = [second](std::uint8_t tag) {
+      FieldWriter out;
+      out.bytes(tag, header_field("b", "1"));
+      out.bytes(tag, header_field(second, "2"));
+      return out.take();
+    };
     RegisterValue value = to_value(ObjectRecord{}, 0);
-    FieldWriter more;
-    more.bytes(record::object_tag::kHeader, header_field("b", "1"));
-    more.bytes(record::object_tag::kHeader, header_field(second, "2"));
-    value.payload += more.result();
+    value.payload += two_headers(record::object_tag::kHeader);
     CHECK(object_record(value).has_value() == (second[0] == 'c'));
     RegisterValue upload = to_value(UploadRecord{}, ValueKind::upload_open);
-    upload.payload += more.result();
+    upload.payload += two_headers(record::upload_tag::kHeader);
     CHECK(upload_record(upload).has_value() == (second[0] == 'c'));
   }
 }
@@ -123,6 +126,10 @@ TEST_CASE("a value is not read as a record of another kind, though its bytes wou
   CHECK(part_info(value));
   value.kind = ValueKind::object;
   CHECK(part_info(value).error().code == Errc::corrupt);
+  value = to_value(ObjectRecord{}, 0);
+  CHECK(object_record(value));
+  value.kind = ValueKind::delete_marker;
+  CHECK(object_record(value).error().code == Errc::corrupt);
   value = to_value(UploadRecord{}, ValueKind::upload_open);
   for (const ValueKind kind : {ValueKind::bucket, ValueKind::part}) {
     value.kind = kind;
@@ -141,6 +148,96 @@ TEST_CASE("a bucket with what must be understood, or without partitions, is refu
     bucket.partitions = partitions;
     CHECK(bucket_record(to_value(bucket)).error().code == Errc::corrupt);
   }
+}
+
+TEST_CASE("a checksum is of an algorithm and a type that are known, and of some length") {
+  constexpr auto kLast = static_cast<unsigned>(ChecksumAlgorithm::sha256);
+  for (unsigned algorithm = 0; algorithm <= kLast + 1; ++algorithm) {
+    for (unsigned type = 0; type <= 2; ++type) {
+      CAPTURE(algorithm);
+      CAPTURE(type);
+      std::string field{static_cast<char>(algorithm), static_cast<char>(type)};
+      field += "raw";
+      const auto checksum = record::decode_checksum(field);
+      REQUIRE(checksum.has_value() == (algorithm <= kLast && type <= 1));
+      if (checksum) CHECK(record::encode_checksum(*checksum) == field);
+    }
+  }
+  CHECK_FALSE(record::decode_checksum(""));
+  CHECK_FALSE(record::decode_checksum(std::string(1, '\0')));
+  CHECK(record::decode_checksum(std::string(2 + 64, '\0')));
+  CHECK_FALSE(record::decode_checksum(std::string(2 + 65, '\0')));
+}
+
+TEST_CASE("a blob without data slots, without a unit, or without saying so, is refused") {
+  struct Row {
+    const char* what;
+    std::uint64_t k, m, unit_bytes;
+    std::size_t locations;
+    bool fits;
+  };
+  const Row rows[] = {{"as it is written", 1, 2, 1 << 20, 3, true},
+                      {"no data slots", 0, 2, 1 << 20, 2, false},
+                      {"no unit", 1, 2, 0, 3, false},
+                      {"half a block", 1, 2, limits::kBlockBytes / 2, 3, false},
+                      {"no locations", 1, 2, 1 << 20, 0, false},
+                      {"nothing but a location", 0, 0, 0, 1, false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    FieldWriter out;  // leaves zeros out
+    out.number(record::blob_tag::kK, row.k);
+    out.number(record::blob_tag::kM, row.m);
+    out.number(record::blob_tag::kUnitBytes, row.unit_bytes);
+    out.bytes(record::blob_tag::kLocations, std::string(row.locations * 16, '\1'));
+    CHECK(record::decode_blob(out.result()).has_value() == row.fits);
+  }
+}
+
+TEST_CASE("an MD5 of another length is refused") {
+  for (const std::size_t bytes : {0, 15, 16, 17}) {
+    CAPTURE(bytes);
+    FieldWriter out;
+    out.bytes(record::part_tag::kMd5, std::string(bytes, 'x'));
+    CHECK(record::decode_part(out.result()).has_value() == (bytes == 16));
+  }
+}
+
+TEST_CASE("texts of all lengths around the long form of a length survive") {
+  for (const std::size_t length : {0, 1, 253, 254, 255, 256, 257, 65'535, 65'536}) {
+    CAPTURE(length);
+    const std::string text(length, 't');
+    std::string field;
+    put_length(field, length);
+    field += text + "rest";
+    std::string_view rest = field, cut;
+    REQUIRE(cut_text(rest, cut));
+    CHECK(cut == text);
+    CHECK(rest == "rest");
+    ObjectRecord record;
+    record.owner = text;
+    CHECK(object_record(to_value(record, 0)).value().owner == text);
+  }
+}
+
+TEST_CASE("locations of a blob do not name it: whoever has them knows the name") {
+  const BlobRef blob = three_slots();
+  CHECK(decode_locations(blob.write_id, encode_locations(blob)).value() == blob);
+  const std::string named = encode_locations(blob).substr(0, 1) + record::encode_blob(blob, true);
+  CHECK(decode_locations(blob.write_id, named).error().code == Errc::corrupt);
+}
+
+TEST_CASE("half of the target of an upload is refused") {
+  FieldWriter summary_alone(true);
+  summary_alone.bytes(record::upload_tag::kTargetSummary,
+                      record::encode_object_summary(ObjectRecord{}));
+  RegisterValue value = to_value(UploadRecord{}, ValueKind::upload_completing);
+  value.payload = summary_alone.result();
+  CHECK(upload_record(value).error().code == Errc::corrupt);
+  FieldWriter payload_alone(true);
+  payload_alone.bytes(record::upload_tag::kTargetPayload,
+                      record::encode_object_payload(ObjectRecord{}));
+  value.payload = payload_alone.result();
+  CHECK(upload_record(value).error().code == Errc::corrupt);
 }
 
 }  // namespace penstock

@@ -147,6 +147,11 @@ TEST_CASE("A reopened upload keeps nothing of the attempt that was given up, and
   CHECK(hints[0].write_id == page_blob(1).write_id);
   CHECK(hints[0].due == due);
   CHECK(hints[0].upload_id == f.id);
+  // That attempt moves it no more, though its id is still there to tell a repeated arrow.
+  CHECK_FALSE(f.cluster.run(finish_done(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK_FALSE(f.cluster.run(begin_reopening(f.proposer, f.ref, attempt, soon)).value());
+  CHECK(f.cluster.run(finish_reopening(f.proposer, f.ref, attempt, due, soon)).value());
+  CHECK(f.now().kind() == ValueKind::upload_open);
 }
 
 TEST_CASE("No arrow begins where there is no upload") {
