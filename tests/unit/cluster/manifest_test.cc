@@ -85,6 +85,7 @@ TEST_CASE("as many pages are kept as the bound says, those that were used last")
   CHECK_FALSE(take(0));
   CHECK_FALSE(take(limits::kManifestPagesCached));
   CHECK(take(1));  // was used before all others
+  CHECK_FALSE(take(1));
 }
 
 TEST_CASE("a page with another number of parts than its record says is corrupt") {

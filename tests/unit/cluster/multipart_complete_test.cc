@@ -198,9 +198,11 @@ TEST_CASE("What a Complete says of the whole must be so") {
     CHECK(plan_complete(upload, parts, request).fault == row.fault);
   }
   // An upload that named no algorithm has no type that another one could differ from.
-  CompleteRequest typed = naming_all(parts);
-  typed.checksum_type = ChecksumType::composite;
-  CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::none);
+  for (const auto type : {ChecksumType::full_object, ChecksumType::composite}) {
+    CompleteRequest typed = naming_all(parts);
+    typed.checksum_type = type;
+    CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::none);
+  }
 }
 
 TEST_CASE("An object over 5 TiB is refused") {

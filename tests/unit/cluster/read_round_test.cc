@@ -164,4 +164,18 @@ TEST_CASE("a read from memory brings the inline bytes, if they were asked for") 
   CHECK(bare->inline_bytes == nullptr);
 }
 
+TEST_CASE("a map without register groups answers nothing, it does not say that all is absent") {
+  RegisterCluster cluster;
+  auto map = std::make_shared<ClusterMap>(*cluster.map);
+  map->groups.clear();
+  const auto& all = cluster.acceptors;
+  std::vector<std::shared_ptr<VolumeClient>> clients(all.begin(), all.end());
+  Membership membership(map, Ring(), std::move(clients), cluster.clock);
+  Proposer proposer(membership, cluster.clock, cluster.random);
+  const auto none = cluster.run(proposer.read(kReadKey, ReadWant::value, cluster.soon()));
+  REQUIRE(!none);
+  CHECK(none.error().code == Errc::unavailable);
+  CHECK(!proposer.read_now(kReadKey, ReadWant::value));
+}
+
 }  // namespace penstock

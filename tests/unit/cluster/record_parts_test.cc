@@ -62,6 +62,10 @@ TEST_CASE("a part or a blob with what must be understood is refused") {
   const std::string blob = record::encode_blob(three_slots(), true);
   CHECK(record::decode_blob(blob));
   CHECK_FALSE(record::decode_blob(blob + kRequiredOfLater));
+  const auto later = record::decode_blob(blob + kOptionalOfLater);
+  REQUIRE(later);
+  CHECK(later->kept == kOptionalOfLater);
+  CHECK(record::encode_blob(*later, true) == blob + kOptionalOfLater);
 }
 
 TEST_CASE("locations that do not end at a location are refused") {

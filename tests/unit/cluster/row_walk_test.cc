@@ -197,4 +197,37 @@ TEST_CASE("no key is handed out before those that a group further behind may sti
   } while (std::next_permutation(roles.begin(), roles.end()));
 }
 
+TEST_CASE("a key that the replica asked for summaries lacks is read where it is") {
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b");
+  ObjectRecord record;
+  record.etag = "e1";
+  REQUIRE(cluster.run(cluster.gateway->objects.put(*bucket, "key", record, nullptr, Condition{},
+                                                   cluster.soon())));
+  cluster.settle_down();
+  const RegisterKey row = Index::object(*bucket, "key").key;
+  const std::uint32_t partitions = bucket->record.partitions;
+  const GroupId group = group_of_key(*cluster.map, bucket->record.id, partitions, "key").group;
+  const auto volumes = replicas_of(*cluster.map, group).value().volumes;
+  const auto node = [&](VolumeId volume) -> FakeNode& { return *cluster.nodes[volume.value - 1]; };
+  for (const VolumeId lacking : volumes) {
+    for (const VolumeId failing : volumes) {
+      if (failing == lacking) continue;
+      CAPTURE(lacking.value);
+      CAPTURE(failing.value);
+      const FakeAcceptor::Row kept = node(lacking).acceptor.rows.at(row);
+      node(lacking).acceptor.rows.erase(row);
+      node(failing).fail_scans = true;  // so that all are asked: a majority of them agrees
+      const auto page =
+          cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
+      REQUIRE(page);
+      REQUIRE(page->entries.size() == 1);
+      CHECK(page->entries.front().key == "key");
+      CHECK(page->entries.front().summary.etag == "e1");
+      node(failing).fail_scans = false;
+      node(lacking).acceptor.rows[row] = kept;
+    }
+  }
+}
+
 }  // namespace penstock

@@ -167,4 +167,25 @@ TEST_CASE("No arrow begins where there is no upload") {
   CHECK(f.now().kind() == ValueKind::absent);
 }
 
+TEST_CASE("An upload that is done keeps its answer, not what its object owns now") {
+  MovesFixture f;
+  const OpId attempt{1, 2};
+  UploadRecord begun = f.completing(attempt);
+  begun.target->etag = "etag";
+  begun.target->parts.resize(1);
+  const Deadline soon = f.cluster.soon();
+  REQUIRE(f.cluster.run(begin_completing(f.proposer, f.ref, begun, nullptr, soon)).value());
+  REQUIRE(f.cluster.run(finish_done(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK(f.now().kind() == ValueKind::upload_done);
+  const UploadRecord record = upload_record(*f.now().value).value();
+  CHECK(record.etag == "etag");
+  CHECK(record.manifest_digest == "digest");
+  CHECK(record.if_match.empty());
+  CHECK(record.if_none_match.empty());
+  REQUIRE(record.target);
+  CHECK(record.target->etag == "etag");
+  CHECK(record.target->parts.empty());
+  CHECK(record.target->manifest.empty());
+}
+
 }  // namespace penstock
