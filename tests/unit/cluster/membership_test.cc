@@ -64,4 +64,42 @@ TEST_CASE("closed, missing, full, suspect and unknown volumes take no fragments"
   CHECK(membership.volumes().size() == 5);
 }
 
+TEST_CASE("a map that is not newer, or of another cluster, is not adopted") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  ClusterMap third = *cluster.map;
+  third.epoch = Epoch{3};
+  REQUIRE(membership.adopt(std::make_shared<const ClusterMap>(third)).value());
+  for (const std::uint64_t epoch : {1, 2, 3}) {
+    CAPTURE(epoch);
+    ClusterMap other = *cluster.map;
+    other.epoch = Epoch{epoch};
+    CHECK_FALSE(membership.adopt(std::make_shared<const ClusterMap>(other)).value());
+    CHECK(membership.map()->epoch == Epoch{3});
+  }
+  ClusterMap foreign = *cluster.map;
+  foreign.epoch = Epoch{4};
+  foreign.cluster = ClusterId{9, 9};
+  CHECK_FALSE(membership.adopt(std::make_shared<const ClusterMap>(foreign)).value());
+  CHECK(membership.map()->epoch == Epoch{3});
+}
+
+TEST_CASE("what is known of a volume outlives a change of the map; an unknown one is left alone") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  const VolumeId unknown{999};
+  membership.report(unknown, false);
+  membership.report(unknown, true);
+  membership.report_stalled(unknown);
+  CHECK(!membership.probe_due(unknown));
+  CHECK(!membership.stays(unknown));
+  CHECK(membership.stays(kFirst));
+  membership.report_stalled(kFirst);
+  ClusterMap next = *cluster.map;
+  next.epoch = Epoch{2};
+  REQUIRE(membership.adopt(std::make_shared<const ClusterMap>(next)).value());
+  CHECK(membership.suspect(kFirst));
+  CHECK(membership.volume(kFirst) == cluster.acceptors[0]);
+}
+
 }  // namespace penstock

@@ -76,6 +76,11 @@ TEST_CASE("A part that is not stored, or has another ETag or checksum, is missin
   absent.parts[1].number = 3;
   CHECK(plan_complete(UploadRecord{}, stored, absent).fault == PartFault::missing);
   CHECK(plan_complete(UploadRecord{}, stored, absent).fault_part == 3);
+  CompleteRequest gap = naming_all(stored);
+  std::vector<PartInfo> later = stored;
+  later[1].number = 3;  // the ETag that is named for part 2 is that of part 3
+  CHECK(plan_complete(UploadRecord{}, later, gap).fault == PartFault::missing);
+  CHECK(plan_complete(UploadRecord{}, later, gap).fault_part == 2);
   CompleteRequest other_etag = naming_all(stored);
   other_etag.parts[0].etag = other_etag.parts[1].etag;
   CHECK(plan_complete(UploadRecord{}, stored, other_etag).fault == PartFault::missing);
@@ -191,6 +196,12 @@ TEST_CASE("What a Complete says of the whole must be so") {
     request.checksum = row.checksum;
     request.checksum_type = row.type;
     CHECK(plan_complete(upload, parts, request).fault == row.fault);
+  }
+  // An upload that named no algorithm has no type that another one could differ from.
+  for (const auto type : {ChecksumType::full_object, ChecksumType::composite}) {
+    CompleteRequest typed = naming_all(parts);
+    typed.checksum_type = type;
+    CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::none);
   }
 }
 

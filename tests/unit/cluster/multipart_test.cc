@@ -2,119 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include "penstock/text_codec.h"
-#include "server/cluster/upload_moves.h"
-#include "tests/fake/fake_cluster.h"
+#include "tests/unit/cluster/multipart_world.h"
 
 using namespace penstock;
 
 namespace {
 constexpr std::uint64_t kMin = limits::kPartBytesMin;
-
-PartInfo part(std::uint16_t number, std::uint64_t size_bytes, std::uint8_t seed) {
-  PartInfo made;
-  made.number = number;
-  made.size_bytes = size_bytes;
-  made.md5.fill(seed);
-  BlobRef blob;
-  blob.write_id = WriteId{number, seed};
-  blob.shape = BlobShape{1, 2, 1 << 20, size_bytes};
-  blob.locations.assign(3, Location{VolumeId{1}, Generation{seed}});
-  made.blob = blob;
-  return made;
-}
-
-struct MultipartFixture {
-  FakeCluster cluster;
-  std::shared_ptr<const Bucket> bucket = cluster.make_bucket("b");
-  Objects& objects = cluster.gateway->objects;
-  std::vector<PartInfo> stored;
-
-  std::string create() {
-    UploadRecord record;
-    record.owner = "me";
-    record.initiated = cluster.clock.wall();
-    record.headers["content-type"] = "text/plain";
-    return cluster.run(objects.create_upload(*bucket, "key", record, cluster.soon())).value();
-  }
-  Result<> put_part(const std::string& id, PartInfo info) {
-    auto put = cluster.run(objects.put_part(*bucket, "key", id, info, cluster.soon()));
-    if (put) stored.push_back(std::move(info));
-    return put;
-  }
-  CompleteRequest request(Condition condition = {}) const {
-    CompleteRequest made;
-    made.condition = std::move(condition);
-    for (const PartInfo& each : stored) {
-      CompletePart named;
-      named.number = each.number;
-      named.etag = hex_encode(std::as_bytes(std::span(each.md5)));
-      made.parts.push_back(std::move(named));
-    }
-    return made;
-  }
-  Result<Objects::Completed> complete(const std::string& id, CompleteRequest made) {
-    return cluster.run(objects.complete(*bucket, "key", id, std::move(made), cluster.soon()));
-  }
-  Result<> abort(const std::string& id) {
-    return cluster.run(objects.abort_upload(*bucket, "key", id, cluster.soon()));
-  }
-  Result<ObjectRead> get() {
-    return cluster.run(objects.get(*bucket, "key", false, cluster.soon()));
-  }
-  Result<ObjectRecord> put(const std::string& etag) {
-    ObjectRecord record;
-    record.etag = etag;
-    return cluster.run(
-        objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon()));
-  }
-  RegisterRef upload_ref(const std::string& id) const { return Index::upload(*bucket, "key", id); }
-  Snapshot upload(const std::string& id) {
-    return cluster.run(cluster.gateway->proposer.read(upload_ref(id), ReadWant::value,
-                                                      cluster.soon()))
-        .value();
-  }
-  std::vector<PartInfo> parts(const std::string& id) {
-    return cluster.run(cluster.gateway->index.list_parts(bucket, "key", id, cluster.soon()))
-        .value();
-  }
-  // Leaves the upload completing, as a gateway does that dies after its first step.
-  UploadRecord begin(const std::string& id, Condition condition = {}) {
-    UploadRecord record = upload_record(*upload(id).value).value();
-    const CompletePlan plan = plan_complete(record, parts(id), request());
-    record.attempt = cluster.gateway->proposer.new_op_id();
-    record.target = plan.target;
-    record.target->parts = plan.parts;
-    record.if_match = condition.if_match;
-    record.if_none_match = condition.if_none_match;
-    record.manifest_digest = manifest_digest(request());
-    auto begun = cluster.run(begin_completing(cluster.gateway->proposer, upload_ref(id), record,
-                                              nullptr, cluster.soon()));
-    REQUIRE(begun.value());
-    return record;
-  }
-  UploadName name(const std::string& id) const { return UploadName{bucket, "key", id}; }
-  ApplyContext context() {
-    return ApplyContext{cluster.gateway->index, cluster.gateway->proposer, cluster.clock};
-  }
-  // Writes the object of an attempt and leaves the upload completing.
-  void apply_object_only(const std::string& id) {
-    for (auto& node : cluster.nodes) {
-      node->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey& key) {
-        Fate fate;
-        fate.lose_request = call == RegisterCall::accept && key.kind == RowKind::upload;
-        return fate;
-      };
-    }
-    const UploadRecord record = upload_record(*upload(id).value).value();
-    auto end = cluster.run(
-        apply_attempt(context(), name(id), record.attempt, nullptr,
-                      cluster.clock.boot() + std::chrono::seconds(2)));
-    CHECK_FALSE(end.has_value());
-    for (auto& node : cluster.nodes) node->acceptor.fate = nullptr;
-    CHECK(upload(id).kind() == ValueKind::upload_completing);
-  }
-};
 }  // namespace
 
 TEST_CASE("Upload-ids are 32 characters that queries carry unescaped") {
@@ -128,9 +21,9 @@ TEST_CASE("Upload-ids are 32 characters that queries carry unescaped") {
 TEST_CASE("Parts are listed in order, the last accepted of each number") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(10, kMin, 1)).has_value());
-  REQUIRE(f.put_part(id, part(2, kMin, 2)).has_value());
-  REQUIRE(f.put_part(id, part(2, kMin, 3)).has_value());
+  REQUIRE(f.put_part(id, a_part(10, kMin, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, kMin, 2)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, kMin, 3)).has_value());
   const auto parts = f.parts(id);
   REQUIRE(parts.size() == 2);
   CHECK(parts[0].number == 2);
@@ -146,17 +39,17 @@ TEST_CASE("Parts are listed in order, the last accepted of each number") {
 TEST_CASE("A part needs an open upload") {
   MultipartFixture f;
   const std::string none(32, 'a');
-  CHECK(f.put_part(none, part(1, 5, 1)).error().code == Errc::not_found);
+  CHECK(f.put_part(none, a_part(1, 5, 1)).error().code == Errc::not_found);
   const std::string id = f.create();
   REQUIRE(f.abort(id).has_value());
-  CHECK(f.put_part(id, part(1, 5, 1)).error().code == Errc::not_found);
+  CHECK(f.put_part(id, a_part(1, 5, 1)).error().code == Errc::not_found);
 }
 
 TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, kMin, 1)).has_value());
-  REQUIRE(f.put_part(id, part(2, 7, 2)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, kMin, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, 7, 2)).has_value());
   const auto done = f.complete(id, f.request());
   REQUIRE(done.has_value());
   CHECK(done->fault == PartFault::none);
@@ -184,8 +77,8 @@ TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours"
 TEST_CASE("A faulty list of parts leaves the upload open") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
-  REQUIRE(f.put_part(id, part(2, 9, 2)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, 9, 2)).has_value());
   const auto faulty = f.complete(id, f.request());
   REQUIRE(faulty.has_value());
   CHECK(faulty->fault == PartFault::too_small);
@@ -196,8 +89,8 @@ TEST_CASE("A faulty list of parts leaves the upload open") {
 TEST_CASE("Parts that the list does not name are hinted when the upload is done") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
-  REQUIRE(f.put_part(id, part(5, 9, 5)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(5, 9, 5)).has_value());
   f.stored.pop_back();
   REQUIRE(f.complete(id, f.request()).has_value());
   f.cluster.settle_down();
@@ -210,8 +103,8 @@ TEST_CASE("Parts that the list does not name are hinted when the upload is done"
 TEST_CASE("An Abort hints all parts, and a second one succeeds as well") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
-  REQUIRE(f.put_part(id, part(2, 9, 2)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(2, 9, 2)).has_value());
   REQUIRE(f.abort(id).has_value());
   f.cluster.settle_down();
   CHECK(f.cluster.hints_of(f.upload_ref(id).key).size() == 2);
@@ -224,7 +117,7 @@ TEST_CASE("A Complete whose condition fails leaves the object and an open upload
   MultipartFixture f;
   REQUIRE(f.put("old").has_value());
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
   CHECK(f.complete(id, f.request(Condition{"", "*"})).error().code == Errc::precondition);
   CHECK(f.upload(id).kind() == ValueKind::upload_open);
   CHECK(f.get().value().record.etag == "old");
@@ -234,7 +127,7 @@ TEST_CASE("A Complete whose condition fails leaves the object and an open upload
 TEST_CASE("An attempt whose condition fails is given up through reopening") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
   const UploadRecord begun = f.begin(id, Condition{"", "*"});
   REQUIRE(f.put("racer").has_value());
   auto end = f.cluster.run(
@@ -260,7 +153,7 @@ TEST_CASE("A Complete that died is finished by the next one, an Abort or an over
       CAPTURE(object_written);
       MultipartFixture f;
       const std::string id = f.create();
-      REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
+      REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
       f.begin(id);
       if (object_written) f.apply_object_only(id);
       if (next == Next::complete) {
@@ -285,7 +178,7 @@ TEST_CASE("A Complete that died is finished by the next one, an Abort or an over
 TEST_CASE("A reopening finds an attempt that was applied after all") {
   MultipartFixture f;
   const std::string id = f.create();
-  REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
   const UploadRecord begun = f.begin(id);
   f.apply_object_only(id);
   auto& proposer = f.cluster.gateway->proposer;
@@ -317,7 +210,7 @@ TEST_CASE("Each arrow leaves only the states that the table names") {
       const std::string id = f.create();
       auto& proposer = f.cluster.gateway->proposer;
       const RegisterRef ref = f.upload_ref(id);
-      REQUIRE(f.put_part(id, part(1, 9, 1)).has_value());
+      REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
       OpId attempt{1, 2};
       const auto at = static_cast<State>(state);
       if (at == State::aborted) REQUIRE(f.abort(id).has_value());
@@ -364,7 +257,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
     auto& objects = cluster.gateway->objects;
     const auto id =
         cluster.run(objects.create_upload(*bucket, "key", UploadRecord{}, cluster.soon())).value();
-    const PartInfo only = part(1, 9, 1);
+    const PartInfo only = a_part(1, 9, 1);
     REQUIRE(cluster.run(objects.put_part(*bucket, "key", id, only, cluster.soon())).has_value());
     for (auto& node : cluster.nodes) {
       node->acceptor.fate = [&cluster](VolumeId, RegisterCall, const RegisterKey&) {
@@ -467,7 +360,7 @@ TEST_CASE("An object of more than 32 parts keeps them in manifest pages") {
   const std::string id = f.create();
   constexpr std::uint16_t kParts = 600;
   for (std::uint16_t i = 1; i <= kParts; ++i) {
-    REQUIRE(f.put_part(id, part(i, kMin + i, static_cast<std::uint8_t>(i))).has_value());
+    REQUIRE(f.put_part(id, a_part(i, kMin + i, static_cast<std::uint8_t>(i))).has_value());
   }
   REQUIRE(f.complete(id, f.request()).has_value());
   const auto object = f.get().value();

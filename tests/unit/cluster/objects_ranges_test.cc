@@ -63,6 +63,9 @@ TEST_CASE("A plain object is one range, an empty one none") {
   REQUIRE(ranges->size() == 1);
   CHECK(ranges->front().offset == 3);
   CHECK(ranges->front().length == 4);
+  CHECK(Objects::ranges_now(record, 3, 0)->empty());
+  record.parts[0].blob.reset();  // an empty or inline object
+  CHECK(Objects::ranges_now(record, 0, 1)->empty());
 }
 
 TEST_CASE("A record with a manifest cannot be ranged without its pages") {

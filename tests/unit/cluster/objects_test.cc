@@ -152,6 +152,47 @@ TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that ch
   CHECK(now.record.size_bytes == 100);
   CHECK(f.hints().empty());
   CHECK(replace(first, metadata).error().code == Errc::precondition);
+  auto removed =
+      f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
+  REQUIRE(removed.has_value());
+  CHECK(replace(now.op_id, metadata).error().code == Errc::precondition);
+  CHECK(replace(OpId{}, metadata).error().code == Errc::precondition);
+}
+
+TEST_CASE("New metadata are all that the record says but where its bytes lie") {
+  ObjectsFixture f;
+  ObjectRecord before = record_of("e1", 1);
+  before.owner = "before";
+  before.checksums = {{ChecksumAlgorithm::crc32c, ChecksumType::full_object, "abcd"}};
+  before.headers["x-amz-meta-a"] = "1";
+  before.upload_id = std::string(32, 'a');
+  before.attempt = encode_attempt(OpId{1, 2});
+  ObjectRecord wanted;
+  wanted.etag = "e2";
+  wanted.owner = "after";
+  wanted.checksums = {{ChecksumAlgorithm::crc32, ChecksumType::full_object, "efgh"}};
+  wanted.headers["x-amz-meta-b"] = "2";
+  wanted.modified = f.cluster.clock.wall();
+  const auto replace = [&](OpId expected) {
+    return f.cluster.run(
+        f.objects.replace_metadata(*f.bucket, "key", expected, wanted, f.cluster.soon()));
+  };
+  CHECK(replace(OpId{}).error().code == Errc::precondition);  // there is no object yet
+  REQUIRE(f.put(before).has_value());
+  const auto written = replace(f.get().value().op_id);
+  REQUIRE(written.has_value());
+  const ObjectRecord stored = f.get().value().record;
+  for (const ObjectRecord& record : {*written, stored}) {
+    CHECK(record.etag == wanted.etag);
+    CHECK(record.owner == wanted.owner);
+    CHECK(record.checksums == wanted.checksums);
+    CHECK(record.headers == wanted.headers);
+    CHECK(record.modified == wanted.modified);
+    CHECK(record.size_bytes == before.size_bytes);
+    CHECK(record.parts.front().blob == before.parts.front().blob);
+    CHECK(record.upload_id.empty());  // no writer need ask for it any more
+    CHECK(record.attempt.empty());
+  }
 }
 
 TEST_CASE("New metadata miss an object that is replaced after it was read") {
@@ -218,6 +259,18 @@ TEST_CASE("The record does not name a fragment whose lease was lost after the pr
   const Location there = written.locations[0];
   const std::vector<Location> named = {there, Location{}, there};
   CHECK(got.record.parts[0].blob->locations == named);
+}
+
+TEST_CASE("The parts of an object without a manifest are those of its record") {
+  ObjectsFixture f;
+  ObjectRecord record = record_of("e1", 1);
+  record.parts.push_back(record.parts.front());
+  record.parts.back().blob = blob(2);
+  const auto parts = f.cluster.run(f.objects.parts(record, f.cluster.soon()));
+  REQUIRE(parts.has_value());
+  REQUIRE(parts->size() == 2);
+  CHECK((*parts)[0].blob == blob(1));
+  CHECK((*parts)[1].blob == blob(2));
 }
 
 TEST_CASE("An attempt id survives its encoding") {

@@ -49,4 +49,37 @@ TEST_CASE("a fence met after an accept was sent: the outcome is unknown; before,
   }
 }
 
+TEST_CASE("a refusal whose value could not be settled is no answer") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kWritten, "one"));
+  cluster.settle_down();
+  // "two" reaches volume 0 only; its writer gives up.
+  lose_all_accepts(cluster);
+  cluster.acceptors[0]->fate = nullptr;
+  TextUpdate lost(cluster.proposer().new_op_id(), "two");
+  const auto brief = cluster.clock.boot() + Duration(100'000);
+  CHECK(cluster.run(cluster.proposer().update(kWritten, lost, brief)).error().code ==
+        Errc::unknown_outcome);
+  cluster.settle_down();
+  lose_all_accepts(cluster);
+  cluster.acceptors[3]->state = cluster.acceptors[4]->state = VolumeStatus::State::closed;
+  TextUpdate conditional(cluster.proposer().new_op_id(), "three", "one");
+  const auto refused =
+      cluster.run(cluster.proposer().update(kWritten, conditional, cluster.soon()));
+  CHECK(conditional.seen == "two");
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::unavailable);
+}
+
+TEST_CASE("an update without a quorum says who did not answer") {
+  RegisterCluster cluster;
+  for (const std::size_t index : {0, 1, 2}) {
+    cluster.acceptors[index]->state = VolumeStatus::State::closed;
+  }
+  const auto none = cluster.put(kWritten, "one");
+  REQUIRE(!none);
+  CHECK(none.error().code == Errc::unavailable);
+  CHECK(none.error().context.find("volume 100") != std::string::npos);
+}
+
 }  // namespace penstock

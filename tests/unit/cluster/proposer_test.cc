@@ -253,6 +253,7 @@ TEST_CASE("settle: an absent key stays absent, a complete round leaves a tombsto
   const auto absent = cluster.run(cluster.proposer().settle(kRef, false, false, cluster.soon()));
   REQUIRE(absent);
   CHECK(absent->kind() == ValueKind::absent);
+  CHECK(absent->settled);
   CHECK(cluster.acceptors[0]->rows.empty());
   const auto complete = cluster.run(cluster.proposer().settle(kRef, true, true, cluster.soon()));
   REQUIRE(complete);

@@ -126,4 +126,66 @@ TEST_CASE("No arrow of one attempt moves an upload that stands at another one") 
   }
 }
 
+TEST_CASE("A reopened upload keeps nothing of the attempt that was given up, and hints its pages") {
+  MovesFixture f;
+  const OpId attempt{1, 2};
+  REQUIRE(f.begin(attempt).value());
+  const Deadline soon = f.cluster.soon();
+  REQUIRE(f.cluster.run(begin_reopening(f.proposer, f.ref, attempt, soon)).value());
+  const WallTime due = f.cluster.clock.wall() + std::chrono::minutes(15);
+  REQUIRE(f.cluster.run(finish_reopening(f.proposer, f.ref, attempt, due, soon)).value());
+  f.cluster.settle_down();
+  CHECK(f.now().kind() == ValueKind::upload_open);
+  const UploadRecord record = upload_record(*f.now().value).value();
+  CHECK_FALSE(record.target);
+  CHECK(record.object_seen == OpId{});
+  CHECK(record.if_match.empty());
+  CHECK(record.if_none_match.empty());
+  CHECK(record.manifest_digest.empty());
+  const auto hints = f.cluster.hints_of(f.ref.key);
+  REQUIRE(hints.size() == 1);
+  CHECK(hints[0].write_id == page_blob(1).write_id);
+  CHECK(hints[0].due == due);
+  CHECK(hints[0].upload_id == f.id);
+  // That attempt moves it no more, though its id is still there to tell a repeated arrow.
+  CHECK_FALSE(f.cluster.run(finish_done(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK_FALSE(f.cluster.run(begin_reopening(f.proposer, f.ref, attempt, soon)).value());
+  CHECK(f.cluster.run(finish_reopening(f.proposer, f.ref, attempt, due, soon)).value());
+  CHECK(f.now().kind() == ValueKind::upload_open);
+}
+
+TEST_CASE("No arrow begins where there is no upload") {
+  MovesFixture f;
+  f.ref = Index::upload(*f.bucket, "key", std::string(32, 'z'));
+  const OpId attempt{1, 2};
+  const Deadline soon = f.cluster.soon();
+  CHECK_FALSE(f.begin(attempt).value());
+  CHECK_FALSE(f.cluster.run(abort_open(f.proposer, f.ref, {}, soon)).value());
+  CHECK_FALSE(f.cluster.run(finish_done(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK_FALSE(f.cluster.run(begin_reopening(f.proposer, f.ref, attempt, soon)).value());
+  CHECK_FALSE(f.cluster.run(finish_reopening(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK(f.now().kind() == ValueKind::absent);
+}
+
+TEST_CASE("An upload that is done keeps its answer, not what its object owns now") {
+  MovesFixture f;
+  const OpId attempt{1, 2};
+  UploadRecord begun = f.completing(attempt);
+  begun.target->etag = "etag";
+  begun.target->parts.resize(1);
+  const Deadline soon = f.cluster.soon();
+  REQUIRE(f.cluster.run(begin_completing(f.proposer, f.ref, begun, nullptr, soon)).value());
+  REQUIRE(f.cluster.run(finish_done(f.proposer, f.ref, attempt, {}, soon)).value());
+  CHECK(f.now().kind() == ValueKind::upload_done);
+  const UploadRecord record = upload_record(*f.now().value).value();
+  CHECK(record.etag == "etag");
+  CHECK(record.manifest_digest == "digest");
+  CHECK(record.if_match.empty());
+  CHECK(record.if_none_match.empty());
+  REQUIRE(record.target);
+  CHECK(record.target->etag == "etag");
+  CHECK(record.target->parts.empty());
+  CHECK(record.target->manifest.empty());
+}
+
 }  // namespace penstock
