@@ -1,0 +1,229 @@
+// What every call of a volume owes: an answer in time, and none once the volume is closed.
+#include <functional>
+
+#include "tests/unit/volume/volume_harness.h"
+
+namespace penstock {
+namespace {
+
+const FragmentId kFragment{WriteId{1, 1}, 0, Generation{1}};
+
+struct Answered {
+  std::string call;
+  std::optional<Errc> error;
+};
+template <class T>
+Answered answered(std::string call, const Result<T>& result) {
+  return {std::move(call), result ? std::nullopt : std::optional(result.error().code)};
+}
+
+std::vector<Answered> register_calls(VolumeHarness& h, Deadline by) {
+  Volume& volume = *h.volume;
+  const RegisterKey key = h.object("key");
+  auto drop = std::make_shared<DropRequest>();
+  drop->key = key;
+  drop->ballot = h.ballot(1);
+  drop->round = h.round();
+  RegisterListRequest list;
+  list.kind = RowKind::object;
+  HintListRequest hints;
+  hints.due_until = h.clock.wall();
+  const HintName hint{h.clock.wall(), WriteId{1, 1}};
+  const std::vector<HintName> names{hint};
+  return {
+      answered("prepare", h.run(volume.prepare(h.prepare_request(key, h.ballot(1)), by))),
+      answered("accept", h.run(volume.accept(h.accept_request(key, h.ballot(1), h.value(1)), by))),
+      answered("read", h.run(volume.read(h.read_request(h.object("other")), by))),
+      answered("scan", h.run(volume.scan(h.scan_request(), by))),
+      answered("drop", h.run(volume.drop(drop, by))),
+      answered("list_hints", h.run(volume.list_hints(hints, by))),
+      answered("read_hint", h.run(volume.read_hint(hint, by))),
+      answered("drop_hints", h.run(volume.drop_hints(names, by))),
+      answered("list_registers", h.run(volume.list_registers(list, by))),
+  };
+}
+
+std::vector<Answered> other_calls(VolumeHarness& h, Deadline by) {
+  Volume& volume = *h.volume;
+  const FragmentReadRequest range{kFragment, 0, 1, false};
+  const FragmentShape shape{100};
+  const std::vector<FragmentId> ids{kFragment};
+  AdoptRequest adopt;
+  adopt.map = std::make_shared<const std::string>("map");
+  const auto adopted = std::make_shared<const AdoptRequest>(adopt);
+  const RemovalRule rule = RemovalRule::always;
+  return {
+      answered("write_fragment", h.run(volume.write_fragment(kFragment, shape, by))),
+      answered("read_fragment", h.run(volume.read_fragment(range, by))),
+      answered("pin", h.run(volume.pin(ids, by))),
+      answered("pin_for_reader", h.run(volume.pin_for_reader(ids, by))),
+      answered("remove_fragment", h.run(volume.remove_fragment(kFragment, by))),
+      answered("remove_fragment_if", h.run(volume.remove_fragment_if(kFragment, rule, by))),
+      answered("list_fragments", h.run(volume.list_fragments(std::nullopt, 10, by))),
+      answered("adopt", h.run(volume.adopt(adopted, by))),
+      answered("read_map", h.run(volume.read_map(by))),
+      answered("read_join_state", h.run(volume.read_join_state(by))),
+  };
+}
+
+std::vector<Answered> all_calls(VolumeHarness& h, Deadline by) {
+  std::vector<Answered> all = register_calls(h, by);
+  for (Answered& call : other_calls(h, by)) all.push_back(std::move(call));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a call whose time is up is not done and says so, one that is just in time is done") {
+  VolumeHarness h;
+  h.fresh();
+  for (const Answered& call : all_calls(h, h.clock.boot() - Duration(1))) {
+    CAPTURE(call.call);
+    CHECK(call.error == Errc::timeout);
+  }
+  CHECK(h.read(h.object("key"))->ballot.is_zero());
+  CHECK(h.volume->get_map() == R"({"epoch":1})");
+  for (const Answered& call : all_calls(h, h.clock.boot())) {
+    CAPTURE(call.call);
+    const bool absent = call.call == "read_fragment";
+    CHECK(call.error == (absent ? std::optional(Errc::not_found) : std::nullopt));
+  }
+}
+
+TEST_CASE("a volume that failed, was replaced or was closed refuses every call") {
+  enum class End { failed, replaced, closed };
+  for (const End end : {End::failed, End::replaced, End::closed}) {
+    CAPTURE(static_cast<int>(end));
+    VolumeHarness h;
+    h.fresh();
+    const RegisterKey key = h.object("key");
+    h.store(key, h.ballot(1), h.value(1));
+    if (end == End::failed) {
+      h.disk.fail(FakeDisk::Call::write, 1, FakeDisk::Fault::io);
+      CHECK(code_of(h.accept(key, h.ballot(2), h.value(2))) == Errc::io);
+    }
+    if (end == End::replaced) h.volume->retire();
+    if (end == End::closed) h.volume->close();
+    CHECK(h.volume->status().state == VolumeStatus::State::closed);
+    for (const Answered& call : all_calls(h, h.later())) {
+      CAPTURE(call.call);
+      CHECK(call.error == Errc::unavailable);
+    }
+    CHECK(code_of(*h.volume->read_now(*h.read_request(key))) == Errc::unavailable);
+    const FragmentReadRequest range{kFragment, 0, 1, false};
+    CHECK(code_of(*h.volume->read_fragment_now(range)) == Errc::unavailable);
+    CHECK(code_of(h.run(h.volume->put_note("x", "y"))) == Errc::unavailable);
+    CHECK(code_of(h.run(h.volume->set_epochs({}))) == Errc::unavailable);
+    CHECK(code_of(h.volume->check_identity()) == Errc::unavailable);
+    CHECK(h.volume->get_map() == R"({"epoch":1})");  // what it knew
+  }
+}
+
+TEST_CASE("who listens for the end of a volume hears it once, also when it was before") {
+  const Error why = fail(Errc::io, "why");
+  int told = 0;
+  const auto listener = [&told](const Error& error) {
+    CHECK(error.code == Errc::unavailable);
+    CHECK(error.context.find("why") != std::string::npos);
+    ++told;
+  };
+  VolumeHealth open;
+  open.listen(listener);
+  CHECK(told == 0);
+  CHECK(open.close_with(VolumeStatus::State::missing, why));
+  CHECK_FALSE(open.close_with(VolumeStatus::State::closed, fail(Errc::io, "later")));
+  CHECK(told == 1);
+  CHECK(open.state() == VolumeStatus::State::missing);
+  CHECK(open.reason() == "why");
+  VolumeHealth closed;
+  REQUIRE(closed.close_with(VolumeStatus::State::closed, why));
+  closed.listen(listener);
+  CHECK(told == 2);
+  VolumeHealth deaf;
+  deaf.listen(listener);
+  deaf.stop_listening();
+  CHECK(deaf.close_with(VolumeStatus::State::closed, why));
+  CHECK(told == 2);
+}
+
+TEST_CASE("a list or a row that the disk does not give is an error, never a short list") {
+  VolumeHarness h;
+  h.fresh();
+  auto request = h.accept_request(h.object("key"), h.ballot(1), h.value(1));
+  request->hints.push_back(Hint{WriteId{4, 5}, h.clock.wall(), "locations", ""});
+  REQUIRE(h.accept(request)->accepted);
+  const FragmentShape empty{0};
+  auto writer = h.run(h.volume->write_fragment(kFragment, empty, h.later()));
+  REQUIRE(writer);
+  REQUIRE(h.run((*writer)->commit()));
+  writer->reset();
+  h.close();
+  h.open();  // moves the log into a table
+  h.close();
+  h.open();
+  RegisterListRequest list;
+  list.kind = RowKind::object;
+  HintListRequest hints;
+  hints.due_until = h.clock.wall();
+  const HintName hint{h.clock.wall(), WriteId{4, 5}};
+  h.disk.fail(FakeDisk::Call::read, 1, FakeDisk::Fault::io, true);
+  CHECK(code_of(h.run(h.volume->list_hints(hints, h.later()))) == Errc::corrupt);
+  CHECK(code_of(h.run(h.volume->read_hint(hint, h.later()))) == Errc::corrupt);
+  CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::corrupt);
+  CHECK(code_of(h.scan(h.scan_request())) == Errc::corrupt);
+  CHECK(code_of(h.read(h.object("key"))) == Errc::corrupt);
+  CHECK(code_of(h.run(h.volume->list_fragments(std::nullopt, 10, h.later()))) == Errc::corrupt);
+  h.disk.heal();
+  CHECK(h.run(h.volume->list_hints(hints, h.later()))->hints.size() == 1);
+  CHECK(h.run(h.volume->read_hint(hint, h.later())).value() == h.ballot(1));
+  CHECK(h.run(h.volume->list_registers(list, h.later()))->rows.size() == 1);
+  CHECK(h.scan(h.scan_request())->rows.size() == 1);
+  CHECK(h.read(h.object("key"))->ballot == h.ballot(1));
+  CHECK(h.run(h.volume->list_fragments(std::nullopt, 10, h.later()))->size() == 1);
+  CHECK(h.volume->status().state == VolumeStatus::State::open);
+}
+
+TEST_CASE("requests beyond their bounds are refused, and those at them are not") {
+  VolumeHarness h;
+  h.fresh();
+  auto prepare = h.prepare_request(h.object("k"), h.ballot(1));
+  prepare->also_upload = "short";
+  CHECK(code_of(h.prepare(prepare)) == Errc::invalid);
+  CHECK(code_of(h.accept(h.object("k"), Ballot{}, h.value(1))) == Errc::invalid);
+  auto accept = h.accept_request(h.object("k"), h.ballot(1), h.value(1));
+  accept->value = nullptr;
+  CHECK(code_of(h.accept(accept)) == Errc::invalid);
+  accept->value = std::make_shared<const std::string>(limits::kValueBytesMax + 1, 'v');
+  CHECK(code_of(h.accept(accept)) == Errc::invalid);
+  accept = h.accept_request(h.object("k"), h.ballot(1), h.value(1));
+  const Hint hint{WriteId{4, 5}, h.clock.wall(), "locations", ""};
+  accept->hints.assign(2 * limits::kPartsMax + 1, hint);
+  CHECK(code_of(h.accept(accept)) == Errc::overloaded);
+  accept->hints.pop_back();
+  CHECK(h.accept(accept)->accepted);
+  for (const std::uint32_t rows_max : {0u, static_cast<std::uint32_t>(limits::kScanBatchMax) + 1}) {
+    HintListRequest hints;
+    hints.rows_max = rows_max;
+    CHECK(code_of(h.run(h.volume->list_hints(hints, h.later()))) == Errc::invalid);
+    RegisterListRequest list;
+    list.rows_max = rows_max;
+    CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::invalid);
+  }
+  RegisterListRequest list;
+  list.kind = RowKind::extent;
+  CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::invalid);
+  const std::vector<HintName> names(4097, HintName{h.clock.wall(), WriteId{4, 5}});
+  CHECK(code_of(h.run(h.volume->drop_hints(names, h.later()))) == Errc::invalid);
+  const auto scans = [&](std::uint32_t rows_max, std::uint32_t partitions, RowKind kind) {
+    auto scan = h.scan_request(kind);
+    scan->rows_max = rows_max;
+    scan->partition_count = partitions;
+    return h.scan(scan);
+  };
+  CHECK(scans(1, 64, RowKind::object));
+  CHECK(code_of(scans(0, 1, RowKind::object)) == Errc::invalid);
+  CHECK(code_of(scans(1, 65, RowKind::object)) == Errc::invalid);
+  CHECK(code_of(scans(1, 1, RowKind::meta)) == Errc::invalid);
+}
+
+}  // namespace penstock
