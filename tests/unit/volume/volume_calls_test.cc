@@ -210,6 +210,10 @@ TEST_CASE("requests beyond their bounds are refused, and those at them are not")
     CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::invalid);
   }
   RegisterListRequest list;
+  for (const RowKind kind : {RowKind::object, RowKind::upload, RowKind::part}) {
+    list.kind = kind;
+    CHECK(h.run(h.volume->list_registers(list, h.later())));
+  }
   list.kind = RowKind::extent;
   CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::invalid);
   const std::vector<HintName> names(4097, HintName{h.clock.wall(), WriteId{4, 5}});
@@ -224,6 +228,59 @@ TEST_CASE("requests beyond their bounds are refused, and those at them are not")
   CHECK(code_of(scans(0, 1, RowKind::object)) == Errc::invalid);
   CHECK(code_of(scans(1, 65, RowKind::object)) == Errc::invalid);
   CHECK(code_of(scans(1, 1, RowKind::meta)) == Errc::invalid);
+}
+
+TEST_CASE("a page of hints or fragments has as many as were asked for, and the next one the rest") {
+  VolumeHarness h;
+  h.fresh();
+  for (std::uint64_t n = 1; n <= 5; ++n) {
+    auto request = h.accept_request(h.object("key"), h.ballot(n), h.value(n));
+    request->hints.push_back(Hint{WriteId{4, n}, h.clock.wall(), "locations", ""});
+    REQUIRE(h.accept(request)->accepted);
+    const FragmentShape empty{0};
+    const FragmentId id{WriteId{4, n}, 0, Generation{1}};
+    auto writer = h.run(h.volume->write_fragment(id, empty, h.later()));
+    REQUIRE(writer);
+    REQUIRE(h.run((*writer)->commit()));
+  }
+  HintListRequest hints;
+  hints.due_until = h.clock.wall();
+  hints.rows_max = 2;
+  std::optional<FragmentId> after;
+  for (const std::uint64_t first : {1, 3, 5}) {
+    const std::size_t expected = first == 5 ? 1 : 2;
+    const auto page = h.run(h.volume->list_hints(hints, h.later()));
+    REQUIRE(page);
+    REQUIRE(page->hints.size() == expected);
+    CHECK(page->hints.front().name.write_id == WriteId{4, first});
+    hints.after = page->hints.back().name;
+    const auto entries = h.run(h.volume->list_fragments(after, 2, h.later()));
+    REQUIRE(entries);
+    REQUIRE(entries->size() == expected);
+    CHECK(entries->front().id.write_id == WriteId{4, first});
+    after = entries->back().id;
+  }
+  CHECK(h.run(h.volume->list_fragments(std::nullopt, 0, h.later()))->empty());
+}
+
+TEST_CASE("of fragment reads that wait together so many are served, and no more are refused") {
+  VolumeHarness h;
+  h.fresh();
+  const FragmentReadRequest absent{kFragment, 0, 1, false};
+  constexpr std::size_t kOver = 10;
+  for (int round = 0; round < 2; ++round) {  // the places are given back
+    std::map<Errc, std::size_t> answers;
+    const auto ended = [&answers](std::exception_ptr, Result<Piece> piece) {
+      ++answers[code_of(piece)];
+    };
+    for (std::size_t i = 0; i < limits::kFragmentReadsMax + kOver; ++i) {
+      boost::asio::co_spawn(h.io, h.volume->read_fragment(absent, h.later()), ended);
+    }
+    h.io.restart();
+    h.io.run();
+    CHECK(answers[Errc::overloaded] == kOver);
+    CHECK(answers[Errc::not_found] == limits::kFragmentReadsMax);
+  }
 }
 
 }  // namespace penstock

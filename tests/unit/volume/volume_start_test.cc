@@ -264,4 +264,98 @@ TEST_CASE("a log that is torn although records follow in a later one keeps the v
   }
 }
 
+TEST_CASE("an epoch is kept with what it stands for") {
+  VolumeHarness h;
+  h.fresh();
+  GroupEpoch wanted{kGroup, Epoch{2}, {}};
+  for (std::size_t i = 0; i < wanted.digest.size(); ++i) {
+    wanted.digest[i] = static_cast<std::uint8_t>(i + 1);
+  }
+  REQUIRE(h.run(h.volume->set_epochs({wanted})));
+  for (int start = 0; start < 2; ++start) {
+    CAPTURE(start);
+    auto request = h.read_request(h.object("key"));
+    request->round.epoch = Epoch{2};
+    CHECK(code_of(h.run(h.volume->read(request, h.later()))) == Errc::stale_epoch);
+    request = h.read_request(h.object("key"));
+    request->round.epoch = Epoch{2};
+    request->round.digest = wanted.short_digest();
+    CHECK(h.run(h.volume->read(request, h.later())));
+    GroupEpoch other = wanted;
+    other.digest.back() ^= 1;
+    CHECK(code_of(h.run(h.volume->set_epochs({other}))) == Errc::stale_epoch);
+    CHECK(h.run(h.volume->set_epochs({wanted})));
+    h.crash(Keep::none, Keep::none);
+    auto opened = h.try_open();
+    REQUIRE(opened);
+    h.volume = std::move(*opened);
+  }
+}
+
+TEST_CASE("of two changes of the epochs at one time one is refused, and no epoch goes back") {
+  VolumeHarness h;
+  h.fresh();
+  std::optional<Result<>> first;
+  std::optional<Result<>> second;
+  const auto begin = [&h](std::uint64_t epoch, std::optional<Result<>>& result) {
+    const std::vector<GroupEpoch> wanted{GroupEpoch{kGroup, Epoch{epoch}, {}}};
+    auto ended = [&result](std::exception_ptr, Result<> done) { result = std::move(done); };
+    boost::asio::co_spawn(h.io, h.volume->set_epochs(wanted), std::move(ended));
+  };
+  begin(3, first);
+  begin(2, second);
+  h.io.restart();
+  h.io.run();
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(*first);
+  CHECK(code_of(*second) == Errc::busy);
+  for (int start = 0; start < 2; ++start) {
+    CAPTURE(start);
+    for (const std::uint64_t epoch : {2, 3}) {
+      auto request = h.read_request(h.object("key"));
+      request->round.epoch = Epoch{epoch};
+      CHECK(bool(h.run(h.volume->read(request, h.later()))) == (epoch == 3));
+    }
+    h.crash(Keep::none, Keep::none);
+    auto opened = h.try_open();
+    REQUIRE(opened);
+    h.volume = std::move(*opened);
+  }
+  CHECK(h.run(h.volume->set_epochs({GroupEpoch{kGroup, Epoch{4}, {}}})));
+}
+
+TEST_CASE("the map before the last change is known at once, and one adopted twice is no change") {
+  VolumeHarness h;
+  h.fresh();
+  const std::string first = h.volume->get_map();
+  AdoptRequest request;
+  request.map = std::make_shared<const std::string>("second");
+  const auto shared = std::make_shared<const AdoptRequest>(request);
+  for (int time = 0; time < 2; ++time) {
+    REQUIRE(h.run(h.volume->adopt(shared, h.later())));
+    for (int start = 0; start < 2; ++start) {
+      CHECK(*h.run(h.volume->read_map(h.later())).value() == "second");
+      CHECK(h.volume->get_old_map() == first);
+      h.close();
+      h.open();
+    }
+  }
+}
+
+TEST_CASE("a database under the identity of another volume keeps the volume out") {
+  VolumeHarness h;
+  REQUIRE(h.format());
+  VolumeHarness other;
+  LoopWorker worker(other.io);
+  auto view = other.disk.share();
+  REQUIRE(format_volume(*view, other.clock, worker, {kCluster, VolumeId{78}}, ""));
+  auto from = other.disk.open("volume.json", OpenMode::read).value();
+  std::string bytes(static_cast<std::size_t>(from->size().value()), '\0');
+  REQUIRE(from->read_at(0, std::as_writable_bytes(std::span(bytes))));
+  auto to = h.disk.open("volume.json", OpenMode::write_new).value();
+  REQUIRE(to->write_at(0, as_bytes(bytes)));
+  CHECK(code_of(h.try_open()) == Errc::corrupt);
+}
+
 }  // namespace penstock
