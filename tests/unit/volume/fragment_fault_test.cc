@@ -124,7 +124,7 @@ TEST_CASE("what does not look like a segment or a large file is left alone and n
   std::string almost = to_string(big);
   almost[40] = 'g';
   REQUIRE(volume.disk.make_directory("files/lost+found"));
-  const std::string foreign[] = {"segments/notes",        "segments/0000000g", "segments/00000000",
+  const std::string foreign[] = {"segments/notes",        "segments/000000fg", "segments/00000000",
                                  "segments/abc",          "segments/000000ff.old",
                                  "files/readme",          "files/lost+found/x.tmp",
                                  "files/01/notes",        "files/01/" + almost};

@@ -170,6 +170,7 @@ TEST_CASE("the name of a fragment is read back, and nothing else is") {
        {std::string(), name + "0", name.substr(1), name + ".1.tmp", std::string(52, '-'),
         "0123456789ABCDEFfedcba9876543210-03-1122334455667788" + std::string(),
         "g123456789abcdeffedcba9876543210-03-1122334455667788" + std::string(),
+        "01234567/9abcdeffedcba9876543210-03-1122334455667788" + std::string(),
         "0123456789abcdefgedcba9876543210-03-1122334455667788" + std::string(),
         "0123456789abcdeffedcba9876543210-0g-1122334455667788" + std::string(),
         "0123456789abcdeffedcba9876543210-03-112233445566778g" + std::string(),

@@ -1,6 +1,10 @@
 // What every call of a volume owes: an answer in time, and none once the volume is closed.
-#include <functional>
+#include <stdlib.h>
 
+#include <cstring>
+#include <filesystem>
+
+#include "server/volume/fragment_format.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
@@ -218,6 +222,7 @@ TEST_CASE("requests beyond their bounds are refused, and those at them are not")
   CHECK(code_of(h.run(h.volume->list_registers(list, h.later()))) == Errc::invalid);
   const std::vector<HintName> names(4097, HintName{h.clock.wall(), WriteId{4, 5}});
   CHECK(code_of(h.run(h.volume->drop_hints(names, h.later()))) == Errc::invalid);
+  CHECK(code_of(h.drop(h.object(""), h.ballot(1))) == Errc::invalid);
   const auto scans = [&](std::uint32_t rows_max, std::uint32_t partitions, RowKind kind) {
     auto scan = h.scan_request(kind);
     scan->rows_max = rows_max;
@@ -281,6 +286,91 @@ TEST_CASE("of fragment reads that wait together so many are served, and no more 
     CHECK(answers[Errc::overloaded] == kOver);
     CHECK(answers[Errc::not_found] == limits::kFragmentReadsMax);
   }
+}
+
+namespace {
+
+// Puts one fragment of so many bytes.
+void put_fragment(VolumeHarness& h, const FragmentId& id, std::size_t size) {
+  const FragmentShape shape{size};
+  auto writer = h.run(h.volume->write_fragment(id, shape, h.later()));
+  REQUIRE(writer);
+  Buffer data = h.buffers.get(size);
+  std::memset(data.data(), 'f', size);
+  std::vector<std::uint32_t> crcs;
+  for (std::size_t at = 0; at < size; at += limits::kBlockBytes) {
+    const std::size_t length = std::min<std::size_t>(limits::kBlockBytes, size - at);
+    crcs.push_back(fragment_block_crc(id.write_id, id.slot, at / limits::kBlockBytes,
+                                      data.bytes().subspan(at, length)));
+  }
+  REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs))));
+  REQUIRE(h.run((*writer)->commit()));
+}
+
+}  // namespace
+
+TEST_CASE("the space of a removed fragment is not free while a part of it is on its way") {
+  std::string directory = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
+  REQUIRE(::mkdtemp(directory.data()) != nullptr);
+  VolumeHarness h;
+  VolumeOptions options = VolumeHarness::options();
+  options.space.reserve_fraction = 0;
+  options.space.reserve_bytes = 0;
+  options.space.ballast_bytes = 0;
+  LoopWorker worker(h.io);
+  auto disk = make_posix_disk(directory).value();
+  REQUIRE(format_volume(*disk, h.clock, worker, {kCluster, kVolume}, ""));
+  auto opened =
+      Volume::open({std::move(disk), h.clock, h.random, h.buffers, h.workers()}, options);
+  REQUIRE(opened);
+  h.volume = std::move(*opened);
+  constexpr std::size_t kSize = 200'000;
+  put_fragment(h, kFragment, kSize);
+  const FragmentReadRequest whole{kFragment, 0, kSize, true};
+  auto piece = h.run(h.volume->read_fragment(whole, h.later()));
+  REQUIRE(piece);
+  REQUIRE(piece->fd >= 0);
+  const auto free = [&h] { return h.volume->fragments().statistics().segment_free_bytes; };
+  const std::uint64_t before = free();
+  REQUIRE(h.run(h.volume->remove_fragment(kFragment, h.later())));
+  CHECK(free() == before);
+  *piece = Piece();
+  CHECK(free() == before + FragmentGeometry{kSize}.total_bytes());
+  h.close();
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("a fence that a round of another epoch wants is not raised") {
+  VolumeHarness h;
+  h.fresh();
+  auto fenced = h.scan_request();
+  fenced->fence = BucketNumber{7};
+  fenced->round.pass_fence = true;
+  fenced->round.epoch = Epoch{2};
+  CHECK(code_of(h.scan(fenced)) == Errc::epoch_behind);
+  CHECK(h.read(h.object("key")));
+  CHECK(h.run(h.volume->read_join_state(h.later()))->fences.empty());
+}
+
+TEST_CASE("of two removals of one fragment at one time one is busy, and a later one succeeds") {
+  VolumeHarness h;
+  h.fresh();
+  put_fragment(h, kFragment, 1000);
+  std::vector<std::optional<Errc>> errors;
+  const auto ended = [&errors](std::exception_ptr, Result<> removed) {
+    errors.push_back(removed ? std::nullopt : std::optional(removed.error().code));
+  };
+  for (int i = 0; i < 2; ++i) {
+    boost::asio::co_spawn(h.io, h.volume->remove_fragment(kFragment, h.later()), ended);
+  }
+  h.io.restart();
+  h.io.run();
+  REQUIRE(errors.size() == 2);
+  CHECK(errors[0] == Errc::busy);  // at once
+  CHECK_FALSE(errors[1]);
+  CHECK(h.run(h.volume->remove_fragment(kFragment, h.later())));
+  CHECK(h.volume->status().fragment_count == 0);
+  CHECK(h.volume->status().fragment_bytes == 0);
 }
 
 }  // namespace penstock
