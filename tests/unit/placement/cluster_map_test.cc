@@ -6,6 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "penstock/limits.h"
+#include "tests/fake/code_of.h"
+
 namespace penstock {
 namespace {
 
@@ -69,9 +72,9 @@ TEST_CASE("the table of layouts covers every number of failure domains") {
 }
 
 TEST_CASE("no and two failure domains have no layout") {
-  CHECK(default_policy(0).error().code == Errc::invalid);
+  CHECK(code_of(default_policy(0)) == Errc::invalid);
   const auto two = default_policy(2);
-  CHECK(two.error().code == Errc::invalid);
+  CHECK(code_of(two) == Errc::invalid);
   CHECK(two.error().context.find("use 1 or at least 3") != std::string::npos);
   const auto map = make_map(ClusterId{1, 2}, one_host(2), 4);
   CHECK(map.error().context.find("use 1 or at least 3") != std::string::npos);
@@ -85,7 +88,8 @@ TEST_CASE("a policy that promises more losses than its registers survive is refu
   const Row rows[] = {{4, 2, 5, true},  {4, 3, 5, false}, {4, 2, 3, false}, {1, 1, 3, true},
                       {1, 2, 3, true},  {1, 3, 3, false}, {8, 3, 7, true},  {8, 4, 7, true},
                       {10, 4, 7, true}, {9, 4, 7, false}, {8, 5, 7, false}, {4, 2, 4, false},
-                      {4, 2, 9, false}, {0, 2, 5, false}, {30, 3, 7, false}, {1, 1, 1, false}};
+                      {4, 2, 9, false}, {0, 2, 5, false}, {30, 3, 7, false}, {1, 1, 1, false},
+                      {29, 3, 7, true}};
   for (const Row& row : rows) {
     LayoutPolicy policy;
     policy.k = row.k;
@@ -96,9 +100,67 @@ TEST_CASE("a policy that promises more losses than its registers survive is refu
     CAPTURE(row.replicas);
     CHECK(check_policy(policy).has_value() == row.fits);
   }
-  LayoutPolicy odd_unit;
-  odd_unit.unit_bytes = 3 << 20;
-  CHECK_FALSE(check_policy(odd_unit).has_value());
+}
+
+TEST_CASE("units and the limits of small blobs have bounds, in a map as well") {
+  const auto map = make_map(ClusterId{1, 2}, one_host(6), 2);
+  REQUIRE(map.has_value());
+  struct Row {
+    std::uint64_t unit, inline_max, replicated_max;
+    bool fits;
+  };
+  const std::uint64_t unit = 2 * limits::kMiB;
+  for (const Row& row : {Row{limits::kBlockBytes, 0, 0, true},
+                         Row{64 * limits::kMiB, limits::kInlineBytesMax, limits::kPutBytesMax,
+                             true},
+                         Row{3 * limits::kMiB, 0, 0, false}, Row{0, 0, 0, false},
+                         Row{limits::kBlockBytes / 2, 0, 0, false},
+                         Row{128 * limits::kMiB, 0, 0, false},
+                         Row{unit, limits::kInlineBytesMax + 1, 0, false},
+                         Row{unit, 0, limits::kPutBytesMax + 1, false}}) {
+    CAPTURE(row.unit);
+    CAPTURE(row.inline_max);
+    CAPTURE(row.replicated_max);
+    ClusterMap changed = *map;
+    changed.policy.unit_bytes = row.unit;
+    changed.policy.inline_bytes_max = row.inline_max;
+    changed.policy.replicated_bytes_max = row.replicated_max;
+    CHECK(check_policy(changed.policy).has_value() == row.fits);
+    CHECK(check_map(changed).has_value() == row.fits);
+  }
+}
+
+TEST_CASE("ids and names of volumes are their own, labels are printable and short") {
+  const auto map = make_map(ClusterId{1, 2}, one_host(6), 2);
+  REQUIRE(map.has_value());
+  MapVolume seventh;
+  seventh.id = VolumeId{7};
+  seventh.name = "seventh";
+  const auto with = [&](const MapVolume& volume) {
+    ClusterMap changed = *map;
+    changed.volumes.push_back(volume);
+    return check_map(changed);
+  };
+  CHECK(with(seventh));
+  MapVolume changed = seventh;
+  changed.id = map->volumes[3].id;
+  CHECK(code_of(with(changed)) == Errc::invalid);
+  changed = seventh;
+  changed.name = map->volumes[3].name;
+  CHECK(code_of(with(changed)) == Errc::invalid);
+  for (const std::string& label : {std::string("del\x7f"), std::string("tab\t"),
+                                   std::string("\xc3\xa4"), std::string(256, 'n')}) {
+    CAPTURE(label);
+    for (std::string MapVolume::*member :
+         {&MapVolume::name, &MapVolume::address, &MapVolume::host, &MapVolume::zone}) {
+      changed = seventh;
+      changed.*member = label;
+      CHECK(code_of(with(changed)) == Errc::invalid);
+    }
+  }
+  changed = seventh;
+  changed.name = std::string(255, '~');
+  CHECK(with(changed));
 }
 
 TEST_CASE("a layout must fit the failure domains, a host holds at most m fragments") {
@@ -179,6 +241,8 @@ TEST_CASE("a text that says anything unknown, twice or wrongly is refused") {
   const std::string id0 = "\"id\":\"0000000000001000\"";
   const std::pair<std::string, std::string> edits[] = {
       {"\"epoch\":1,\"format\"", "\"epoch\":1,\"colour\":1,\"format\""},
+      {"\"epoch\":1,\"format\"", "\"epoch\":0,\"format\""},
+      {"[{\"epoch\":1", "[{\"epoch\":0"},
       {"\"k\":4", "\"k\":4,\"q\":1"},
       {"\"name\":\"v0\"", "\"name\":\"v0\",\"rack\":\"\""},
       {"\"joint\":[]", "\"joint\":[],\"x\":1"},
@@ -211,7 +275,7 @@ TEST_CASE("a text that says anything unknown, twice or wrongly is refused") {
     CAPTURE(to);
     const auto parsed = ClusterMap::parse(replaced(good, from, to));
     REQUIRE(parsed.has_error());
-    CHECK(parsed.error().code == Errc::invalid);
+    CHECK(code_of(parsed) == Errc::invalid);
     CHECK(parsed.error().context.starts_with("cluster map: "));
   }
   for (std::size_t length = 0; length < good.size(); length += 7) {

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "tests/fake/code_of.h"
+
 namespace penstock {
 namespace {
 
@@ -82,6 +84,20 @@ TEST_CASE("the new volume takes host and weight of the old one, which takes no n
   CHECK(joint.staying() == 6);
 }
 
+TEST_CASE("host, zone and weight of the new volume are the old one's unless it brings its own") {
+  ClusterMap before = six_volumes();
+  for (MapVolume& volume : before.volumes) volume.zone = "z" + volume.name;
+  const ClusterMap taken = begin_replacement(before, kOld, fresh()).value();
+  CHECK(taken.find(kNew)->zone == "zv2");
+  MapVolume moved = fresh();
+  moved.host = "elsewhere";
+  moved.zone = "other";
+  const ClusterMap given = begin_replacement(before, kOld, moved).value();
+  CHECK(given.find(kNew)->host == "elsewhere");
+  CHECK(given.find(kNew)->zone == "other");
+  CHECK(given.find(kNew)->weight == 3.0);
+}
+
 TEST_CASE("every step raises the epoch of every group, so that older rounds are refused") {
   const ClusterMap before = six_volumes();
   const ClusterMap joint = begin_replacement(before, kOld, fresh()).value();
@@ -124,12 +140,12 @@ TEST_CASE("at the end the old volume is gone and another one may be replaced") {
 TEST_CASE("one volume is replaced at a time, by one that is new to the map") {
   const ClusterMap before = six_volumes();
   const ClusterMap joint = begin_replacement(before, kOld, fresh()).value();
-  CHECK(begin_replacement(joint, VolumeId{103}, fresh(300)).error().code == Errc::busy);
-  CHECK(begin_replacement(before, VolumeId{999}, fresh()).error().code == Errc::not_found);
-  CHECK(begin_replacement(before, kOld, fresh(103)).error().code == Errc::invalid);
+  CHECK(code_of(begin_replacement(joint, VolumeId{103}, fresh(300))) == Errc::busy);
+  CHECK(code_of(begin_replacement(before, VolumeId{999}, fresh())) == Errc::not_found);
+  CHECK(code_of(begin_replacement(before, kOld, fresh(103))) == Errc::invalid);
   MapVolume same_name = fresh();
   same_name.name = "v3";
-  CHECK(begin_replacement(before, kOld, same_name).error().code == Errc::invalid);
+  CHECK(code_of(begin_replacement(before, kOld, same_name)) == Errc::invalid);
 }
 
 TEST_CASE("a store of one volume can be moved to another one") {

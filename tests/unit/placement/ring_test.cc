@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "tests/fake/code_of.h"
+
 namespace penstock {
 namespace {
 
@@ -189,10 +191,12 @@ TEST_CASE("skipped volumes are left out and the others keep their order") {
 }
 
 TEST_CASE("an empty map and a repeated id are refused") {
-  CHECK(Ring::build(ClusterMap{}).error().code == Errc::invalid);
+  CHECK(code_of(Ring::build(ClusterMap{})) == Errc::invalid);
   ClusterMap map = flat_map(3);
   map.volumes[2].id = map.volumes[0].id;
-  CHECK(Ring::build(map).error().code == Errc::invalid);
+  CHECK(code_of(Ring::build(map)) == Errc::invalid);
+  CHECK(ring_of(flat_map(3)).volumes_for(5, 0, 1, {}).empty());
+  CHECK(ring_of(racked_map(1, 3, 2)).volumes_for(5, 3, 0, {}).empty());
   map = flat_map(1);
   CHECK(ring_of(map).volumes_for(5, 3, 1, {}) == std::vector{map.volumes[0].id});
   map.volumes[0].weight = 0;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/fake/code_of.h"
+
 namespace penstock {
 namespace {
 
@@ -108,6 +110,25 @@ TEST_CASE("promises that made room still bind") {
   }
 }
 
+TEST_CASE("an accept settles the promise it covers, and no higher one") {
+  AcceptorState state{VolumeMeta{}, 1};  // all keys share their room
+  state.raise_ceiling(kNowUs + 10 * kSecond);
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    const Ballot at = ballot(kNowUs + 1000 + key);
+    REQUIRE(state.prepare(key, at, false, {}, kNow) == Verdict::pass);
+    REQUIRE(state.accept(key, at, {}) == Verdict::pass);
+    state.accepted(key, at);
+  }
+  CHECK(state.prepare(1000, ballot(kNowUs), false, {}, kNow) == Verdict::pass);
+  const Ballot low = ballot(kNowUs + 10);
+  const Ballot high = ballot(kNowUs + 30);
+  REQUIRE(state.accept(2000, low, {}) == Verdict::pass);
+  REQUIRE(state.prepare(2000, high, false, {}, kNow) == Verdict::pass);
+  state.accepted(2000, low);  // its write took longer than the prepare
+  CHECK(state.accept(2000, ballot(kNowUs + 20), low) == Verdict::refuse);
+  CHECK(state.accept(2000, high, low) == Verdict::pass);
+}
+
 TEST_CASE("a row that cannot be read is replaced only from above all that was ever accepted") {
   AcceptorState state = running();
   REQUIRE(state.accept(kKey + 1, ballot(kNowUs), {}) == Verdict::pass);
@@ -121,17 +142,17 @@ TEST_CASE("a round passes in its own epoch only") {
   round.group = GroupId{2};
   round.epoch = Epoch{5};
   round.bucket_number = BucketNumber{1};
-  CHECK(state.gate(round, BucketId{1}).error().code == Errc::epoch_behind);
+  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::epoch_behind);
   state.set_epoch({GroupId{2}, Epoch{5}, {}});
   CHECK(state.gate(round, BucketId{1}));
   for (const std::uint64_t other : {0, 4, 6}) {
     round.epoch = Epoch{other};
     const Errc expected = other > 5 ? Errc::epoch_behind : Errc::stale_epoch;
-    CHECK(state.gate(round, BucketId{1}).error().code == expected);
+    CHECK(code_of(state.gate(round, BucketId{1})) == expected);
   }
   round.group = GroupId{1};
   round.epoch = Epoch{0};
-  CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::stale_epoch);
 }
 
 TEST_CASE("a round of the same epoch with other members is refused") {
@@ -143,7 +164,7 @@ TEST_CASE("a round of the same epoch with other members is refused") {
   round.group = GroupId{2};
   round.epoch = Epoch{5};
   round.bucket_number = BucketNumber{1};
-  CHECK(state.gate(round, BucketId{1}).error().code == Errc::stale_epoch);
+  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::stale_epoch);
   round.digest = epoch.short_digest();
   CHECK(round.digest == 7);
   CHECK(state.gate(round, BucketId{1}));
@@ -155,10 +176,12 @@ TEST_CASE("an epoch never goes back and never changes its digest") {
   state.set_epoch(epoch);
   CHECK(state.check_epochs({epoch})->empty());
   CHECK(state.check_epochs({{GroupId{2}, Epoch{6}, {}}})->size() == 1);
-  CHECK(state.check_epochs({{GroupId{2}, Epoch{4}, {}}}).error().code == Errc::stale_epoch);
+  CHECK(code_of(state.check_epochs({{GroupId{2}, Epoch{4}, {}}})) == Errc::stale_epoch);
   epoch.digest[0] = 1;
-  CHECK(state.check_epochs({epoch}).error().code == Errc::stale_epoch);
-  CHECK(state.check_epochs({{GroupId{kGroupsMax}, Epoch{1}, {}}}).error().code == Errc::invalid);
+  CHECK(code_of(state.check_epochs({epoch})) == Errc::stale_epoch);
+  CHECK(code_of(state.check_epochs({{GroupId{kGroupsMax}, Epoch{1}, {}}})) == Errc::invalid);
+  CHECK(code_of(state.check_epochs({{GroupId{1}, Epoch{0}, {}}})) == Errc::invalid);
+  CHECK(state.check_epochs({{GroupId{kGroupsMax - 1}, Epoch{1}, {}}})->size() == 1);
 }
 
 TEST_CASE("a fence stops its bucket's numbers up to it, and lets its own rounds pass") {

@@ -14,6 +14,7 @@
 #include "penstock/limits.h"
 #include "server/volume/fragment_format.h"
 #include "server/volume/fragment_store.h"
+#include "tests/fake/code_of.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_disk.h"
 #include "tests/fake/seeded_random.h"

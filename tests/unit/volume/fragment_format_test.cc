@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "penstock/volume_client.h"
+#include "tests/fake/code_of.h"
 
 namespace penstock {
 namespace {
@@ -141,24 +142,24 @@ TEST_CASE("a row is read back; one that is cut, longer, of another version or pl
   const std::string bytes = encode(row);
   CHECK(decode_extent_row(bytes).value() == row);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    CHECK(decode_extent_row(bytes.substr(0, length)).error().code == Errc::corrupt);
+    CHECK(code_of(decode_extent_row(bytes.substr(0, length))) == Errc::corrupt);
   }
-  CHECK(decode_extent_row(bytes + "x").error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(bytes + "x")) == Errc::corrupt);
   std::string changed = bytes;
   changed[0] = 2;
-  CHECK(decode_extent_row(changed).error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(changed)) == Errc::corrupt);
   changed = bytes;
   changed[1] = 3;
-  CHECK(decode_extent_row(changed).error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(changed)) == Errc::corrupt);
   changed = bytes;
   changed[8] = 1;  // the offset is not of a granule
-  CHECK(decode_extent_row(changed).error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(changed)) == Errc::corrupt);
   changed = bytes;
   changed[23] = '\x7f';  // a length of exabytes
-  CHECK(decode_extent_row(changed).error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(changed)) == Errc::corrupt);
   ExtentRow longest = row;
   longest.owner.key = std::string(limits::kKeyBytesMax + 1, 'k');
-  CHECK(decode_extent_row(encode(longest)).error().code == Errc::corrupt);
+  CHECK(code_of(decode_extent_row(encode(longest))) == Errc::corrupt);
 }
 
 TEST_CASE("the name of a fragment is read back, and nothing else is") {
@@ -167,8 +168,15 @@ TEST_CASE("the name of a fragment is read back, and nothing else is") {
   CHECK(parse_fragment_id(name).value() == kId);
   for (const std::string& wrong :
        {std::string(), name + "0", name.substr(1), name + ".1.tmp", std::string(52, '-'),
-        "0123456789ABCDEFfedcba9876543210-03-1122334455667788" + std::string()}) {
-    CHECK(parse_fragment_id(wrong).error().code == Errc::invalid);
+        "0123456789ABCDEFfedcba9876543210-03-1122334455667788" + std::string(),
+        "g123456789abcdeffedcba9876543210-03-1122334455667788" + std::string(),
+        "01234567/9abcdeffedcba9876543210-03-1122334455667788" + std::string(),
+        "0123456789abcdefgedcba9876543210-03-1122334455667788" + std::string(),
+        "0123456789abcdeffedcba9876543210-0g-1122334455667788" + std::string(),
+        "0123456789abcdeffedcba9876543210-03-112233445566778g" + std::string(),
+        "0123456789abcdeffedcba9876543210+03-1122334455667788" + std::string(),
+        "0123456789abcdeffedcba9876543210-03+1122334455667788" + std::string()}) {
+    CHECK(code_of(parse_fragment_id(wrong)) == Errc::invalid);
   }
 }
 

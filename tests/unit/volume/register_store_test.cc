@@ -433,7 +433,7 @@ void check_refused(Together<T> calls, std::size_t over) {
   std::size_t overloaded = 0;
   for (const auto& reply : calls.all()) {
     if (reply) continue;
-    CHECK(reply.error().code == Errc::overloaded);
+    CHECK(code_of(reply) == Errc::overloaded);
     ++overloaded;
   }
   CHECK(overloaded > 0);

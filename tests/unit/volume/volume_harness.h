@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "server/volume/volume.h"
+#include "tests/fake/code_of.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_disk.h"
 #include "tests/fake/seeded_random.h"
@@ -224,11 +225,5 @@ class VolumeHarness {
   boost::asio::io_context io;
   std::unique_ptr<Volume> volume;
 };
-
-template <class T>
-Errc code_of(const Result<T>& result) {
-  REQUIRE(!result);
-  return result.error().code;
-}
 
 }  // namespace penstock

@@ -55,7 +55,7 @@ TEST_CASE("a format that was cut off anywhere is a missing volume and can be rep
     h.io.run();
     auto opened = h.try_open();
     if (!opened) {
-      CHECK(opened.error().code == Errc::not_found);
+      CHECK(code_of(opened) == Errc::not_found);
       REQUIRE(h.format());
       h.open();
     } else {
@@ -90,6 +90,10 @@ TEST_CASE("another format and a damaged identity are refused with a reason") {
   CHECK(code_of(newer) == Errc::invalid);
   CHECK(newer.error().context.find("format 2") != std::string::npos);
   text("\"format\": 2", "\"format\": 1");
+  text("penstock volume", "penstock folder");
+  CHECK(code_of(h.try_open()) == Errc::corrupt);
+  text("penstock folder", "penstock volume");
+  CHECK(h.try_open());
   text("\"volume\": \"00", "\"volume\": \"01");
   CHECK(code_of(h.try_open()) == Errc::corrupt);
 }
@@ -346,7 +350,7 @@ TEST_CASE("a damaged table is noticed, never taken for an empty one") {
   }
   auto opened = h.try_open();
   if (!opened) {
-    CHECK(opened.error().code == Errc::corrupt);
+    CHECK(code_of(opened) == Errc::corrupt);
     ++noticed;
   } else {
     h.volume = std::move(*opened);
