@@ -1,4 +1,5 @@
 #include "gateway/credentials.h"
+#include "tests/fake/code_of.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ TEST_CASE("a wrong accounts file is refused with its place and never its secrets
     CAPTURE(json);
     const auto accounts = parse_accounts(json);
     REQUIRE_FALSE(accounts);
-    CHECK(accounts.error().code == Errc::invalid);
+    CHECK(code_of(accounts) == Errc::invalid);
     CHECK(accounts.error().context.find(message) != std::string::npos);
     CHECK(accounts.error().context.find("s3cr3t") == std::string::npos);
   }
@@ -119,7 +120,7 @@ TEST_CASE("the root pair's file is private, read back as written, and never over
   CHECK(read->secret_key == account.secret_key);
   CHECK(read->account_id == account.account_id);
   const Account other = make_root_account(random);
-  CHECK(write_root_credentials(directory.path(), other).error().code == Errc::invalid);
+  CHECK(code_of(write_root_credentials(directory.path(), other)) == Errc::invalid);
   CHECK(read_root_credentials(directory.path())->access_key == account.access_key);
 }
 

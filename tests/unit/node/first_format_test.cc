@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "server/node/first_format.h"
+#include "tests/fake/code_of.h"
 #include "tests/fake/fake_disk.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/seeded_random.h"
@@ -105,7 +106,7 @@ TEST_CASE("A directory that holds other files is refused and left as it is") {
   REQUIRE(mixed.disks[1]->open("precious", OpenMode::write_new));
   const auto started = mixed.start();
   REQUIRE_FALSE(started);
-  CHECK(started.error().code == Errc::invalid);
+  CHECK(code_of(started) == Errc::invalid);
   CHECK(mixed.disks[0]->files().empty());
   CHECK(mixed.disks[1]->files() == std::vector<std::string>{"precious"});
 }
