@@ -67,14 +67,30 @@ struct VolumeReplacement::State {
       co_return fail(Errc::unavailable, "the map has not reached a majority: " + why);
     }
     Volumes volumes;
-    for (const VolumeId id : installed.adopted) volumes.push_back(membership().volume(id));
+    for (const VolumeId id : installed.adopted) {
+      // One may have left meanwhile, by a newer map from another process.
+      if (auto client = membership().volume(id)) volumes.push_back(std::move(client));
+    }
     co_return volumes;
+  }
+
+  // Is the joining volume away, and may still come?
+  bool waits_for(VolumeId joining, const Volumes& there) {
+    const bool joined = std::any_of(there.begin(), there.end(), [joining](const auto& client) {
+      return client->id() == joining;
+    });
+    const BootTime now = context.parts.clock.boot();
+    if (joined || seen_joining.first != joining) seen_joining = {joining, now};
+    return !joined && now < seen_joining.second + context.parts.options.join_patience;
   }
 
   Task<> step(MapChange change) {
     const Map now = map();
     CO_TRY(volumes, co_await installed_volumes());
     if (change.phase == MapChange::Phase::joint) {
+      if (waits_for(change.joining, volumes)) {
+        co_return fail(Errc::unavailable, "the new volume is away");
+      }
       // The joining volume has no rows that the old list lacks.
       std::erase_if(volumes,
                     [&](const auto& client) { return client->id() == change.joining; });
@@ -140,6 +156,7 @@ struct VolumeReplacement::State {
 
   ReplacementContext context;
   std::string trouble;
+  std::pair<VolumeId, BootTime> seen_joining;  // when it was there last, or was first looked for
   bool beginning = false;
   bool some_behind = true;  // a volume may not have the map: nobody knows at the start
   bool running = false;

@@ -3,7 +3,8 @@
 //
 //   begin()        the joint map is durable at the volumes before anything else is done
 //   joint phase    an identity round for every row of a joint group, found by listing a majority of
-//                  its old list; then the map with the new lists
+//                  its old list; then the map with the new lists. A joining volume that is away is
+//                  waited for: without it the new lists could lose no volume more
 //   moving phase   passes over all registers, until one finds nothing left to do: fragments on the
 //                  old volume, and such as were never written, are made on others, those with the
 //                  fewest spares first; then the map without the old volume
@@ -27,6 +28,9 @@ struct ReplacementOptions {
   double bytes_per_second = 128 * limits::kMiB;  // fragments made
   Duration look_every = std::chrono::milliseconds(200);
   Duration retry_after = std::chrono::seconds(1);
+  // So long the joint phase waits for a joining volume that is away. Then that counts as one lost,
+  // to be replaced in its turn: a joint phase is not to last for ever.
+  Duration join_patience = std::chrono::minutes(10);
 };
 
 // What, done, total, rate.
