@@ -82,4 +82,19 @@ TEST_CASE("an update without a quorum says who did not answer") {
   CHECK(none.error().context.find("volume 100") != std::string::npos);
 }
 
+TEST_CASE("a majority of full volumes does not say what the others did") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kWritten, "one"));
+  for (const std::size_t full : {0, 1, 2}) cluster.acceptors[full]->full = true;
+  for (const std::size_t silent : {3, 4}) {
+    cluster.acceptors[silent]->fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_reply = call == RegisterCall::accept;
+      return fate;
+    };
+  }
+  const auto put = cluster.put(kWritten, "two");
+  CHECK((put.has_value() || put.error().code == Errc::unknown_outcome));
+}
+
 }  // namespace penstock

@@ -179,6 +179,14 @@ TEST_CASE("a promise outlives a crash by way of the ceiling") {
   CHECK(h.prepare(key, refused->demand_ballot)->promised);
 }
 
+TEST_CASE("no promise above the ceiling is answered before the ceiling is synced") {
+  VolumeHarness h;
+  h.fresh();
+  h.disk.fail(FakeDisk::Call::sync, 1, FakeDisk::Fault::io);
+  const auto reply = h.prepare(h.object("key"), h.ballot(100));
+  CHECK_FALSE((reply.has_value() && reply->promised));
+}
+
 TEST_CASE("the ceiling costs one sync for many promises and is raised before it is reached") {
   VolumeHarness h;
   h.fresh();
