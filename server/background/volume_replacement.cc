@@ -75,10 +75,7 @@ struct VolumeReplacement::State {
   }
 
   // Is the joining volume away, and may still come?
-  bool waits_for(VolumeId joining, const Volumes& there) {
-    const bool joined = std::any_of(there.begin(), there.end(), [joining](const auto& client) {
-      return client->id() == joining;
-    });
+  bool waits_for(VolumeId joining, bool joined) {
     const BootTime now = context.parts.clock.boot();
     if (joined || seen_joining.first != joining) seen_joining = {joining, now};
     return !joined && now < seen_joining.second + context.parts.options.join_patience;
@@ -88,12 +85,12 @@ struct VolumeReplacement::State {
     const Map now = map();
     CO_TRY(volumes, co_await installed_volumes());
     if (change.phase == MapChange::Phase::joint) {
-      if (waits_for(change.joining, volumes)) {
+      // The joining volume has no rows that the old list lacks.
+      const auto erased = std::erase_if(
+          volumes, [&](const auto& client) { return client->id() == change.joining; });
+      if (waits_for(change.joining, erased > 0)) {
         co_return fail(Errc::unavailable, "the new volume is away");
       }
-      // The joining volume has no rows that the old list lacks.
-      std::erase_if(volumes,
-                    [&](const auto& client) { return client->id() == change.joining; });
       CO_CHECK(co_await bring_rows(context, now, std::move(volumes)));
       CO_TRY(next, end_joint(*now));
       co_return co_await advance(std::move(next), "rows_brought");

@@ -3,7 +3,6 @@
 
 #include "server/background/hint_worker.h"
 #include "server/background/orphan_sweep.h"
-#include "server/background/register_repair.h"
 #include "server/background/tombstone_purge.h"
 #include "tests/unit/background/background_world.h"
 

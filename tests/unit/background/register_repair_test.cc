@@ -24,6 +24,18 @@ struct RepairFixture : BackgroundWorld {
     name(blob);
     return blob;
   }
+  // Part 1 of a new upload, whose id is answered, the same way.
+  std::string put_short_part() {
+    std::string id = cluster.run(objects().create_upload(*bucket, "key", UploadRecord{},
+                                                         cluster.soon())).value();
+    PartInfo part;
+    part.number = 1;
+    part.blob = write_short(id);
+    part.size_bytes = part.blob->shape.size_bytes;
+    REQUIRE(cluster.run(objects().put_part(*bucket, "key", id, part, cluster.soon())));
+    cluster.settle_down();
+    return id;
+  }
   static std::size_t missing(const BlobRef& blob) {
     return static_cast<std::size_t>(
         std::count(blob.locations.begin(), blob.locations.end(), Location{}));
@@ -140,14 +152,7 @@ TEST_CASE("a record that changed while its fragment was made again is left as it
 
 TEST_CASE("a part is made whole while its upload is open, and is nobody's afterwards") {
   RepairFixture f;
-  const std::string id = f.cluster.run(f.objects().create_upload(*f.bucket, "key", UploadRecord{},
-                                                                 f.cluster.soon())).value();
-  PartInfo part;
-  part.number = 1;
-  part.blob = f.write_short(id);
-  part.size_bytes = part.blob->shape.size_bytes;
-  REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", id, part, f.cluster.soon())));
-  f.cluster.settle_down();
+  const std::string id = f.put_short_part();
   const RegisterRef stored = Index::part(*f.bucket, "key", id, 1);
   CHECK(f.examine(stored).misplaced == 1);
   CHECK(f.examine(stored).missing == 1);
@@ -159,13 +164,7 @@ TEST_CASE("a part is made whole while its upload is open, and is nobody's afterw
 
 TEST_CASE("the fragments of a part carry its upload's id wherever they are made again") {
   RepairFixture f;
-  const std::string id = f.cluster.run(f.objects().create_upload(*f.bucket, "key", UploadRecord{},
-                                                                 f.cluster.soon())).value();
-  PartInfo part;
-  part.number = 1;
-  part.blob = f.write_short(id);
-  part.size_bytes = part.blob->shape.size_bytes;
-  REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", id, part, f.cluster.soon())));
+  const std::string id = f.put_short_part();
   const RegisterRef stored = Index::part(*f.bucket, "key", id, 1);
   REQUIRE(f.repair(stored).fragments == 1);
   const auto now = f.cluster.run(

@@ -15,15 +15,6 @@ using std::chrono::seconds;
 
 constexpr std::size_t kStripeBytes = 4 * (64 << 10);  // of the default world
 
-std::size_t fragments_in(const BlobWorld& world) {
-  std::size_t count = 0;
-  for (const auto& volume : world.volumes) count += volume->fragment_count();
-  return count;
-}
-std::size_t left_out(const BlobRef& blob) {
-  return static_cast<std::size_t>(
-      std::count(blob.locations.begin(), blob.locations.end(), Location{}));
-}
 void run_ready(BlobWorld& world) {
   world.io.restart();
   world.io.poll();
@@ -77,7 +68,7 @@ TEST_CASE("the writers of an upload that is given up close at once, those in a c
   CHECK(world.volumes[1]->counters.appends == appends);  // nothing more is sent
   world.settle();
   CHECK(open() == std::vector(6, 0));
-  CHECK(fragments_in(world) == 0);
+  CHECK(world.fragments() == 0);
   CHECK(world.budget.used_bytes() == 0);
 }
 
@@ -86,7 +77,7 @@ TEST_CASE("an upload's memory counts until a volume that was dropped gives it ba
   world.volumes[1]->faults.stall_append = 1;
   const auto blob = world.put(BlobWorld::body(kStripeBytes));
   REQUIRE(blob.has_value());
-  CHECK(left_out(*blob) == 1);
+  CHECK(BlobWorld::zero_locations(*blob) == 1);
   CHECK(world.budget.used_bytes() > 0);
   world.volumes[1]->release();
   run_ready(world);
@@ -100,7 +91,7 @@ TEST_CASE("a volume that was dropped gets nothing more and holds nothing up") {
   const BootTime before = world.clock.boot();
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
-  CHECK(left_out(*blob) == 1);
+  CHECK(BlobWorld::zero_locations(*blob) == 1);
   CHECK(world.clock.boot() - before == seconds(2));
   CHECK(world.volumes[1]->counters.appends == 1);
   CHECK((world.get(*blob).value() == body));
@@ -119,7 +110,7 @@ TEST_CASE("a second volume that stalls is dropped as well, 2 s after it began") 
   run_until(world.io, world.clock, [&] { return upload.ended(); });
   REQUIRE(upload.ended());
   REQUIRE(upload.blob().has_value());
-  CHECK(left_out(*upload.blob()) == 2);
+  CHECK(BlobWorld::zero_locations(*upload.blob()) == 2);
   CHECK(world.clock.boot() - before == seconds(4));
   CHECK((world.get(*upload.blob()).value() == body));
 }
@@ -148,7 +139,7 @@ TEST_CASE("a writer that waits for a slow volume goes on when that has written i
   run_ready(world);
   REQUIRE(upload.ended());
   REQUIRE(upload.blob().has_value());
-  CHECK(left_out(*upload.blob()) == 0);
+  CHECK(BlobWorld::zero_locations(*upload.blob()) == 0);
   CHECK(world.clock.boot() == before);
 }
 
@@ -167,7 +158,7 @@ TEST_CASE("a volume that stalls after the others have ended is dropped 2 s after
     run_until(world.io, world.clock, [&] { return upload.ended(); });
     REQUIRE(upload.ended());
     REQUIRE(upload.blob().has_value());
-    CHECK(left_out(*upload.blob()) == 1);
+    CHECK(BlobWorld::zero_locations(*upload.blob()) == 1);
     CHECK(world.clock.boot() - before == milliseconds(3500));
   }
 }
@@ -178,13 +169,13 @@ TEST_CASE("what was discarded is not committed later") {
   send_some(world, kStripeBytes, kStripeBytes);
   const Deadline soon = world.clock.boot() + seconds(1);
   REQUIRE(run_task(world.io, world.clock, world.writer->commit(soon)).has_error());
-  CHECK(fragments_in(world) == 5);
+  CHECK(world.fragments() == 5);
   boost::asio::co_spawn(world.io, world.writer->discard(), boost::asio::detached);
   run_ready(world);
-  CHECK(fragments_in(world) == 0);
+  CHECK(world.fragments() == 0);
   world.volumes[1]->release();
   run_ready(world);
-  CHECK(fragments_in(world) == 0);
+  CHECK(world.fragments() == 0);
 }
 
 TEST_CASE("to discard or to pin what volumes hold takes no longer than their answers") {
@@ -202,7 +193,7 @@ TEST_CASE("to discard or to pin what volumes hold takes no longer than their ans
                         [&](std::exception_ptr) { ended = true; });
   run_ready(world);
   CHECK(ended);
-  CHECK(fragments_in(world) == 0);
+  CHECK(world.fragments() == 0);
 }
 
 TEST_CASE("each fragment of a blob has a generation of its own") {

@@ -57,6 +57,16 @@ class BlobWorld {
   FakeVolume& slot(const BlobRef& blob, std::uint32_t index) {
     return at(blob.locations[index].volume);
   }
+  // On all volumes.
+  std::size_t fragments() const {
+    std::size_t count = 0;
+    for (const auto& volume : volumes) count += volume->fragment_count();
+    return count;
+  }
+  static std::size_t zero_locations(const BlobRef& blob) {
+    return static_cast<std::size_t>(
+        std::count(blob.locations.begin(), blob.locations.end(), Location{}));
+  }
   void set_cached(bool cached) {
     for (auto& volume : volumes) volume->faults.cached = cached;
   }

@@ -13,16 +13,6 @@ using std::chrono::seconds;
 
 constexpr std::size_t kStripe = 4 * (64 << 10);  // of the default world
 
-std::size_t fragments(const BlobWorld& world) {
-  std::size_t count = 0;
-  for (const auto& volume : world.volumes) count += volume->fragment_count();
-  return count;
-}
-std::size_t zero_locations(const BlobRef& blob) {
-  return static_cast<std::size_t>(
-      std::count(blob.locations.begin(), blob.locations.end(), Location{}));
-}
-
 TEST_CASE("the layout of a new blob follows the volumes that can take it") {
   struct Row {
     std::uint32_t k, m;
@@ -149,8 +139,8 @@ TEST_CASE("volumes that fail before the first byte are replaced or the layout sh
       } else {
         REQUIRE(blob.has_value());
         CHECK(std::pair(blob->shape.k, blob->shape.m) == std::pair(row.k, row.m));
-        CHECK(zero_locations(*blob) == 0);
-        CHECK(fragments(world) == row.k + row.m);
+        CHECK(BlobWorld::zero_locations(*blob) == 0);
+        CHECK(world.fragments() == row.k + row.m);
         CHECK(world.get(*blob).value() == body);
       }
       world.settle();
@@ -208,7 +198,7 @@ TEST_CASE("a volume that fails during the upload is left out, down to k+1 fragme
       if (failing == 1) {
         REQUIRE(blob.has_value());
         CHECK(blob->shape.k == 4);
-        CHECK(zero_locations(*blob) == 1);
+        CHECK(BlobWorld::zero_locations(*blob) == 1);
         CHECK(world.get(*blob).value() == body);
       } else {
         REQUIRE(blob.has_error());
@@ -217,7 +207,7 @@ TEST_CASE("a volume that fails during the upload is left out, down to k+1 fragme
       world.settle();
       CHECK(world.budget.used_bytes() == 0);
       for (auto& volume : world.volumes) CHECK(volume->counters.writers_open == 0);
-      if (failing == 2) CHECK(fragments(world) == 0);
+      if (failing == 2) CHECK(world.fragments() == 0);
     }
   }
 }
@@ -231,7 +221,7 @@ TEST_CASE("a failed or hanging sync leaves the fragment out") {
     const BootTime before = world.clock.boot();
     const auto blob = world.put(body);
     REQUIRE(blob.has_value());
-    CHECK(zero_locations(*blob) == 1);
+    CHECK(BlobWorld::zero_locations(*blob) == 1);
     CHECK(world.clock.boot() - before == (stall ? seconds(2) : seconds(0)));
     CHECK(world.membership->suspect(VolumeId{102}) == stall);
     CHECK(world.get(*blob).value() == body);
@@ -248,7 +238,7 @@ TEST_CASE("a volume without progress for two seconds is dropped and the upload g
   const BootTime before = world.clock.boot();
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
-  CHECK(zero_locations(*blob) == 1);
+  CHECK(BlobWorld::zero_locations(*blob) == 1);
   CHECK(world.clock.boot() - before == seconds(2));
   CHECK(world.membership->suspect(VolumeId{101}));
   CHECK(world.get(*blob).value() == body);
@@ -263,7 +253,7 @@ TEST_CASE("pieces count until their memory is free, and a volume that keeps them
   slow.faults.keep_pieces = true;
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
-  CHECK(zero_locations(*blob) == 1);
+  CHECK(BlobWorld::zero_locations(*blob) == 1);
   CHECK(slow.kept.size() >= 2);
   CHECK(slow.kept.size() <= 8);  // four of data, two stripes of parity, then the writer waits
   slow.kept.clear();
@@ -291,7 +281,7 @@ TEST_CASE("when all volumes are late nobody is blamed") {
   for (auto& volume : world.volumes) volume->release();
   run_until(world.io, world.clock, [&] { return ended->has_value(); });
   REQUIRE((*ended)->has_value());
-  CHECK(zero_locations(ended->value().value()) == 0);
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
   for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
 }
 
@@ -307,7 +297,7 @@ TEST_CASE("a writer that is destroyed before commit leaves nothing behind") {
     });
     CHECK(gone.has_error());
     world.settle();
-    CHECK(fragments(world) == 0);
+    CHECK(world.fragments() == 0);
     CHECK(world.budget.used_bytes() == 0);
     for (auto& volume : world.volumes) CHECK(volume->counters.writers_open == 0);
   }
@@ -317,11 +307,11 @@ TEST_CASE("discard removes what was committed") {
   BlobWorld world;
   const auto blob = run_task(world.io, world.clock, world.write(BlobWorld::body(kStripe)));
   REQUIRE(blob.has_value());
-  CHECK(fragments(world) == 6);
+  CHECK(world.fragments() == 6);
   world.volumes[2]->faults.state = VolumeStatus::State::closed;
   boost::asio::co_spawn(world.io, world.writer->discard(), boost::asio::detached);
   run_all(world.io, world.clock);
-  CHECK(fragments(world) == 1);
+  CHECK(world.fragments() == 1);
 }
 
 TEST_CASE("fresh leases need no call, old ones are pinned again") {

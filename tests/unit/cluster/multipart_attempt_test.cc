@@ -110,17 +110,11 @@ TEST_CASE("A reopening that was left behind is ended by an Abort, and by a Compl
 
 TEST_CASE("What an attempt did not name is hinted by whoever finishes it, and nothing else is") {
   MultipartFixture f;
-  const std::string id = f.create();
-  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
-  REQUIRE(f.put_part(id, a_part(5, 9, 5)).has_value());
-  f.stored.pop_back();
+  const std::string id = f.create_with_unnamed_part();
   f.begin(id);
   REQUIRE(f.complete(id, f.request()).has_value());
   f.cluster.settle_down();
-  const auto hints = f.cluster.hints_of(f.upload_ref(id).key);
-  REQUIRE(hints.size() == 1);
-  CHECK(hints[0].write_id == WriteId{5, 5});
-  CHECK(hints[0].upload_id == id);
+  f.check_unnamed_is_hinted(id);
 }
 
 TEST_CASE("An object is as old as its Complete") {

@@ -88,16 +88,10 @@ TEST_CASE("A faulty list of parts leaves the upload open") {
 
 TEST_CASE("Parts that the list does not name are hinted when the upload is done") {
   MultipartFixture f;
-  const std::string id = f.create();
-  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
-  REQUIRE(f.put_part(id, a_part(5, 9, 5)).has_value());
-  f.stored.pop_back();
+  const std::string id = f.create_with_unnamed_part();
   REQUIRE(f.complete(id, f.request()).has_value());
   f.cluster.settle_down();
-  const auto hints = f.cluster.hints_of(f.upload_ref(id).key);
-  REQUIRE(hints.size() == 1);
-  CHECK(hints[0].write_id == WriteId{5, 5});
-  CHECK(hints[0].upload_id == id);
+  f.check_unnamed_is_hinted(id);
 }
 
 TEST_CASE("An Abort hints all parts, and a second one succeeds as well") {

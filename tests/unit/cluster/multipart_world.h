@@ -52,6 +52,21 @@ struct MultipartFixture {
     }
     return made;
   }
+  // A new upload of two parts, 1 and 5, of which request() will name the first only.
+  std::string create_with_unnamed_part() {
+    const std::string id = create();
+    REQUIRE(put_part(id, a_part(1, 9, 1)).has_value());
+    REQUIRE(put_part(id, a_part(5, 9, 5)).has_value());
+    stored.pop_back();
+    return id;
+  }
+  // The upload's register hints the part that was not named, and nothing else.
+  void check_unnamed_is_hinted(const std::string& id) const {
+    const auto hints = cluster.hints_of(upload_ref(id).key);
+    REQUIRE(hints.size() == 1);
+    CHECK(hints[0].write_id == WriteId{5, 5});
+    CHECK(hints[0].upload_id == id);
+  }
   Result<Objects::Completed> complete(const std::string& id, CompleteRequest made) {
     return cluster.run(objects.complete(*bucket, "key", id, std::move(made), cluster.soon()));
   }
