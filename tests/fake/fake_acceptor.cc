@@ -219,6 +219,7 @@ Task<> FakeAcceptor::drop_hints(std::vector<HintName> names, Deadline) {
 
 Task<RegisterListReply> FakeAcceptor::list_registers(RegisterListRequest request, Deadline) {
   if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  if (before_list) before_list();
   RegisterListReply reply;
   for (const auto& [key, row] : rows) {
     if (key.kind != request.kind) continue;
@@ -271,6 +272,7 @@ Task<> FakeAcceptor::remove_fragment(FragmentId, Deadline) { co_return no_part_o
 
 Task<> FakeAcceptor::adopt(std::shared_ptr<const AdoptRequest> request, Deadline) {
   if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  if (before_adopt) before_adopt();
   for (const GroupEpoch& wanted : request->epochs) {
     if (wanted.epoch < epoch) co_return fail(Errc::stale_epoch, "an older epoch");
     epoch = wanted.epoch;

@@ -35,6 +35,8 @@ class FakeAcceptor final : public VolumeClient {
 
   // ---- what a test sets and looks at
   Hook fate;  // unset: a quick network that loses nothing
+  // Called before a call looks at what is here.
+  std::function<void()> before_list, before_adopt;
   VolumeStatus::State state = VolumeStatus::State::open;
   bool full = false;
   bool cached = false;      // read_now() answers

@@ -153,6 +153,33 @@ TEST_CASE("fragments of an upload stay while it is open, and go when it was abor
   CHECK(f.held(blob) == 0);
 }
 
+TEST_CASE("a part that becomes an object's while its upload is looked at stays") {
+  SweepFixture f;
+  f.put();
+  auto made = f.cluster.run(
+      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  REQUIRE(made.has_value());
+  const BlobRef blob = f.write("key", *made);
+  f.unpin(blob);
+  const RegisterKey upload = Index::upload(*f.bucket, "key", *made).key;
+  bool completed = false;
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.fate = [&](VolumeId, RegisterCall, const RegisterKey& key) {
+      if (key != upload || std::exchange(completed, true)) return Fate{};
+      ObjectRecord record = BackgroundWorld::record_of(blob);
+      record.upload_id = *made;
+      f.cluster.overwrite(Index::object(*f.bucket, "key").key, to_value(record, 0));
+      RegisterValue done;
+      done.kind = ValueKind::upload_done;
+      f.cluster.overwrite(upload, done);
+      return Fate{};
+    };
+  }
+  f.sweep();
+  CHECK(completed);
+  CHECK(f.held(blob) == 6);
+}
+
 TEST_CASE("fragments of a bucket that is gone go, too") {
   SweepFixture f;
   const BlobRef blob = f.write();

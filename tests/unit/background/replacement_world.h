@@ -9,6 +9,7 @@
 #include "penstock/log.h"
 #include "server/background/blob_rebuild.h"
 #include "server/background/volume_replacement.h"
+#include "server/cluster/manifest.h"
 #include "server/cluster/multipart_apply.h"
 #include "server/cluster/upload_moves.h"
 #include "tests/fake/fake_cluster.h"
@@ -57,6 +58,12 @@ class ReplacementWorld {
     sizes[key] = size;
     REQUIRE(cluster.run(store(key, bytes_of(key, size))));
     if (!running) cluster.settle_down();  // a replacement looks at its map for ever
+  }
+  // An object of `count` equal parts, which stand in a manifest.
+  void put_in_parts(const std::string& key, std::size_t count, std::size_t part_bytes) {
+    sizes[key] = count * part_bytes;
+    REQUIRE(cluster.run(store_parts(key, count, part_bytes)));
+    cluster.settle_down();
   }
   struct Upload {
     UploadName name;
@@ -114,7 +121,9 @@ class ReplacementWorld {
     if (!read) return "error: " + read.error().context;
     if (read->inline_bytes) return *read->inline_bytes;
     std::string text;
-    for (const PartInfo& part : read->record.parts) {
+    const auto parts = cluster.run(gateway().objects.parts(read->record, cluster.soon()));
+    if (!parts) return "error: " + parts.error().context;
+    for (const PartInfo& part : *parts) {
       auto bytes = cluster.run(read_blob(gateway().blobs, *part.blob, cluster.soon()));
       text += bytes ? *bytes : "error: " + bytes.error().context;
     }
@@ -126,15 +135,37 @@ class ReplacementWorld {
   // Does any record name the volume?
   bool is_named(VolumeId id) {
     for (const auto& [key, size] : sizes) {
-      auto read = cluster.run(gateway().objects.get(*bucket, key, false, cluster.soon()));
-      REQUIRE(read);
-      for (const PartInfo& part : read->record.parts) {
-        for (const Location& location : part.blob->locations) {
+      for (const BlobRef& blob : blobs_of(key)) {
+        for (const Location& location : blob.locations) {
           if (location.volume == id) return true;
         }
       }
     }
     return false;
+  }
+  // Of all its parts, and of the pages of its manifest.
+  std::vector<BlobRef> blobs_of(const std::string& key) {
+    auto read = cluster.run(gateway().objects.get(*bucket, key, false, cluster.soon()));
+    REQUIRE(read);
+    auto parts = cluster.run(gateway().objects.parts(read->record, cluster.soon()));
+    REQUIRE(parts);
+    std::vector<BlobRef> blobs;
+    for (const ManifestPage& page : read->record.manifest) blobs.push_back(page.blob);
+    for (const PartInfo& part : *parts) {
+      if (part.blob) blobs.push_back(*part.blob);
+    }
+    return blobs;
+  }
+
+  // How many fragments of the blob are where it says.
+  std::size_t held(const BlobRef& blob) {
+    std::size_t count = 0;
+    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
+      const VolumeId volume = blob.locations[slot].volume;
+      if (volume.value == 0) continue;
+      count += node(volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
+    }
+    return count;
   }
 
   VolumeReplacement& replacement() {
@@ -198,6 +229,28 @@ class ReplacementWorld {
     CO_TRY(blob, co_await (*keep)->commit(cluster.soon()));
     part.blob = std::move(blob);
     co_return part;
+  }
+  Task<> store_parts(std::string key, std::size_t count, std::size_t part_bytes) {
+    const FragmentOwner owner = Index::owner(*bucket, key);
+    const std::string text = bytes_of(key, count * part_bytes);
+    std::vector<std::unique_ptr<BlobWriter>> writers(count);
+    std::vector<PartInfo> parts;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::string bytes = text.substr(i * part_bytes, part_bytes);
+      CO_TRY(part, co_await write(owner, std::move(bytes), &writers[i]));
+      part.number = static_cast<std::uint16_t>(i + 1);
+      parts.push_back(std::move(part));
+    }
+    ManifestWriter pages(gateway().blobs, owner);
+    ObjectRecord record;
+    record.size_bytes = text.size();
+    record.etag = std::string(32, '0');
+    CO_TRY(manifest, co_await pages.write(parts, cluster.soon()));
+    record.manifest = std::move(manifest);
+    Condition condition;
+    CO_CHECK(co_await gateway().objects.put(*bucket, key, std::move(record), nullptr, condition,
+                                            cluster.soon(), &pages));
+    co_return Result<>{};
   }
   Task<> store(std::string key, std::string text) {
     ObjectRecord record;

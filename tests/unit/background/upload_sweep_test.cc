@@ -185,4 +185,38 @@ TEST_CASE("the group's next volume looks after an upload when its turn has come,
   CHECK(f.upload() == ValueKind::upload_aborted);
 }
 
+TEST_CASE("an upload of a bucket made while the sweep began is not that of a deleted one") {
+  UploadFixture f;
+  f.put_part();
+  const RegisterKey key = BucketCatalog::register_of("bucket").key;
+  std::map<VolumeId, FakeAcceptor::Row> later;
+  for (auto& node : f.cluster.nodes) {
+    if (node->acceptor.rows.contains(key)) later[node->id()] = node->acceptor.rows[key];
+    node->acceptor.rows.erase(key);
+    node->acceptor.before_list = [&] {  // its first volume is asked for rows
+      for (const auto& [id, row] : std::exchange(later, {})) f.node(id).acceptor.rows[key] = row;
+    };
+  }
+  REQUIRE(later.size() == 5);
+  f.sweep();
+  CHECK(later.empty());
+  CHECK(f.upload() == ValueKind::upload_open);
+}
+
+TEST_CASE("an upload that has just ended stays, however old the row that one volume still has") {
+  UploadFixture f;
+  const BlobRef blob = f.put_part();
+  const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;
+  FakeNode& first = f.node(f.replicas().front());
+  const FakeAcceptor::Row open = first.acceptor.rows.at(key);
+  f.cluster.clock.advance(Duration(limits::kUploadKept) + std::chrono::hours(1));
+  f.begin_complete(blob);
+  f.sweep_later();
+  REQUIRE(f.upload() == ValueKind::upload_done);
+  first.acceptor.rows[key] = open;  // it was away meanwhile
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_done);
+  CHECK(f.part() == ValueKind::part);
+}
+
 }  // namespace penstock

@@ -60,6 +60,59 @@ TEST_CASE("what is written while a volume is replaced does not name the old one"
   world.check_all();
 }
 
+TEST_CASE("parts that stand in a manifest are made again, and its pages name their new places") {
+  constexpr std::size_t kParts = limits::kPartsInRecordMax + 8;
+  for (const bool lost : {true, false}) {
+    CAPTURE(lost);
+    ReplacementWorld world;
+    world.put_in_parts("parts", kParts, 5'000);
+    world.put_in_parts("striped", kParts, 140'000);
+    REQUIRE(world.blobs_of("parts").size() == kParts + 1);
+    REQUIRE(world.is_named(first_volume()));
+    if (lost) {
+      world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
+      world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
+    }
+    REQUIRE(world.begin(first_volume()));
+    REQUIRE(world.run_until_replaced());
+    CHECK(!world.is_named(first_volume()));
+    for (const std::string key : {"parts", "striped"}) {
+      const auto blobs = world.blobs_of(key);
+      CHECK(blobs.size() == kParts + 1);
+      for (const BlobRef& blob : blobs) CHECK(world.held(blob) == blob.locations.size());
+    }
+    for (const std::uint64_t other : {2, 3}) {
+      world.node(VolumeId{other}).acceptor.state = VolumeStatus::State::missing;
+      world.node(VolumeId{other}).fragments.faults.state = VolumeStatus::State::missing;
+    }
+    world.check_all();
+  }
+}
+
+TEST_CASE("a replacement that another process ends while its own is on the way ends") {
+  ReplacementWorld world;
+  fill(world);
+  REQUIRE(world.begin(first_volume()));
+  Membership& membership = world.gateway().membership;
+  bool ended = false;
+  for (const auto& node : world.cluster.nodes) {
+    node->acceptor.before_adopt = [&] {
+      const auto map = membership.map();
+      const auto change = change_of(*map);
+      if (ended || !change || change->phase != MapChange::Phase::moving) return;
+      // As if a request had just learned of it: the old volume leaves the membership.
+      auto last = std::make_shared<const ClusterMap>(end_replacement(*map).value());
+      ended = membership.adopt(std::move(last)).value();
+    };
+  }
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return ended && !world.replacement().status().active; });
+  CHECK(ended);
+  CHECK(!world.replacement().status().active);
+  CHECK(membership.volume(first_volume()) == nullptr);
+  world.check_all();
+}
+
 TEST_CASE("fragments made again lie on other volumes than the rest, at most m on one host") {
   ReplacementWorld world(three_hosts());
   for (int i = 0; i < 12; ++i) world.put("key" + std::to_string(i), 300'000);

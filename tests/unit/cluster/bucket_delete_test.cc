@@ -188,6 +188,32 @@ TEST_CASE("a bucket is searched for keys in all its groups, before its fence and
   }
 }
 
+TEST_CASE("each page of the search behind the fence is fenced: other volumes may answer it") {
+  constexpr std::size_t kDeleted = 3 * limits::kScanBatchMax;  // more than one page
+  FakeCluster cluster;
+  const auto bucket = cluster.make_bucket("b");
+  FakeAcceptor::Row row;
+  row.accepted.ballot = Ballot{1, 1, 1};
+  RegisterValue value = tombstone_value();
+  value.chain.push_back(OpId{});
+  row.accepted.value = std::make_shared<const std::string>(encode(RegisterKey{}, value));
+  for (const auto& node : cluster.nodes) {
+    for (std::size_t i = 0; i < kDeleted; ++i) {
+      node->acceptor.rows[Index::object(*bucket, "key" + std::to_string(i)).key] = row;
+    }
+  }
+  std::size_t later_pages = 0;
+  for (const auto& node : cluster.nodes) {
+    node->before_scan = [&](const ScanRequest& request) {
+      if (!request.round.pass_fence) return;
+      later_pages += request.start.empty() ? 0 : 1;
+      CHECK(request.fence.value != 0);
+    };
+  }
+  REQUIRE(cluster.run(cluster.gateway->index.delete_bucket("b", cluster.soon())).has_value());
+  CHECK(later_pages > 0);
+}
+
 TEST_CASE("a bucket that is open is not rolled forward, though it is empty") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("b");

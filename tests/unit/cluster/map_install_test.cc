@@ -8,6 +8,18 @@
 #include "tests/fake/fake_cluster.h"
 
 namespace penstock {
+namespace {
+
+// The map in which a seventh volume, which is added, takes the place of the first.
+std::shared_ptr<const ClusterMap> map_with_joining(FakeCluster& cluster) {
+  MapVolume named;
+  named.id = cluster.add_node(VolumeId{FakeCluster::kVolumes + 1}).id();
+  named.name = "joining";
+  auto map = begin_replacement(*cluster.map, VolumeId{1}, std::move(named));
+  REQUIRE(map);
+  return std::make_shared<const ClusterMap>(std::move(*map));
+}
+}  // namespace
 
 TEST_CASE("a volume that joins takes over the highest horizon and fence, whoever has them") {
   const BucketId bucket{9};
@@ -20,13 +32,8 @@ TEST_CASE("a volume that joins takes over the highest horizon and fence, whoever
     }
     cluster.nodes[highest]->acceptor.horizon = 20;
     cluster.nodes[highest]->acceptor.fences[bucket] = BucketNumber{5};
-    const FakeNode& joining = cluster.add_node(VolumeId{FakeCluster::kVolumes + 1});
-    MapVolume named;
-    named.id = joining.id();
-    named.name = "joining";
-    auto map = begin_replacement(*cluster.map, VolumeId{1}, std::move(named));
-    REQUIRE(map);
-    auto next = std::make_shared<const ClusterMap>(std::move(*map));
+    const auto next = map_with_joining(cluster);
+    const FakeNode& joining = *cluster.nodes.back();
     const auto installed = cluster.run(install_map(
         next, {cluster.nodes.begin(), cluster.nodes.end()}, cluster.clock, cluster.soon()));
     REQUIRE(installed);
@@ -34,6 +41,28 @@ TEST_CASE("a volume that joins takes over the highest horizon and fence, whoever
     CHECK(joining.acceptor.horizon == 20);
     CHECK(joining.acceptor.fences.at(bucket) == BucketNumber{5});
   }
+}
+
+TEST_CASE("what an old round raised before its volume adopted the map is taken over") {
+  const BucketId bucket{9};
+  FakeCluster cluster;
+  const auto next = map_with_joining(cluster);
+  const FakeNode& joining = *cluster.nodes.back();
+  for (const auto& node : cluster.nodes) {
+    if (node->id() == joining.id()) continue;
+    FakeAcceptor& acceptor = node->acceptor;
+    acceptor.before_adopt = [&acceptor, bucket] {  // the last moment for a fence, or a drop
+      acceptor.horizon = 20;
+      acceptor.fences[bucket] = BucketNumber{5};
+    };
+  }
+  const auto installed = cluster.run(install_map(
+      next, {cluster.nodes.begin(), cluster.nodes.end()}, cluster.clock, cluster.soon()));
+  REQUIRE(installed);
+  CHECK(installed->reached);
+  CHECK(joining.acceptor.horizon == 20);
+  REQUIRE(joining.acceptor.fences.contains(bucket));
+  CHECK(joining.acceptor.fences.at(bucket) == BucketNumber{5});
 }
 
 namespace {
