@@ -186,14 +186,12 @@ void add_to(RegisterHealth& health, const BlobContext& context, const BlobRef& b
   }
 }
 
-// Parts count while their upload may still be completed: afterwards they belong to the object, or
-// to nobody.
-Task<bool> upload_is_open(Proposer& proposer, const RegisterRef& part, Deadline deadline) {
+Task<ValueKind> upload_state(Proposer& proposer, const RegisterRef& part, Deadline deadline) {
   RegisterRef upload = part;
   upload.key.kind = RowKind::upload;
   upload.key.part = 0;
   CO_TRY(now, co_await proposer.read_background(upload, ReadWant::value, deadline));
-  co_return is_open_upload(now.kind());
+  co_return now.kind();
 }
 
 // The moves of one blob and of the entries in its pages.
@@ -294,9 +292,13 @@ Task<RegisterHealth> RegisterRepair::examine(RegisterRef ref, Deadline deadline)
     }
   }
   if (health.misplaced == 0 || ref.key.kind != RowKind::part) co_return health;
-  CO_TRY(open, co_await upload_is_open(proposer_, ref, deadline));
-  if (!open) co_return RegisterHealth{};
-  co_return health;
+  CO_TRY(state, co_await upload_state(proposer_, ref, deadline));
+  if (state == ValueKind::upload_open) co_return health;
+  // Once their upload has ended parts belong to the object, or to nobody. Until then no replica
+  // takes a new row of them: fragments made now would be orphans at once.
+  RegisterHealth none;
+  none.waits = is_open_upload(state);
+  co_return none;
 }
 
 Task<Repaired> RegisterRepair::repair(RegisterRef ref, Deadline deadline) {

@@ -23,7 +23,7 @@ struct RegisterHealth {
   std::uint64_t bytes = 0;      // of them
   std::uint64_t missing = 0;    // fragments that were never written; misplaced if there is room now
   int spares = 0;               // of the blob that has the fewest, if any is misplaced
-  bool waits = false;           // an upload that is being completed: its object comes next
+  bool waits = false;           // an upload that is being completed, or a part of one: look again
 };
 
 struct Repaired {

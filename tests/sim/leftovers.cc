@@ -15,13 +15,17 @@ struct Held {
 };
 
 Task<> list_fragments(Volume& volume, Held& held) {
-  CO_TRY(entries, co_await volume.fragments().list(std::nullopt, limits::kFragmentListMax));
-  for (FragmentEntry& entry : entries) {
-    const Reference reference{volume.id(), entry.id};
-    held.all.insert(reference);
-    held.by_owner[std::move(entry.owner)].insert(reference);
+  std::optional<FragmentId> after;
+  while (true) {
+    CO_TRY(entries, co_await volume.fragments().list(after, limits::kFragmentListMax));
+    for (FragmentEntry& entry : entries) {
+      const Reference reference{volume.id(), entry.id};
+      after = entry.id;
+      held.all.insert(reference);
+      held.by_owner[std::move(entry.owner)].insert(reference);
+    }
+    if (entries.size() < limits::kFragmentListMax) co_return Result<>{};
   }
-  co_return Result<>{};
 }
 
 // Purging a tombstone takes every replica.

@@ -158,8 +158,24 @@ TEST_CASE("a part is made whole while its upload is open, and is nobody's afterw
   CHECK(f.examine(stored).missing == 1);
   REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", id, f.cluster.soon())));
   f.cluster.settle_down();
-  CHECK(f.examine(stored).misplaced == 0);
-  CHECK(f.examine(stored).missing == 0);
+  const RegisterHealth ended = f.examine(stored);
+  CHECK(ended.misplaced == 0);
+  CHECK(ended.missing == 0);
+  CHECK_FALSE(ended.waits);
+}
+
+TEST_CASE("for a part whose upload is being completed nothing is made that its row cannot name") {
+  for (const ValueKind state : {ValueKind::upload_completing, ValueKind::upload_reopening}) {
+    CAPTURE(static_cast<int>(state));
+    RepairFixture f;
+    const std::string id = f.put_short_part();
+    UploadRecord completing;
+    completing.attempt = OpId{7, 7};
+    f.cluster.overwrite(Index::upload(*f.bucket, "key", id).key, to_value(completing, state));
+    const RegisterHealth health = f.examine(Index::part(*f.bucket, "key", id, 1));
+    CHECK(health.misplaced == 0);
+    CHECK(health.waits);  // it may be given up, and the part is an open upload's again
+  }
 }
 
 TEST_CASE("the fragments of a part carry its upload's id wherever they are made again") {
