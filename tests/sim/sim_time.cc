@@ -41,6 +41,13 @@ bool SimTime::run_until(const std::function<bool()>& done, SimMicros end) {
   }
 }
 
+void SimTime::run_beside(SimMicros end) {
+  if (std::exchange(beside_, true)) return;
+  run_until([] { return false; }, end);
+  now_ = std::max(now_, end);
+  beside_ = false;
+}
+
 void SimRandom::fill(std::span<std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size();) {
     const std::uint64_t word = bits();

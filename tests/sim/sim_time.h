@@ -26,6 +26,9 @@ class SimTime {
   // Runs everything until `done` holds, or time passes `end`, or nothing is left to happen. True if
   // `done` held.
   bool run_until(const std::function<bool()>& done, SimMicros end);
+  // Called by an event that takes time: runs what happens meanwhile, until `end`. Within itself it
+  // runs nothing.
+  void run_beside(SimMicros end);
   // Ends the world: what has not happened never will. Before the parts are destroyed that it uses.
   void drop_events();
   // Mixes what happened into the trace; two runs of one seed have one trace.
@@ -55,6 +58,7 @@ class SimTime {
   std::vector<std::uint32_t> free_places_;
   std::uint64_t added_ = 0;
   SimMicros now_ = 0;
+  bool beside_ = false;
   std::uint64_t trace_ = 0;
   std::uint64_t events_run_ = 0;
 };

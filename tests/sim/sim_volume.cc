@@ -5,9 +5,32 @@
 
 #include "penstock/planted.h"
 #include "server/volume/volume_format.h"
+#include "tests/fake/observed_disk.h"
 #include "tests/sim/graces.h"
 
 namespace penstock::sim {
+namespace {
+
+// The thread of the group commit: `committing` while it runs.
+class CommitWorker final : public Worker {
+ public:
+  CommitWorker(SimTime& time, SimRandom& random, SimMicros delay_max, bool& committing)
+      : worker_(time, random, delay_max), committing_(committing) {}
+  void submit(std::function<void()> job) override {
+    worker_.submit([job = std::move(job), committing = &committing_] {
+      const bool before = std::exchange(*committing, true);
+      job();
+      *committing = before;
+    });
+  }
+
+ private:
+  SimWorker worker_;
+  bool& committing_;
+};
+
+}  // namespace
+
 SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
                      std::shared_ptr<const ClusterMap> map, SimVolumeOptions options)
     : time_(time),
@@ -32,10 +55,12 @@ Result<> SimVolume::start() {
   if (lost_) return fail(Errc::not_found, "lost");
   // The shipped process formats a directory only when it is told to.
   if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
-  auto make_worker = [this](std::string, unsigned) -> std::unique_ptr<Worker> {
-    return std::make_unique<SimWorker>(time_, random_, options_.disk_delay_max);
+  const SimMicros delay = options_.disk_delay_max;
+  auto make_worker = [this, delay](std::string name, unsigned) -> std::unique_ptr<Worker> {
+    if (name != "commit") return std::make_unique<SimWorker>(time_, random_, delay);
+    return std::make_unique<CommitWorker>(time_, random_, delay, committing_);
   };
-  VolumeParts parts{disk_.share(), clock_, random_, buffers_, std::move(make_worker)};
+  VolumeParts parts{open_disk(), clock_, random_, buffers_, std::move(make_worker)};
   VolumeOptions options;
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
@@ -59,6 +84,15 @@ Result<> SimVolume::start() {
   }
   boost::asio::co_spawn(time_.io(), volume_->set_epochs(std::move(epochs)), boost::asio::detached);
   return Result<>{};
+}
+
+std::unique_ptr<Disk> SimVolume::open_disk() {
+  if (options_.sync_max == 0) return disk_.share();
+  return make_observed_disk(disk_.share(), [this](FakeDisk::Call call, const std::string& name) {
+    if (call != FakeDisk::Call::sync || !committing_ || !name.ends_with(".log")) return;
+    // LevelDB holds no lock here.
+    time_.run_beside(time_.now() + random_.between(0, options_.sync_max));
+  });
 }
 
 void SimVolume::stop() {

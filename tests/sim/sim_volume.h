@@ -18,6 +18,9 @@ struct SimVolumeOptions {
   // It keeps room back: when full it refuses bodies and takes records still. Without, it finds out
   // from calls that fail.
   bool reserve = false;
+  // A group commit waits so long for its sync at most, while other threads of the volume go on and
+  // the process may die; 0: it is one step.
+  SimMicros sync_max = 0;
 };
 
 class SimVolume final : public VolumeHost {
@@ -72,6 +75,7 @@ class SimVolume final : public VolumeHost {
 
  private:
   void stop();
+  std::unique_ptr<Disk> open_disk();
   SimTime& time_;
   SimVolumeOptions options_;
   MapVolume entry_;
@@ -87,6 +91,7 @@ class SimVolume final : public VolumeHost {
   bool damaged_ = false;
   bool full_ = false;
   bool survived_failure_ = false;
+  bool committing_ = false;  // a group commit is under way
 };
 
 }  // namespace penstock::sim

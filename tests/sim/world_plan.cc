@@ -96,6 +96,7 @@ WorldPlan draw_plan(SimRandom& random) {
   plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
   plan.volume.disk_delay_max = kDisks[random.below(std::size(kDisks))];
   plan.volume.reserve = random.chance(0.5);
+  if (random.chance(0.5)) plan.volume.sync_max = plan.volume.disk_delay_max;
   // Small tables and pages: rows are read again, promises make room, walks take several steps.
   if (random.chance(0.3)) plan.volume.cache_bytes = limits::kKiB;
   if (random.chance(0.3)) plan.volume.promise_slots = 1;
