@@ -24,7 +24,7 @@ struct ReplacementProcess {
   using Connect = std::function<std::shared_ptr<VolumeClient>(VolumeId)>;
 
   ReplacementProcess(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
-                     const Connect& connect)
+                     const Connect& connect, const ReplacementOptions& options)
       : random(seed),
         clock(time, random.between(-500'000, 500'000), 1.0),
         membership(map, Ring::build(*map).value(), clients_of(*map, connect), clock,
@@ -35,7 +35,7 @@ struct ReplacementProcess {
         budget(256 * limits::kMiB),
         blobs{membership, clock, random, buffers, budget, codecs},
         objects(index, proposer, blobs, random, clock),
-        driver(ReplacementParts{membership, proposer, blobs, clock, {}, nullptr}) {}
+        driver(ReplacementParts{membership, proposer, blobs, clock, options, nullptr}) {}
 
   static std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
                                                                const Connect& connect) {
@@ -85,6 +85,7 @@ class ReplacementWorld {
 
   void build();
   std::shared_ptr<VolumeClient> connect(VolumeId id);
+  void add_process();
   ReplacementProcess& start_driver();
   ReplacementProcess& client() { return *processes_.front(); }
   void schedule_faults();
@@ -111,6 +112,7 @@ class ReplacementWorld {
   bool faults_on_ = false;
   bool stop_writing_ = false;
   VolumeId leaving_;
+  ReplacementOptions options_;
   std::shared_ptr<const ClusterMap> map_;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::unique_ptr<ReplacementProcess>> processes_;  // the client, then the drivers
@@ -137,15 +139,14 @@ void ReplacementWorld::build() {
     entry.host = "one";
     entries.push_back(entry);
   }
+  if (random_.chance(0.5)) options_.page_rows = static_cast<std::uint32_t>(random_.between(1, 3));
   const ClusterId cluster{random_.bits(), random_.bits()};
   map_ = std::make_shared<ClusterMap>(make_map(cluster, entries, 4, &policy).value());
   for (const auto& entry : map_->volumes) {
     volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, map_));
     if (!volumes_.back()->format() || !volumes_.back()->start()) violation("no format");
   }
-  const auto reach = [this](VolumeId id) { return connect(id); };
-  processes_.push_back(
-      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach));
+  add_process();
 }
 
 std::shared_ptr<VolumeClient> ReplacementWorld::connect(VolumeId id) {
@@ -157,12 +158,16 @@ std::shared_ptr<VolumeClient> ReplacementWorld::connect(VolumeId id) {
   return nullptr;
 }
 
-// A process that knows only the first map: it learns the rest.
-ReplacementProcess& ReplacementWorld::start_driver() {
-  if (processes_.size() > 1) processes_.back()->driver.stop();
+// It knows only the first map, and learns the rest.
+void ReplacementWorld::add_process() {
   const auto reach = [this](VolumeId id) { return connect(id); };
   processes_.push_back(
-      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach));
+      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach, options_));
+}
+
+ReplacementProcess& ReplacementWorld::start_driver() {
+  if (processes_.size() > 1) processes_.back()->driver.stop();
+  add_process();
   processes_.back()->driver.start(time_.io().get_executor());
   return *processes_.back();
 }

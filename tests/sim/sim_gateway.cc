@@ -31,6 +31,11 @@ BackgroundOptions background_options(std::uint32_t page_rows) {
   options.upload_kept = graces::kUploadEnd;
   return options;
 }
+ReplacementOptions replacement_options(std::uint32_t page_rows) {
+  ReplacementOptions options;
+  options.page_rows = page_rows;
+  return options;
+}
 }  // namespace
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
@@ -53,7 +58,8 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       context_{membership_, proposer_,        objects_,
                clock_,      std::move(local), background_options(page_rows)},
       background_(context_),
-      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_, {}, nullptr}) {
+      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_,
+                                    replacement_options(page_rows), nullptr}) {
   blobs_.lease_fresh = graces::kLeaseFresh;
   blobs_.reader_pin_every = graces::kReaderPinEvery;
   background_.start(time.io().get_executor());
