@@ -6,6 +6,7 @@
 // HTTP-free: the simulator calls them as the server does.
 #pragma once
 #include "gateway/request.h"
+#include "penstock/limits.h"
 #include "server/cluster/objects.h"
 
 namespace penstock {
@@ -14,6 +15,7 @@ struct GatewayConfig {
   std::string region = "us-east-1";
   std::vector<std::string> domains;   // virtual hosts: bucket.DOMAIN
   bool strict_region = false;
+  std::uint64_t part_bytes_min = limits::kPartBytesMin;  // of a multipart object, but the last
 };
 
 // What operations share. Ownership: borrows all.

@@ -6,7 +6,6 @@
 #include "gateway/conditional.h"
 #include "gateway/operations/stored_bytes.h"
 #include "gateway/s3_xml_input.h"
-#include "penstock/limits.h"
 
 namespace penstock {
 namespace {
@@ -63,7 +62,8 @@ S3Error part_error(S3Code code, const std::string& upload_id, std::uint16_t numb
 }
 
 S3Result<> check_fault(const Objects::Completed& done, const std::string& upload_id,
-                       const std::vector<Objects::CompletePart>& parts) {
+                       const std::vector<Objects::CompletePart>& parts,
+                       std::uint64_t part_bytes_min) {
   using Fault = Objects::PartFault;
   switch (done.fault) {
     case Fault::none: return {};
@@ -73,7 +73,7 @@ S3Result<> check_fault(const Objects::Completed& done, const std::string& upload
     case Fault::too_small: {
       S3Error error = part_error(S3Code::EntityTooSmall, upload_id, done.fault_part, parts);
       error.details.emplace_back("ProposedSize", std::to_string(done.fault_bytes));
-      error.details.emplace_back("MinSizeAllowed", std::to_string(limits::kPartBytesMin));
+      error.details.emplace_back("MinSizeAllowed", std::to_string(part_bytes_min));
       return error;
     }
     case Fault::checksum:
@@ -116,6 +116,7 @@ S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& 
   CO_TRY(parts, parse_complete(std::move(document)));
   CO_TRY(id, upload_id_of(request));
   CO_TRY(plan, read_request(request, parts));
+  plan.part_bytes_min = gateway.config.part_bytes_min;
   const Condition condition = plan.condition;
   const auto done = co_await gateway.objects.complete(*bucket, request.key, id, std::move(plan),
                                                       fresh_deadline(gateway));
@@ -124,7 +125,7 @@ S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& 
     co_return s3_error(S3Code::NoSuchUpload);
   }
   if (!done) co_return write_failure(done.error(), condition);
-  CO_CHECK(check_fault(*done, id, parts));
+  CO_CHECK(check_fault(*done, id, parts, gateway.config.part_bytes_min));
   S3Response response;
   response.set_xml(result_xml(request, done->record));
   co_return std::move(response);

@@ -57,7 +57,8 @@ class Pass {
 
  private:
   Task<> look(const ClusterMap& map, Volumes volumes, RowKind kind) {
-    RegisterWalk walk(kind, std::move(volumes), context_.parts.clock);
+    RegisterWalk walk(kind, std::move(volumes), context_.parts.clock,
+                      context_.parts.options.page_rows);
     while (true) {
       if (context_.stopping.load()) co_return fail(Errc::aborted, "the process stops");
       CO_TRY(found, co_await walk.next(kLooksAtOnce, context_.soon()));

@@ -8,8 +8,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::uint32_t kListedAtOnce = 1000;
-
 // Volumes order rows by their keys' bytes. A key is followed by a zero byte and the upload-id; of
 // two keys the shorter comes first when it is the beginning of the longer, unless that goes on with
 // bytes that sort before an upload-id: so compare what is stored, not the fields.
@@ -37,8 +35,8 @@ Task<RegisterListReply> list_some(std::shared_ptr<VolumeClient> client, Register
 }  // namespace
 
 RegisterWalk::RegisterWalk(RowKind kind, std::vector<std::shared_ptr<VolumeClient>> volumes,
-                           Clock& clock)
-    : kind_(kind), clock_(clock) {
+                           Clock& clock, std::uint32_t page_rows)
+    : kind_(kind), clock_(clock), page_rows_(page_rows) {
   for (auto& client : volumes) {
     Cursor& cursor = cursors_.emplace_back();
     cursor.client = std::move(client);
@@ -59,7 +57,7 @@ Task<> RegisterWalk::fill(Deadline deadline) {
       RegisterListRequest request;
       request.kind = kind_;
       request.after = cursors_[i].covered;
-      request.rows_max = kListedAtOnce;
+      request.rows_max = page_rows_;
       asked.push_back(i);
       calls.start(executor, list_some(cursors_[i].client, std::move(request), deadline));
     }

@@ -18,7 +18,9 @@ class RegisterWalk {
     std::uint32_t partitions = 1;  // of its bucket
   };
 
-  RegisterWalk(RowKind kind, std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock);
+  // `page_rows`: rows asked of a volume at once.
+  RegisterWalk(RowKind kind, std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
+               std::uint32_t page_rows);
 
   // The next registers, at most `count`; none at the end. A volume that fails is left out from then
   // on: see listed(). Errors: timeout.
@@ -43,6 +45,7 @@ class RegisterWalk {
 
   const RowKind kind_;
   Clock& clock_;
+  const std::uint32_t page_rows_;
   std::vector<Cursor> cursors_;
 };
 

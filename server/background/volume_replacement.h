@@ -26,6 +26,7 @@ namespace penstock {
 struct ReplacementOptions {
   double rows_per_second = 2000;  // rows looked at, and identity rounds
   double bytes_per_second = 128 * limits::kMiB;  // fragments made
+  std::uint32_t page_rows = 1000;  // rows that a volume lists at a time
   Duration look_every = std::chrono::milliseconds(200);
   Duration retry_after = std::chrono::seconds(1);
   // So long the joint phase waits for a joining volume that is away. Then that counts as one lost,

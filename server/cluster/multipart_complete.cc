@@ -90,7 +90,7 @@ CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> sto
   std::uint64_t size_bytes = 0;
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     const bool last = i + 1 == plan.parts.size();
-    if (!last && plan.parts[i].size_bytes < limits::kPartBytesMin) {
+    if (!last && plan.parts[i].size_bytes < request.part_bytes_min) {
       CompletePlan refused = faulty(PartFault::too_small, plan.parts[i].number);
       refused.fault_bytes = plan.parts[i].size_bytes;
       return refused;

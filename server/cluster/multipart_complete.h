@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/limits.h"
 #include "server/cluster/condition.h"
 #include "server/cluster/object_record.h"
 
@@ -21,6 +22,7 @@ struct CompleteRequest {
   std::optional<std::uint64_t> object_size;  // x-amz-mp-object-size
   StoredChecksum checksum;                   // of the whole, if given
   std::optional<ChecksumType> checksum_type;
+  std::uint64_t part_bytes_min = limits::kPartBytesMin;  // of all parts but the last
 };
 
 // What is wrong with the request; the operation turns it into S3's error.
@@ -28,7 +30,7 @@ enum class PartFault : std::uint8_t {
   none,
   missing,    // InvalidPart: no such part, or another ETag or checksum
   order,      // InvalidPartOrder: numbers do not ascend
-  too_small,  // EntityTooSmall: a part but the last below 5 MiB
+  too_small,  // EntityTooSmall: a part but the last below part_bytes_min
   checksum,   // BadDigest: the checksum of the whole is another
   size,       // InvalidRequest: x-amz-mp-object-size or the largest object
   type,       // InvalidRequest: another checksum type or algorithm than the upload's

@@ -9,6 +9,9 @@
 #include "tests/sim/sim_client.h"
 
 namespace penstock::sim {
+namespace {
+constexpr double kManyParts = 0.1;  // of the uploads
+}  // namespace
 
 Task<bool> SimClient::send_part(UploadPtr upload, std::uint16_t number, Value bytes) {
   auto body = history_.body(bytes);
@@ -57,8 +60,28 @@ Task<bool> SimClient::copy_part(UploadPtr upload) {
   co_return true;
 }
 
+// More parts than a record takes: a manifest names them.
+Awaitable<void> SimClient::send_many_parts(UploadPtr upload) {
+  constexpr std::int64_t kFewest = limits::kPartsInRecordMax + 1;
+  const auto count = static_cast<std::uint16_t>(random_.between(kFewest, kFewest + 3));
+  int failures = 0;
+  for (std::uint16_t number = 1; number <= count; ++number) {
+    const Value bytes =
+        history_.new_write("nowhere", static_cast<std::uint64_t>(random_.between(16, 300)));
+    auto sent = co_await send_part(upload, number, bytes);
+    while ((!sent || !*sent) && ++failures < 3) sent = co_await send_part(upload, number, bytes);
+    if (!sent || !*sent) {
+      upload->etags.clear();
+      co_return;
+    }
+    upload->take(history_.range_of(bytes, 0, history_.write(bytes).length));
+    upload->name_part(number, history_.body(bytes));
+  }
+}
+
 // Sends what Complete will name; no part is named if that fails.
 Awaitable<void> SimClient::send_parts(UploadPtr upload) {
+  if (random_.chance(kManyParts)) co_return co_await send_many_parts(upload);
   if (random_.chance(0.25)) {
     auto copied = co_await copy_part(upload);
     if (copied && *copied) co_return;

@@ -2,6 +2,7 @@
 // page, a Complete that names a part as it was before, parts that come too late.
 #include "tests/sim/client_uploads.h"
 
+#include "penstock/limits.h"
 #include "tests/sim/sim_client.h"
 
 namespace penstock::sim {
@@ -19,8 +20,9 @@ Awaitable<void> SimClient::look_at_upload(UploadPtr upload) {
 Awaitable<void> SimClient::look_at_parts(UploadPtr upload) {
   std::map<int, std::string> parts;
   std::string marker = "0";
+  const std::string at_once = upload->etags.size() > limits::kPartsInRecordMax ? "7" : "1";
   for (int page = 0; page < 10; ++page) {
-    Pairs query{{"uploadId", upload->id}, {"max-parts", "1"}, {"part-number-marker", marker}};
+    Pairs query{{"uploadId", upload->id}, {"max-parts", at_once}, {"part-number-marker", marker}};
     auto asked = request("GET", upload->key, std::move(query));
     auto answer = co_await ask(std::move(asked));
     if (says_nothing("ListParts", answer)) co_return;
@@ -28,8 +30,9 @@ Awaitable<void> SimClient::look_at_parts(UploadPtr upload) {
       unexpected("ListParts of " + upload->key, *answer);
       co_return;
     }
-    const std::string number = xml_element(answer->body, "PartNumber");
-    if (!number.empty() && !parts.emplace(std::stoi(number), xml_etag(answer->body)).second) {
+    for (const std::string& part : xml_elements(answer->body, "Part")) {
+      const std::string number = xml_element(part, "PartNumber");
+      if (parts.emplace(std::stoi(number), xml_etag(part)).second) continue;
       history_.violation("ListParts shows part " + number + " twice");
     }
     if (xml_element(answer->body, "IsTruncated") != "true") break;

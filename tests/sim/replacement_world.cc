@@ -2,12 +2,12 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <cstring>
 #include <limits>
 #include <map>
 
-#include "server/background/volume_replacement.h"
-#include "server/cluster/objects.h"
+#include "penstock/text_codec.h"
+#include "server/cluster/multipart_apply.h"
+#include "tests/sim/replacement_process.h"
 #include "tests/sim/sim_volume.h"
 
 namespace penstock::sim {
@@ -18,44 +18,6 @@ constexpr SimMicros kFaultsEnd = 15 * kOneSecond;
 constexpr SimMicros kReplacedBy = 900 * kOneSecond;
 constexpr std::size_t kKeys = 6;
 constexpr std::size_t kWrittenKeys = 2;  // the first of them
-
-// One process: a client's way to the volumes, and the driver if it is started.
-struct ReplacementProcess {
-  using Connect = std::function<std::shared_ptr<VolumeClient>(VolumeId)>;
-
-  ReplacementProcess(SimTime& time, std::uint64_t seed, std::shared_ptr<const ClusterMap> map,
-                     const Connect& connect)
-      : random(seed),
-        clock(time, random.between(-500'000, 500'000), 1.0),
-        membership(map, Ring::build(*map).value(), clients_of(*map, connect), clock,
-                   [connect](const MapVolume& volume) { return connect(volume.id); }),
-        proposer(membership, clock, random),
-        index(membership, proposer, clock, random),
-        buffers(limits::kMiB),
-        budget(256 * limits::kMiB),
-        blobs{membership, clock, random, buffers, budget, codecs},
-        objects(index, proposer, blobs, random, clock),
-        driver(ReplacementParts{membership, proposer, blobs, clock, {}, nullptr}) {}
-
-  static std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
-                                                               const Connect& connect) {
-    std::vector<std::shared_ptr<VolumeClient>> clients;
-    for (const auto& volume : map.volumes) clients.push_back(connect(volume.id));
-    return clients;
-  }
-
-  SimRandom random;
-  SimClock clock;
-  Membership membership;
-  Proposer proposer;
-  Index index;
-  BufferPool buffers;
-  MemoryBudget budget;
-  CodecCache codecs;
-  BlobContext blobs;
-  Objects objects;
-  VolumeReplacement driver;
-};
 
 // The text of the n-th write of a key says which one it is.
 std::string text_of(std::size_t key, std::uint64_t number, std::size_t size) {
@@ -81,19 +43,36 @@ class ReplacementWorld {
   struct Written {
     std::vector<std::string> possible;  // the last known text first, then those of unknown outcome
     bool acked = false;
+    // Of the last Complete that wrote it; zero if a PUT did.
+    SimMicros complete_began = 0;
+    SimMicros complete_ended = 0;
+  };
+  struct Upload {
+    std::string id;
+    std::string text;  // of the parts so far
+    std::vector<PartInfo> parts;
   };
 
   void build();
   std::shared_ptr<VolumeClient> connect(VolumeId id);
+  void add_process();
   ReplacementProcess& start_driver();
   ReplacementProcess& client() { return *processes_.front(); }
   void schedule_faults();
   void strike();
   bool replaced();
+  void look_at_pass();
   bool wait_for(const bool& done, SimMicros limit) {
-    return time_.run_until([&done] { return done; }, time_.now() + limit);
+    const auto look = [&] {
+      look_at_pass();
+      return done;
+    };
+    return time_.run_until(look, time_.now() + limit);
   }
-  void violation(std::string what) { violations_.push_back(std::move(what)); }
+  void violation(std::string what) {
+    const bool again = !violations_.empty() && violations_.back() == what;
+    if (!again) violations_.push_back(std::move(what));
+  }
 
   Awaitable<void> make_bucket(bool& done);
   Awaitable<void> write_all(bool& done);
@@ -101,9 +80,14 @@ class ReplacementWorld {
   Awaitable<void> begin(VolumeId leaving, MapVolume joining, bool& done);
   Awaitable<void> read_all(bool& done);
   Awaitable<void> write_one(std::size_t key);
+  Awaitable<void> begin_upload(std::size_t key);
+  Awaitable<void> complete(std::size_t key);
+  Awaitable<void> complete_all(bool& done);
   Awaitable<void> read_one(std::size_t key, bool quiet);
   Task<> put(std::string key, std::string text);
-  Task<std::string> get(std::string key);
+  Task<> put_part(std::string key, Upload& upload, std::string text);
+  Task<std::string> get(std::string key, const Written& known);
+  void look_at_blob(const std::string& key, const BlobRef& blob, bool may_be_behind);
 
   SimTime time_;
   SimRandom random_;
@@ -111,11 +95,16 @@ class ReplacementWorld {
   bool faults_on_ = false;
   bool stop_writing_ = false;
   VolumeId leaving_;
+  ReplacementOptions options_;
   std::shared_ptr<const ClusterMap> map_;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::unique_ptr<ReplacementProcess>> processes_;  // the client, then the drivers
   std::shared_ptr<const Bucket> bucket_;
   std::map<std::size_t, Written> written_;
+  std::map<std::size_t, Upload> uploads_;  // by key: all parts sent, not completed yet
+  SimMicros pass_began_ = 0;  // the last one over all registers
+  bool looking_ = false;
+  std::uint64_t looked_at_ = 0;  // registers of it
   std::uint64_t writes_ = 0;
   // At the end, the fewest of any blob: those written while volumes were away have less of them.
   std::size_t spares_ = std::numeric_limits<std::size_t>::max();
@@ -137,15 +126,14 @@ void ReplacementWorld::build() {
     entry.host = "one";
     entries.push_back(entry);
   }
+  if (random_.chance(0.5)) options_.page_rows = static_cast<std::uint32_t>(random_.between(1, 3));
   const ClusterId cluster{random_.bits(), random_.bits()};
   map_ = std::make_shared<ClusterMap>(make_map(cluster, entries, 4, &policy).value());
   for (const auto& entry : map_->volumes) {
     volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, map_));
     if (!volumes_.back()->format() || !volumes_.back()->start()) violation("no format");
   }
-  const auto reach = [this](VolumeId id) { return connect(id); };
-  processes_.push_back(
-      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach));
+  add_process();
 }
 
 std::shared_ptr<VolumeClient> ReplacementWorld::connect(VolumeId id) {
@@ -157,12 +145,16 @@ std::shared_ptr<VolumeClient> ReplacementWorld::connect(VolumeId id) {
   return nullptr;
 }
 
-// A process that knows only the first map: it learns the rest.
-ReplacementProcess& ReplacementWorld::start_driver() {
-  if (processes_.size() > 1) processes_.back()->driver.stop();
+// It knows only the first map, and learns the rest.
+void ReplacementWorld::add_process() {
   const auto reach = [this](VolumeId id) { return connect(id); };
   processes_.push_back(
-      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach));
+      std::make_unique<ReplacementProcess>(time_, random_.bits(), map_, reach, options_));
+}
+
+ReplacementProcess& ReplacementWorld::start_driver() {
+  if (processes_.size() > 1) processes_.back()->driver.stop();
+  add_process();
   processes_.back()->driver.start(time_.io().get_executor());
   return *processes_.back();
 }
@@ -215,22 +207,9 @@ Task<> ReplacementWorld::put(std::string key, std::string text) {
   if (text.size() <= 512) {
     inline_bytes = std::make_shared<const std::string>(text);
   } else {
-    CO_TRY(opened, co_await BlobWriter::open(process.blobs, Index::owner(*bucket_, key),
-                                             text.size(), deadline));
-    writer = std::move(opened);
-    for (std::size_t done = 0; done < text.size();) {
-      CO_TRY(space, co_await writer->space());
-      const std::size_t count = std::min(space.size(), text.size() - done);
-      std::memcpy(space.data(), text.data() + done, count);
-      CO_CHECK(co_await writer->filled(count));
-      done += count;
-    }
-    CO_TRY(blob, co_await writer->commit(deadline));
-    PartInfo part;
-    part.size_bytes = text.size();
-    part.blob = blob;
-    record.parts.push_back(part);
-    lease = std::make_unique<WriterLease>(*writer, blob);
+    CO_TRY(part, co_await process.write(Index::owner(*bucket_, key), text, writer, deadline));
+    lease = std::make_unique<WriterLease>(*writer, *part.blob);
+    record.parts.push_back(std::move(part));
   }
   Condition condition;
   CO_CHECK(co_await process.objects.put(*bucket_, key, std::move(record), inline_bytes, condition,
@@ -238,26 +217,130 @@ Task<> ReplacementWorld::put(std::string key, std::string text) {
   co_return Result<>{};
 }
 
-Task<std::string> ReplacementWorld::get(std::string key) {
+Task<> ReplacementWorld::put_part(std::string key, Upload& upload, std::string text) {
+  ReplacementProcess& process = client();
+  const Deadline deadline = process.clock.boot() + limits::kOperationDeadline;
+  std::unique_ptr<BlobWriter> writer;
+  CO_TRY(part, co_await process.write(Index::owner(*bucket_, key, upload.id), text, writer,
+                                      deadline));
+  part.number = static_cast<std::uint16_t>(upload.parts.size() + 1);
+  WriterLease lease(*writer, *part.blob);
+  CO_CHECK(co_await process.objects.put_part(*bucket_, key, upload.id, part, deadline, &lease));
+  upload.text += text;
+  upload.parts.push_back(std::move(part));
+  co_return Result<>{};
+}
+
+// `may_be_behind`: see complete().
+void ReplacementWorld::look_at_blob(const std::string& key, const BlobRef& blob,
+                                    bool may_be_behind) {
+  if (!stop_writing_) return;
+  std::size_t named = 0;
+  for (const Location& location : blob.locations) {
+    const bool old = location.volume == leaving_;
+    if (old && !may_be_behind) violation(key + " names the old volume");
+    if (!old && location.volume.value != 0) ++named;
+  }
+  spares_ = std::min(spares_, named - std::min<std::size_t>(named, blob.shape.k));
+}
+
+Task<std::string> ReplacementWorld::get(std::string key, const Written& known) {
   ReplacementProcess& process = client();
   const Deadline deadline = process.clock.boot() + limits::kOperationDeadline;
   CO_TRY(read, co_await process.objects.get(*bucket_, key, true, deadline));
   if (read.inline_bytes) co_return *read.inline_bytes;
+  for (const ManifestPage& page : read.record.manifest) look_at_blob(key, page.blob, false);
+  // A Complete that began before the last pass and ended after its begin: README, "Known limits".
+  const bool may_be_behind = !read.record.manifest.empty() &&
+                             known.complete_began <= pass_began_ &&
+                             known.complete_ended >= pass_began_;
+  CO_TRY(parts, co_await process.objects.parts(read.record, deadline));
   std::string text;
-  for (const PartInfo& part : read.record.parts) {
-    std::size_t named = 0;
-    for (const Location& location : part.blob->locations) {
-      if (stop_writing_ && location.volume == leaving_) violation(key + " names the old volume");
-      named += location.volume.value != 0 ? 1 : 0;
-    }
-    if (stop_writing_) spares_ = std::min(spares_, named - part.blob->shape.k);
+  for (const PartInfo& part : parts) {
+    look_at_blob(key, *part.blob, may_be_behind);
     CO_TRY(bytes, co_await read_blob(process.blobs, *part.blob, deadline));
     text += bytes;
   }
   co_return text;
 }
 
+// All parts, or nothing: an upload of which a part fails is left as it is.
+Awaitable<void> ReplacementWorld::begin_upload(std::size_t key) {
+  const std::string name = "key" + std::to_string(key);
+  const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
+  UploadRecord record;
+  const auto id =
+      co_await client().objects.create_upload(*bucket_, name, std::move(record), deadline);
+  if (!id) co_return;
+  Upload upload;
+  upload.id = *id;
+  // Mostly more than a record takes, so that a manifest names them.
+  const bool few = random_.chance(0.2);
+  const auto count = few ? random_.between(2, 5) : random_.between(33, 40);
+  const std::uint64_t number = ++writes_;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool striped = random_.chance(0.03);
+    const auto size = striped ? random_.between(5'000, 60'000) : random_.between(20, 2'000);
+    std::string text = text_of(key, number, static_cast<std::size_t>(size));
+    text.replace(0, 1, 1, static_cast<char>('a' + i % 26));  // no part is like its neighbour
+    const auto sent = co_await put_part(name, upload, std::move(text));
+    if (!sent) co_return;
+  }
+  uploads_[key] = std::move(upload);
+}
+
+// Asked again until it is answered: nothing else in this world ends an upload that is being
+// completed. What is put together from parts as they lay before a pass over all registers, and made
+// the object after it, names the old volume still.
+Awaitable<void> ReplacementWorld::complete(std::size_t key) {
+  const std::string name = "key" + std::to_string(key);
+  auto node = uploads_.extract(key);
+  const Upload& upload = node.mapped();
+  CompleteRequest request;
+  request.part_bytes_min = 1;
+  for (const PartInfo& part : upload.parts) {
+    CompletePart named;
+    named.number = part.number;
+    named.etag = hex_encode(std::as_bytes(std::span(part.md5)));
+    request.parts.push_back(std::move(named));
+  }
+  Written& known = written_[key];
+  known.complete_began = time_.now();
+  for (int tries = 0; tries < 100; ++tries) {
+    const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
+    CompleteRequest asked = request;
+    const auto done = co_await client().objects.complete(*bucket_, name, upload.id,
+                                                         std::move(asked), deadline);
+    if (done && done->fault == PartFault::none) {
+      known.possible.assign(1, upload.text);
+      known.acked = true;
+      known.complete_ended = time_.now();
+      co_return;
+    }
+    if (done) co_return violation("a Complete of " + name + " misses a part");
+    if (!is_passing(done.error())) {
+      co_return violation("a Complete of " + name + " fails: " + done.error().context);
+    }
+    const Deadline soon = client().clock.boot() + std::chrono::seconds(1);
+    co_await client().clock.sleep_until(soon);
+  }
+  violation("a Complete of " + name + " is never answered");
+}
+
+// What was begun and never completed: its parts are moved like those of an object.
+Awaitable<void> ReplacementWorld::complete_all(bool& done) {
+  while (!uploads_.empty()) co_await complete(uploads_.begin()->first);
+  done = true;
+}
+
 Awaitable<void> ReplacementWorld::write_one(std::size_t key) {
+  if (uploads_.contains(key)) co_return co_await complete(key);
+  if (random_.chance(0.3)) {
+    co_await begin_upload(key);
+    const bool later = key < kWrittenKeys && random_.chance(0.5);
+    if (uploads_.contains(key) && !later) co_await complete(key);
+    co_return;
+  }
   constexpr std::int64_t kSizes[] = {100, 3'000, 60'000, 300'000};
   const auto size = kSizes[static_cast<std::size_t>(random_.between(0, 3))];
   std::string text = text_of(key, ++writes_, static_cast<std::size_t>(size));
@@ -307,8 +390,8 @@ Awaitable<void> ReplacementWorld::begin(VolumeId leaving, MapVolume joining, boo
 // `quiet`: no fault explains that there is no answer.
 Awaitable<void> ReplacementWorld::read_one(std::size_t key, bool quiet) {
   const std::string name = "key" + std::to_string(key);
-  const auto text = co_await get(name);
   const Written& known = written_[key];
+  const auto text = co_await get(name, known);
   if (!text) {
     const bool absent = text.error().code == Errc::not_found;
     if (known.acked && (quiet || absent)) {
@@ -326,13 +409,24 @@ Awaitable<void> ReplacementWorld::read_all(bool& done) {
   done = true;
 }
 
+// When the driver begins to look at all registers once more.
+void ReplacementWorld::look_at_pass() {
+  const ReplacementStatus now = processes_.back()->driver.status();
+  const bool looks = now.what == "looking for fragments";
+  if (looks && (!looking_ || now.done < looked_at_)) pass_began_ = time_.now();
+  looking_ = looks;
+  looked_at_ = now.done;
+}
+
 bool ReplacementWorld::replaced() {
+  look_at_pass();
   const auto map = processes_.back()->membership.map();
   return map->epoch.value > map_->epoch.value + 2 && map->find(leaving_) == nullptr;
 }
 
 std::vector<std::string> ReplacementWorld::run() {
   bool bucket_made = false, filled = false, writing_ended = false, begun = false, read = false;
+  bool completed = false;
   boost::asio::co_spawn(time_.io(), make_bucket(bucket_made), boost::asio::detached);
   if (!wait_for(bucket_made, kReplacedBy) || !bucket_) violation("no bucket");
   if (!bucket_) return violations_;
@@ -360,13 +454,16 @@ std::vector<std::string> ReplacementWorld::run() {
   time_.run_until([this] { return replaced(); }, time_.now() + kFaultsEnd);
   faults_on_ = false;
   faults_ = NetworkFaults{};
-  time_.run_until([] { return false; }, time_.now() + 5 * kOneSecond);
+  const bool never = false;
+  wait_for(never, 5 * kOneSecond);  // all volumes have started again by then
   if (!wait_for(begun, kReplacedBy)) violation("the beginning of the replacement hangs");
   if (!time_.run_until([this] { return replaced(); }, time_.now() + kReplacedBy)) {
     violation("the volume is not replaced: " + processes_.back()->driver.status().trouble);
   }
   stop_writing_ = true;
   if (!wait_for(writing_ended, kReplacedBy)) violation("a write hangs");
+  boost::asio::co_spawn(time_.io(), complete_all(completed), boost::asio::detached);
+  if (!wait_for(completed, kReplacedBy)) violation("a Complete hangs");
   boost::asio::co_spawn(time_.io(), read_all(read), boost::asio::detached);
   if (!wait_for(read, kReplacedBy)) violation("a read hangs");
   read = false;

@@ -116,6 +116,7 @@ class SimClient {
   Task<bool> send_part(UploadPtr upload, std::uint16_t number, Value bytes);
   Task<bool> copy_part(UploadPtr upload);
   Awaitable<void> send_parts(UploadPtr upload);
+  Awaitable<void> send_many_parts(UploadPtr upload);
   Awaitable<void> complete(UploadPtr upload, SimMicros delay);
   Awaitable<void> abort(UploadPtr upload, SimMicros delay);
   Awaitable<void> finish(UploadPtr upload);

@@ -31,6 +31,17 @@ BackgroundOptions background_options(std::uint32_t page_rows) {
   options.upload_kept = graces::kUploadEnd;
   return options;
 }
+// Objects of many parts are to be small.
+GatewayConfig gateway_config() {
+  GatewayConfig config;
+  config.part_bytes_min = 1;
+  return config;
+}
+ReplacementOptions replacement_options(std::uint32_t page_rows) {
+  ReplacementOptions options;
+  options.page_rows = page_rows;
+  return options;
+}
 }  // namespace
 
 SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
@@ -49,11 +60,12 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       budget_(64 * limits::kMiB),
       blobs_{membership_, clock_, random_, buffers_, budget_, codecs_},
       objects_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
-      gateway_{objects_, clock_, random_, GatewayConfig{}},
+      gateway_{objects_, clock_, random_, gateway_config()},
       context_{membership_, proposer_,        objects_,
                clock_,      std::move(local), background_options(page_rows)},
       background_(context_),
-      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_, {}, nullptr}) {
+      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_,
+                                    replacement_options(page_rows), nullptr}) {
   blobs_.lease_fresh = graces::kLeaseFresh;
   blobs_.reader_pin_every = graces::kReaderPinEvery;
   background_.start(time.io().get_executor());

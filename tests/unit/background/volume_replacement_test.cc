@@ -278,7 +278,7 @@ TEST_CASE("a walk over several volumes meets each register once, in order") {
   std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.nodes.begin(),
                                                      world.cluster.nodes.end());
   volumes.pop_back();
-  RegisterWalk walk(RowKind::object, volumes, world.cluster.clock);
+  RegisterWalk walk(RowKind::object, volumes, world.cluster.clock, 3);
   std::vector<std::string> keys;
   while (true) {
     const auto found = world.cluster.run(walk.next(7, world.cluster.soon()));
