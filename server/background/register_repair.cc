@@ -149,6 +149,19 @@ FragmentOwner owner_in(const RegisterRef& ref, const std::string& upload_id) {
   return owner;
 }
 
+Task<Named> named_by_record(BlobContext& context, const RegisterRef& ref, ObjectRecord record,
+                            Deadline deadline) {
+  Named named;
+  named.owner = owner_in(ref, record.upload_id);
+  visit_blobs(record, [&named](BlobRef& blob) { named.blobs.push_back(blob); });
+  for (ManifestPage& page : record.manifest) {
+    CO_TRY(bytes, co_await read_blob(context, page.blob, deadline));
+    CO_TRY(entries, decode_manifest_page(bytes));
+    named.pages.push_back({std::move(page), std::move(entries)});
+  }
+  co_return named;
+}
+
 Task<Named> named_by(BlobContext& context, const RegisterRef& ref, Snapshot current,
                      Deadline deadline) {
   Named named;
@@ -160,14 +173,7 @@ Task<Named> named_by(BlobContext& context, const RegisterRef& ref, Snapshot curr
   }
   if (current.kind() != ValueKind::object) co_return named;
   CO_TRY(record, object_record(*current.value));
-  named.owner = owner_in(ref, record.upload_id);
-  visit_blobs(record, [&named](BlobRef& blob) { named.blobs.push_back(blob); });
-  for (ManifestPage& page : record.manifest) {
-    CO_TRY(bytes, co_await read_blob(context, page.blob, deadline));
-    CO_TRY(entries, decode_manifest_page(bytes));
-    named.pages.push_back({std::move(page), std::move(entries)});
-  }
-  co_return named;
+  co_return co_await named_by_record(context, ref, std::move(record), deadline);
 }
 
 void add_to(RegisterHealth& health, const BlobContext& context, const BlobRef& blob) {
@@ -184,6 +190,17 @@ void add_to(RegisterHealth& health, const BlobContext& context, const BlobRef& b
   for (const std::uint32_t slot : slots) {
     if (layout) health.bytes += layout->fragment_bytes(slot);
   }
+}
+
+RegisterHealth health_of(const BlobContext& context, const Named& named) {
+  RegisterHealth health;
+  for (const BlobRef& blob : named.blobs) add_to(health, context, blob);
+  for (const Named::Page& page : named.pages) {
+    for (const PartInfo& part : page.entries) {
+      if (part.blob) add_to(health, context, *part.blob);
+    }
+  }
+  return health;
 }
 
 Task<ValueKind> upload_state(Proposer& proposer, const RegisterRef& part, Deadline deadline) {
@@ -270,27 +287,18 @@ class Mover {
 }  // namespace
 
 Task<RegisterHealth> RegisterRepair::examine(RegisterRef ref, Deadline deadline) {
-  RegisterHealth health;
   CO_TRY(current, co_await proposer_.read_background(ref, ReadWant::value, deadline));
   if (current.kind() == ValueKind::upload_completing ||
       current.kind() == ValueKind::upload_reopening) {
+    RegisterHealth health;
     CO_TRY(upload, upload_record(*current.value));
-    RegisterHealth target;
-    if (upload.target) {
-      visit_blobs(*upload.target, [&](BlobRef& blob) {
-        add_to(target, blobs_, blob);
-      });
-    }
-    health.waits = target.misplaced > 0;
+    if (!upload.target) co_return health;
+    CO_TRY(target, co_await named_by_record(blobs_, ref, std::move(*upload.target), deadline));
+    health.waits = health_of(blobs_, target).misplaced > 0;
     co_return health;
   }
   CO_TRY(named, co_await named_by(blobs_, ref, std::move(current), deadline));
-  for (const BlobRef& blob : named.blobs) add_to(health, blobs_, blob);
-  for (const Named::Page& page : named.pages) {
-    for (const PartInfo& part : page.entries) {
-      if (part.blob) add_to(health, blobs_, *part.blob);
-    }
-  }
+  const RegisterHealth health = health_of(blobs_, named);
   if (health.misplaced == 0 || ref.key.kind != RowKind::part) co_return health;
   CO_TRY(state, co_await upload_state(proposer_, ref, deadline));
   if (state == ValueKind::upload_open) co_return health;

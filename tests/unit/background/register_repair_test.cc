@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "server/cluster/manifest.h"
 #include "tests/unit/background/background_world.h"
 
 namespace penstock {
@@ -175,6 +176,28 @@ TEST_CASE("for a part whose upload is being completed nothing is made that its r
     const RegisterHealth health = f.examine(Index::part(*f.bucket, "key", id, 1));
     CHECK(health.misplaced == 0);
     CHECK(health.waits);  // it may be given up, and the part is an open upload's again
+  }
+}
+
+TEST_CASE("what the manifest of an upload that is being completed names is waited for") {
+  RepairFixture f;
+  for (const bool is_short : {false, true}) {
+    CAPTURE(is_short);
+    const std::string id = f.cluster.run(f.objects().create_upload(
+        *f.bucket, "key", UploadRecord{}, f.cluster.soon())).value();
+    PartInfo part = BackgroundWorld::record_of(is_short ? f.write_short(id) : f.write("key", id))
+                        .parts.front();
+    part.number = 1;
+    ManifestWriter pages(f.cluster.gateway->blobs, Index::owner(*f.bucket, "key", id));
+    const std::vector<PartInfo> parts{part};
+    UploadRecord completing;
+    completing.attempt = OpId{7, 7};
+    completing.target.emplace();
+    completing.target->manifest = f.cluster.run(pages.write(parts, f.cluster.soon())).value();
+    const RegisterRef upload = Index::upload(*f.bucket, "key", id);
+    f.cluster.overwrite(upload.key, to_value(completing, ValueKind::upload_completing));
+    CHECK(f.examine(upload).waits == is_short);
+    CHECK(f.examine(upload).misplaced == 0);
   }
 }
 
