@@ -168,7 +168,12 @@ void ReadAttempt::ask_all(Executor executor) {
 Task<> ReadAttempt::gather() {
   const BootTime until = call_end(context_, task_);
   auto majority_told = [this] { return is_stale(calls_) || group_->majority(told(calls_)); };
-  CO_CHECK(co_await calls_.wait(std::move(majority_told), until));
+  CO_CHECK(co_await calls_.wait(majority_told, until));
+  if (!majority_told()) {
+    // Some that were no suspects have failed: who is suspect may be well again, and is needed now.
+    calls_.await_all();
+    CO_CHECK(co_await calls_.wait(std::move(majority_told), until));
+  }
   auto settled = [this] { return is_stale(calls_) || agreed(calls_).has_value(); };
   const BootTime patience = context_.clock.boot() + Duration(limits::kReadPatience);
   CO_CHECK(co_await calls_.wait(std::move(settled), std::min(until, patience)));

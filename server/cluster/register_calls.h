@@ -42,6 +42,8 @@ class RegisterCalls {
   // A replica that is not called counts as one that answered with an error.
   void fail(std::size_t index, Error error) { state_->take(index, std::move(error)); }
 
+  // From now on waits wait for all.
+  void await_all() { state_->unawaited = 0; }
   // Until `enough` holds, all have answered or it is `until`. `enough` may refer to the caller's
   // frame.
   Task<> wait(std::function<bool()> enough, BootTime until) {
@@ -117,7 +119,7 @@ class RegisterCalls {
     const std::shared_ptr<StragglerSet> stragglers;
     const std::shared_ptr<const RegisterGroup> group;  // keeps the clients
     const std::size_t accept_bytes;
-    const ReplicaMask unawaited;
+    ReplicaMask unawaited;
     std::array<Answer, 2 * limits::kReplicasMax> answers;
     ReplicaMask answered = 0;
     ReplicaMask running = 0;

@@ -64,27 +64,35 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
     history_.violation("the record of " + key + " is corrupt");
     co_return;
   }
-  if (blobs->empty() && history_.unreadable().contains(key)) {
-    history_.violation(key + " cannot be read: " + history_.unreadable().at(key));
+  bool whole = true;  // there is enough of each blob
+  for (const BlobRef& blob : *blobs) {
+    const bool enough = co_await check_fragments(key, blob, false);
+    whole = whole && enough;
   }
-  for (const BlobRef& blob : *blobs) co_await check_fragments(key, blob, false);
+  const bool unreadable = history_.unreadable().contains(key);
   const auto record = object_record(*now->value);
-  if (!record || record->manifest.empty()) co_return;
-  const auto parts =
-      co_await gateway->background_context().objects.parts(*record, deadline);
-  if (!parts && !history_.unreadable().contains(key)) {
-    history_.violation("the manifest of " + key + " cannot be read: " + parts.error().context);
+  if (record && !record->manifest.empty()) {
+    const auto parts =
+        co_await gateway->background_context().objects.parts(*record, deadline);
+    if (!parts && !unreadable) {
+      history_.violation("the manifest of " + key + " cannot be read: " + parts.error().context);
+    }
+    for (const PartInfo& part : parts ? *parts : std::vector<PartInfo>()) {
+      if (!part.blob) continue;
+      const bool enough = co_await check_fragments(key, *part.blob, true);
+      whole = whole && enough;
+    }
   }
-  if (!parts) co_return;
-  for (const PartInfo& part : *parts) {
-    if (part.blob) co_await check_fragments(key, *part.blob, true);
+  if (unreadable && whole) {
+    history_.violation(key + " cannot be read, though enough of its fragments are there: " +
+                       history_.unreadable().at(key));
   }
 }
 
 // Every fragment that a record names is where it says, whole, unless its volume was lost; and there
 // are never fewer than the ack rule wants. `may_be_behind`: a manifest that was written while a
-// volume was replaced may name that (README, "Known limits").
-Awaitable<void> World::check_fragments(std::string key, BlobRef blob, bool may_be_behind) {
+// volume was replaced may name that (README, "Known limits"). Is there enough of it to be read?
+Awaitable<bool> World::check_fragments(std::string key, BlobRef blob, bool may_be_behind) {
   const auto layout = Layout::make(blob.shape);
   std::size_t named = 0, there = 0;
   for (std::uint32_t slot = 0; slot < blob.shape.slots(); ++slot) {
@@ -120,14 +128,10 @@ Awaitable<void> World::check_fragments(std::string key, BlobRef blob, bool may_b
     history_.violation(key + " was acknowledged with " + std::to_string(named) + " fragments of " +
                        std::to_string(blob.shape.k) + "+" + std::to_string(blob.shape.m));
   }
-  const auto unreadable = history_.unreadable().find(key);
-  if (unreadable != history_.unreadable().end() && there >= blob.shape.k) {
-    history_.violation(key + " cannot be read with " + std::to_string(there) +
-                       " of its fragments there: " + unreadable->second);
-  }
   const std::size_t promised = cluster_.map->policy.losses_survived();
   const std::size_t spares = named - std::min<std::size_t>(named, blob.shape.k);
   spares_missing_ = std::max(spares_missing_, promised - std::min(promised, spares));
+  co_return there >= blob.shape.k;
 }
 
 bool World::lose_the_rest() {

@@ -212,6 +212,26 @@ TEST_CASE("a replica that never answers costs the patience, not the deadline") {
   }
 }
 
+TEST_CASE("suspects that answer again are waited for where others fail") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kKey, "one"));
+  cluster.settle_down();
+  for (const std::size_t failing : {0, 1}) {
+    cluster.acceptors[failing]->rows[kKey.key].unreadable = true;
+  }
+  for (const std::size_t suspect : {2, 3}) {
+    cluster.processes[0].membership->report_stalled(cluster.acceptors[suspect]->id());
+    cluster.acceptors[suspect]->fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+      Fate fate;
+      fate.request_delay = std::chrono::milliseconds(50);
+      return fate;
+    };
+  }
+  const auto read = cluster.read(kKey);
+  REQUIRE(read);
+  CHECK(text_of(*read) == "one");
+}
+
 TEST_CASE("a fenced bucket answers stale_bucket, to background rounds it opens") {
   RegisterCluster cluster;
   REQUIRE(cluster.put(kKey, "one"));
