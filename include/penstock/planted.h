@@ -109,6 +109,7 @@ enum class Rule : std::uint8_t {
   // LIST.
   list_majority,
   list_undecided,
+  list_dead,
   list_coverage,
   list_status,
   list_unreadable,

@@ -152,11 +152,21 @@ std::optional<int> ListMerge::decided(const Said& said) const {
   return std::nullopt;
 }
 
+// No replica has a live row, so none can be chosen any more. A majority that says so is not enough:
+// two tombstones, neither of which was ever chosen, may hide a live value that is, at one of the
+// two and at who did not answer; the next read shows it.
+bool ListMerge::is_gone(const Said& said) const {
+  const ReplicaMask all = input_.quorum.replicas | input_.quorum.joint;
+  if (said.dead == all) return true;
+  const bool agree = said.dead == said.speaking && input_.quorum.reached(said.dead);
+  return agree && !holds(Rule::list_dead);
+}
+
 // Decides the key at the cursors `at` and moves them on. `end` stands for "not live".
 ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
   Step step;
   const auto chosen = decided(said);
-  const bool all_dead = said.dead == said.speaking && input_.quorum.reached(said.dead);
+  const bool gone = is_gone(said);
   ScanRow* winner = nullptr;
   if (chosen && *chosen >= 0) {
     Cursor& cursor = cursors_[static_cast<std::size_t>(*chosen)];
@@ -165,7 +175,7 @@ ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
   if (winner != nullptr && is_live(winner->kind)) {
     step.what = Step::What::live;
     step.has_summary = static_cast<std::size_t>(*chosen) == input_.summary_replica;
-  } else if (!chosen && !all_dead && holds(Rule::list_undecided)) {
+  } else if (!chosen && !gone && holds(Rule::list_undecided)) {
     step.what = Step::What::ask;
   }
   for (std::size_t i = 0; i < cursors_.size(); ++i) {

@@ -2,8 +2,8 @@
 // "LIST, linearizable per key"). Pure: no I/O; a key on which the replicas do not agree is handed
 // out as a question and the caller answers it.
 //
-// Per key: a majority at one ballot decides (no row = ballot zero); else a majority that says
-// absent or tombstone, and no reply that is live, skips it; else the caller must ask the register.
+// Per key: a majority at one ballot decides (no row = ballot zero); else, if all replicas say so,
+// absent or tombstone skips it; else the caller must ask the register.
 // A replica says nothing of a key outside the range that its reply covers, of a row that it cannot
 // read, and, with a delimiter, of what lies behind its live witness of a common prefix.
 // Cost: one comparison per row of each replica; rows are moved, never copied.
@@ -80,6 +80,7 @@ class ListMerge {
   Said listen(ReplicaMask at, std::string_view key) const;
   // The replica whose row decides; nullopt: no majority at one ballot. An absent majority: -1.
   std::optional<int> decided(const Said& said) const;
+  bool is_gone(const Said& said) const;
   Step consume(ReplicaMask at, const Said& said);
   Step finish(std::string resume);
 

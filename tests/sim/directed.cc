@@ -69,6 +69,7 @@ std::span<const Directed> directed_schedules() {
       {"short_scan_is_no_absence", short_scan_is_no_absence},
       {"damaged_block_ends_no_list", damaged_block_ends_no_list},
       {"unreadable_row_is_silence", unreadable_row_is_silence},
+      {"two_tombstones_are_no_deletion", two_tombstones_are_no_deletion},
       {"skipped_keys_are_not_absent", skipped_keys_are_not_absent},
       {"both_lists_take_part", both_lists_take_part},
       {"change_waits_for_its_map", change_waits_for_its_map},

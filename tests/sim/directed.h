@@ -108,6 +108,7 @@ Violations list_goes_on_behind_its_scans(SimClusters& clusters);
 Violations short_scan_is_no_absence(SimClusters& clusters);
 Violations damaged_block_ends_no_list(SimClusters& clusters);
 Violations unreadable_row_is_silence(SimClusters& clusters);
+Violations two_tombstones_are_no_deletion(SimClusters& clusters);
 Violations skipped_keys_are_not_absent(SimClusters& clusters);
 // directed_replacements.cc
 Violations change_waits_for_its_map(SimClusters& clusters);

@@ -130,6 +130,22 @@ Violations unreadable_row_is_silence(SimClusters&) {
   return violations;
 }
 
+// Two replicas with tombstones of two deletions, neither of which was chosen: the live value is, if
+// the one that does not answer and one of the two have taken it.
+Violations two_tombstones_are_no_deletion(SimClusters&) {
+  Violations violations;
+  MergeInput input = three_replies();
+  for (const std::size_t i : {0, 1}) {
+    input.replies[i].emplace();
+    input.replies[i]->rows.push_back(row_of_scan("key", i + 1, ValueKind::tombstone));
+  }
+  ListMerge merge(std::move(input));
+  if (merge.next().what != ListMerge::Step::What::ask) {
+    violations.push_back("a deletion is shown that was never chosen");
+  }
+  return violations;
+}
+
 // A replica that named one key of a common prefix has skipped the others.
 Violations skipped_keys_are_not_absent(SimClusters&) {
   Violations violations;

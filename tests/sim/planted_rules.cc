@@ -149,6 +149,8 @@ constexpr std::array kRules{
     PlantedRule{Rule::list_majority, "list_majority", "LIST shows what one replica says"},
     PlantedRule{Rule::list_undecided, "list_undecided",
                 "LIST leaves out keys on which the replicas do not agree"},
+    PlantedRule{Rule::list_dead, "list_dead",
+                "LIST leaves out a key for tombstones of which none was chosen"},
     PlantedRule{Rule::list_coverage, "list_coverage",
                 "LIST takes a replica's silence behind its last row for absence"},
     PlantedRule{Rule::list_status, "list_status", "a scan does not look whether it could read all"},

@@ -98,12 +98,16 @@ TEST_CASE("A key is shown, skipped or asked for by what its replicas say") {
       {"tombstones at one ballot", {dead7, dead7, none}, {}},
       {"a purge cut short: tombstone or absent", {dead7, none, none}, {}},
       {"tombstones at two ballots, none live", {dead7, dead9, none}, {}},
+      {"tombstones at two ballots, one does not answer", {dead7, dead9, silent}, {"a?"}},
+      {"tombstone and absent, one does not answer", {dead7, none, silent}, {"a?"}},
+      {"one tombstone at two, one does not answer", {dead7, dead7, silent}, {}},
+      {"absent at two, one does not answer", {none, none, silent}, {}},
       {"three ballots", {live7, live8, dead9}, {"a?"}},
       {"an unreadable row says nothing: others agree", {live7, live7, bad}, {"a"}},
       {"an unreadable row says nothing: no majority", {bad, live7, none}, {"a?"}},
       {"an unreadable row is not absent", {bad, none, silent}, {"a?"}},
       {"only unreadable rows", {bad, bad, bad}, {"a?"}},
-      {"unreadable, tombstone, absent: a majority is dead", {bad, dead7, none}, {}},
+      {"unreadable, tombstone, absent: it may be live", {bad, dead7, none}, {"a?"}},
   };
   for (const Row& each : rows) {
     CAPTURE(each.name);
