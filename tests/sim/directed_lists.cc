@@ -114,7 +114,7 @@ Violations damaged_block_ends_no_list(SimClusters& clusters) {
   return stage.violations;
 }
 
-// A row that cannot be read may be live, with a replica that does not answer.
+// A row that cannot be read may be live.
 Violations unreadable_row_is_silence(SimClusters&) {
   Violations violations;
   MergeInput input = three_replies();
@@ -123,6 +123,7 @@ Violations unreadable_row_is_silence(SimClusters&) {
   input.replies[1].emplace();
   input.replies[1]->rows.push_back(row_of_scan("key", 0, ValueKind::absent));
   input.replies[1]->rows.back().unreadable = true;
+  input.replies[2].emplace();
   ListMerge merge(std::move(input));
   if (merge.next().what != ListMerge::Step::What::ask) {
     violations.push_back("a row that cannot be read counts as absent");
