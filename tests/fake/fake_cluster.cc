@@ -67,6 +67,23 @@ std::shared_ptr<const Bucket> FakeCluster::make_bucket(const std::string& name,
   return spread;
 }
 
+FakeNode& FakeCluster::node(VolumeId id) {
+  for (auto& each : nodes) {
+    if (each->id() == id) return *each;
+  }
+  std::abort();
+}
+
+std::size_t FakeCluster::held(const BlobRef& blob) {
+  std::size_t count = 0;
+  for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
+    const VolumeId volume = blob.locations[slot].volume;
+    if (volume.value == 0) continue;
+    count += node(volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
+  }
+  return count;
+}
+
 void FakeCluster::overwrite(const RegisterKey& key, const RegisterValue& value) {
   for (auto& node : nodes) {
     const auto found = node->acceptor.rows.find(key);

@@ -42,6 +42,10 @@ class FakeCluster {
   FakeGateway& another_gateway() {
     return *gateways.emplace_back(std::make_unique<FakeGateway>(map, nodes, clock, random));
   }
+  // Pre: there is one.
+  FakeNode& node(VolumeId id);
+  // How many fragments of the blob are where it says.
+  std::size_t held(const BlobRef& blob);
   // A volume as it is after its format.
   FakeNode& add_node(VolumeId id);
   template <class T>

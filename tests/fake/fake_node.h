@@ -25,6 +25,12 @@ class FakeNode final : public VolumeClient {
   // Called before each scan looks at the rows.
   std::function<void(const ScanRequest&)> before_scan;
 
+  // Registers and fragments: its disk is lost.
+  void go_missing() {
+    acceptor.state = VolumeStatus::State::missing;
+    fragments.faults.state = VolumeStatus::State::missing;
+  }
+
   VolumeId id() const override { return acceptor.id(); }
   VolumeStatus status() const override { return acceptor.status(); }
   Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,

@@ -1,6 +1,6 @@
 #include "tests/sim/blob_stage.h"
 
-#include <cstring>
+#include "tests/fake/write_text.h"
 
 namespace penstock::sim {
 namespace {
@@ -9,13 +9,7 @@ Task<StoredBlob> write_blob(BlobContext* blobs, FragmentOwner owner, Deadline de
   StoredBlob stored;
   CO_TRY(writer, co_await BlobWriter::open(*blobs, std::move(owner), kBlobBody.size(), deadline));
   stored.writer = std::move(writer);
-  for (std::size_t done = 0; done < kBlobBody.size();) {
-    CO_TRY(space, co_await stored.writer->space());
-    const std::size_t count = std::min(space.size(), kBlobBody.size() - done);
-    std::memcpy(space.data(), kBlobBody.data() + done, count);
-    CO_CHECK(co_await stored.writer->filled(count));
-    done += count;
-  }
+  CO_CHECK(co_await write_text(*stored.writer, kBlobBody));
   CO_TRY(blob, co_await stored.writer->commit(deadline));
   stored.blob = std::move(blob);
   co_return std::move(stored);

@@ -1,7 +1,6 @@
 // One process of a world in which a volume is replaced: a client's way to the volumes, and the
 // driver of the replacement if it is started.
 #pragma once
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "penstock/md5.h"
 #include "server/background/volume_replacement.h"
 #include "server/cluster/objects.h"
+#include "tests/fake/write_text.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_time.h"
 
@@ -44,13 +44,7 @@ struct ReplacementProcess {
                        Deadline deadline) {
     CO_TRY(opened, co_await BlobWriter::open(blobs, std::move(owner), text.size(), deadline));
     writer = std::move(opened);
-    for (std::size_t done = 0; done < text.size();) {
-      CO_TRY(space, co_await writer->space());
-      const std::size_t count = std::min(space.size(), text.size() - done);
-      std::memcpy(space.data(), text.data() + done, count);
-      CO_CHECK(co_await writer->filled(count));
-      done += count;
-    }
+    CO_CHECK(co_await write_text(*writer, text));
     PartInfo part;
     part.size_bytes = text.size();
     part.md5 = md5(as_bytes(text));

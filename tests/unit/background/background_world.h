@@ -1,10 +1,10 @@
 // A cluster of fake volumes with one object in it, and the context that background jobs run in.
 #pragma once
-#include <cstring>
 
 #include "penstock/log.h"
 #include "server/background/background_context.h"
 #include "tests/fake/fake_cluster.h"
+#include "tests/fake/write_text.h"
 
 namespace penstock {
 
@@ -52,20 +52,8 @@ class BackgroundWorld {
   }
 
   Objects& objects() { return cluster.gateway->objects; }
-  FakeNode& node(VolumeId id) {
-    for (auto& node : cluster.nodes) {
-      if (node->id() == id) return *node;
-    }
-    std::abort();
-  }
-  // How many fragments of the blob are where it says.
-  std::size_t held(const BlobRef& blob) {
-    std::size_t count = 0;
-    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
-      count += node(blob.locations[slot].volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
-    }
-    return count;
-  }
+  FakeNode& node(VolumeId id) { return cluster.node(id); }
+  std::size_t held(const BlobRef& blob) { return cluster.held(blob); }
   std::size_t hints() {
     std::size_t count = 0;
     for (const auto& node : cluster.nodes) count += node->acceptor.stored_hints.size();
@@ -104,13 +92,8 @@ class BackgroundWorld {
     CO_TRY(writer, co_await BlobWriter::open(cluster.gateway->blobs, std::move(owner), kBytes,
                                              cluster.soon()));
     *keep = std::move(writer);
-    for (std::size_t left = kBytes; left > 0;) {
-      CO_TRY(space, co_await (*keep)->space());
-      const std::size_t count = std::min(space.size(), left);
-      std::memset(space.data(), 'x', count);
-      CO_CHECK(co_await (*keep)->filled(count));
-      left -= count;
-    }
+    const std::string text(kBytes, 'x');
+    CO_CHECK(co_await write_text(**keep, text));
     co_return co_await (*keep)->commit(cluster.soon());
   }
 };

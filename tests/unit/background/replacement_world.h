@@ -3,7 +3,6 @@
 #pragma once
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <set>
 
 #include "penstock/log.h"
@@ -13,6 +12,7 @@
 #include "server/cluster/multipart_apply.h"
 #include "server/cluster/upload_moves.h"
 #include "tests/fake/fake_cluster.h"
+#include "tests/fake/write_text.h"
 
 namespace penstock {
 
@@ -42,12 +42,7 @@ class ReplacementWorld {
   ~ReplacementWorld() { end(); }
 
   FakeGateway& gateway() { return *cluster.gateway; }
-  FakeNode& node(VolumeId id) {
-    for (auto& each : cluster.nodes) {
-      if (each->id() == id) return *each;
-    }
-    std::abort();
-  }
+  FakeNode& node(VolumeId id) { return cluster.node(id); }
   static std::string bytes_of(const std::string& key, std::size_t size) {
     std::string text;
     while (text.size() < size) text += key + std::to_string(text.size()) + " ";
@@ -157,17 +152,6 @@ class ReplacementWorld {
     return blobs;
   }
 
-  // How many fragments of the blob are where it says.
-  std::size_t held(const BlobRef& blob) {
-    std::size_t count = 0;
-    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
-      const VolumeId volume = blob.locations[slot].volume;
-      if (volume.value == 0) continue;
-      count += node(volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
-    }
-    return count;
-  }
-
   VolumeReplacement& replacement() {
     if (!running) {
       ReplacementParts parts{gateway().membership, gateway().proposer, gateway().blobs,
@@ -215,14 +199,7 @@ class ReplacementWorld {
     CO_TRY(writer, co_await BlobWriter::open(gateway().blobs, std::move(owner), text.size(),
                                              cluster.soon()));
     *keep = std::move(writer);
-    std::size_t done = 0;
-    while (done < text.size()) {
-      CO_TRY(space, co_await (*keep)->space());
-      const std::size_t count = std::min(space.size(), text.size() - done);
-      std::memcpy(space.data(), text.data() + done, count);
-      CO_CHECK(co_await (*keep)->filled(count));
-      done += count;
-    }
+    CO_CHECK(co_await write_text(**keep, text));
     PartInfo part;
     part.number = 1;
     part.size_bytes = text.size();

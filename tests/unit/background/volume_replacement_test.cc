@@ -9,8 +9,7 @@ namespace penstock {
 TEST_CASE("a lost volume is replaced: rows and fragments are made again, two others may go then") {
   ReplacementWorld world;
   fill(world);
-  world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
-  world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
+  world.node(first_volume()).go_missing();
   REQUIRE(world.begin(first_volume()));
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
@@ -18,10 +17,7 @@ TEST_CASE("a lost volume is replaced: rows and fragments are made again, two oth
   CHECK(world.node(kNew).acceptor.rows.size() > 0);
   CHECK(world.gateway().membership.map()->find(first_volume()) == nullptr);
   world.check_all();
-  for (const std::uint64_t other : {2, 3}) {
-    world.node(VolumeId{other}).acceptor.state = VolumeStatus::State::missing;
-    world.node(VolumeId{other}).fragments.faults.state = VolumeStatus::State::missing;
-  }
+  for (const std::uint64_t other : {2, 3}) world.node(VolumeId{other}).go_missing();
   world.check_all();
 }
 
@@ -69,22 +65,16 @@ TEST_CASE("parts that stand in a manifest are made again, and its pages name the
     world.put_in_parts("striped", kParts, 140'000);
     REQUIRE(world.blobs_of("parts").size() == kParts + 1);
     REQUIRE(world.is_named(first_volume()));
-    if (lost) {
-      world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
-      world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
-    }
+    if (lost) world.node(first_volume()).go_missing();
     REQUIRE(world.begin(first_volume()));
     REQUIRE(world.run_until_replaced());
     CHECK(!world.is_named(first_volume()));
     for (const std::string key : {"parts", "striped"}) {
       const auto blobs = world.blobs_of(key);
       CHECK(blobs.size() == kParts + 1);
-      for (const BlobRef& blob : blobs) CHECK(world.held(blob) == blob.locations.size());
+      for (const BlobRef& blob : blobs) CHECK(world.cluster.held(blob) == blob.locations.size());
     }
-    for (const std::uint64_t other : {2, 3}) {
-      world.node(VolumeId{other}).acceptor.state = VolumeStatus::State::missing;
-      world.node(VolumeId{other}).fragments.faults.state = VolumeStatus::State::missing;
-    }
+    for (const std::uint64_t other : {2, 3}) world.node(VolumeId{other}).go_missing();
     world.check_all();
   }
 }
@@ -116,8 +106,7 @@ TEST_CASE("a replacement that another process ends while its own is on the way e
 TEST_CASE("fragments made again lie on other volumes than the rest, at most m on one host") {
   ReplacementWorld world(three_hosts());
   for (int i = 0; i < 12; ++i) world.put("key" + std::to_string(i), 300'000);
-  world.node(first_volume()).acceptor.state = VolumeStatus::State::missing;
-  world.node(first_volume()).fragments.faults.state = VolumeStatus::State::missing;
+  world.node(first_volume()).go_missing();
   REQUIRE(world.begin(first_volume()));
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));

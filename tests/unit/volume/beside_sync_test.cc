@@ -1,15 +1,9 @@
 // What a volume answers while its group commit waits for the disk: nothing that a power cut could
 // still undo.
-#include "tests/fake/observed_disk.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
 namespace {
-
-class ReadWorker final : public Worker {
- public:
-  void submit(std::function<void()> job) override { job(); }
-};
 
 // A volume whose commits run on `io`. While one of them syncs, a test may ask for other things.
 struct BesideSync : VolumeHarness {
@@ -22,13 +16,10 @@ struct BesideSync : VolumeHarness {
       if (const auto now = std::exchange(meanwhile, nullptr)) now();
     };
     const auto workers = [this](const std::string& name, unsigned) -> std::unique_ptr<Worker> {
-      if (name == "register-read") return std::make_unique<ReadWorker>();
+      if (name == "register-read") return std::make_unique<InlineWorker>();
       return std::make_unique<LoopWorker>(io);
     };
-    auto opened = Volume::open(
-        {make_observed_disk(disk.share(), observer), clock, random, buffers, workers}, options());
-    REQUIRE(opened);
-    volume = std::move(*opened);
+    open_observed(observer, workers);
     REQUIRE(run(volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
   }
   ~BesideSync() { close(); }

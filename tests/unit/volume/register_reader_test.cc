@@ -1,16 +1,10 @@
 // Reads that something overtakes while they wait for the disk.
 #include "server/volume/register_reader.h"
 
-#include "tests/fake/observed_disk.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
 namespace {
-
-class InlineWorker final : public Worker {
- public:
-  void submit(std::function<void()> job) override { job(); }
-};
 
 struct OvertakenRead : VolumeHarness {
   OvertakenRead() { fresh(); }
@@ -26,10 +20,7 @@ struct OvertakenRead : VolumeHarness {
     const auto workers = [](const std::string&, unsigned) {
       return std::make_unique<InlineWorker>();
     };
-    auto opened = Volume::open(
-        {make_observed_disk(disk.share(), observer), clock, random, buffers, workers}, options());
-    REQUIRE(opened);
-    volume = std::move(*opened);
+    open_observed(observer, workers);
   }
   // To its end, while the read waits.
   template <class T>

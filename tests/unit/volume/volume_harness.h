@@ -8,6 +8,7 @@
 #include "tests/fake/code_of.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_disk.h"
+#include "tests/fake/observed_disk.h"
 #include "tests/fake/seeded_random.h"
 
 namespace penstock {
@@ -35,6 +36,12 @@ class LoopWorker final : public Worker {
   }
   boost::asio::io_context& io_;
   std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
+};
+
+// Runs its jobs at once.
+class InlineWorker final : public Worker {
+ public:
+  void submit(std::function<void()> job) override { job(); }
 };
 
 inline const ClusterId kCluster{0x1111, 0x2222};
@@ -73,6 +80,14 @@ class VolumeHarness {
     volume = std::move(*opened);
     REQUIRE(run(volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
     return *volume;
+  }
+  // Open on a disk that tells `observer` of each call.
+  void open_observed(DiskObserver observer, WorkerFactory wanted) {
+    auto view = make_observed_disk(disk.share(), std::move(observer));
+    auto opened = Volume::open({std::move(view), clock, random, buffers, std::move(wanted)},
+                               options());
+    REQUIRE(opened);
+    volume = std::move(*opened);
   }
   Volume& fresh() {
     REQUIRE(format());
