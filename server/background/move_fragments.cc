@@ -49,10 +49,14 @@ class Pass {
     context_.board.change([this](ReplacementStatus& status) {
       status.fragments_missing = missing_;
     });
-    const bool nothing = queue_.empty() && !left_;
     CO_CHECK(co_await work_off());
     if (why_) co_return std::move(*why_);
-    co_return nothing;
+    // Nothing to do but wait: a reason to be shown, and to look again with less haste.
+    if (queue_.empty() && waits_for_) {
+      co_return fail(Errc::unavailable,
+                     "key \"" + *waits_for_ + "\": an upload of it is being completed");
+    }
+    co_return queue_.empty();
   }
 
  private:
@@ -87,7 +91,7 @@ class Pass {
       }
       const RegisterHealth health = answers[i]->value();
       missing_ += health.missing;
-      left_ = left_ || health.waits;
+      if (health.waits && !waits_for_) waits_for_ = refs[i].key.key;
       if (health.misplaced == 0) continue;
       enqueue({std::move(refs[i]), health.spares, health.misplaced, health.bytes});
     }
@@ -98,7 +102,6 @@ class Pass {
   // A heap whose top is the least urgent: when it is full, that one waits for the next pass.
   void enqueue(Waiting waiting) {
     if (queue_.size() == kQueueMax) {
-      left_ = true;
       if (!more_urgent(waiting, queue_.front())) return;
       std::pop_heap(queue_.begin(), queue_.end(), more_urgent);
       queue_.pop_back();
@@ -157,7 +160,7 @@ class Pass {
   RegisterRepair repair_;
   std::vector<Waiting> queue_;
   std::uint64_t missing_ = 0;
-  bool left_ = false;  // something must be looked at again
+  std::optional<std::string> waits_for_;  // a key with an upload that must be looked at again
   std::optional<Error> why_;
 };
 

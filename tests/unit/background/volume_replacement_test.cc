@@ -251,12 +251,19 @@ TEST_CASE("a volume stays while a Complete that stopped half-way names it") {
   run_until(world.cluster.io, world.cluster.clock,
             [&] { return !world.part_is_on(upload, first_volume()); });
   world.begin_complete(upload);
+  int lists = 0;
+  world.cluster.nodes[1]->acceptor.before_list = [&] { ++lists; };
   const BootTime later = world.cluster.clock.boot() + std::chrono::minutes(1);
   run_until(world.cluster.io, world.cluster.clock,
             [&] { return world.cluster.clock.boot() >= later; });
   CHECK(world.replacement().status().replaced == 0);
+  CHECK(lists > 0);
+  CHECK(lists < 200);  // three a pass: it looks again without haste
+  CHECK(world.replacement().status().trouble ==
+        "key \"" + upload.name.key + "\": an upload of it is being completed");
   world.end_complete(upload);
   REQUIRE(world.run_until_replaced());
+  CHECK(world.replacement().status().trouble.empty());
   CHECK(!world.is_named(first_volume()));
   world.check_all();
 }
