@@ -152,12 +152,10 @@ std::optional<int> ListMerge::decided(const Said& said) const {
   return std::nullopt;
 }
 
-// No replica has a live row, so none can be chosen any more. A majority that says so is not enough:
-// two tombstones, neither of which was ever chosen, may hide a live value that is, at one of the
-// two and at who did not answer; the next read shows it.
+// Not even if all replicas have something dead is the key gone: they were asked one after another.
+// A value that was settled anew meanwhile may have come to two replicas, to the one before and to
+// the other after it was asked, over a tombstone that was never chosen.
 bool ListMerge::is_gone(const Said& said) const {
-  const ReplicaMask all = input_.quorum.replicas | input_.quorum.joint;
-  if (said.dead == all) return true;
   const bool agree = said.dead == said.speaking && input_.quorum.reached(said.dead);
   return agree && !holds(Rule::list_dead);
 }

@@ -2,8 +2,9 @@
 // "LIST, linearizable per key"). Pure: no I/O; a key on which the replicas do not agree is handed
 // out as a question and the caller answers it.
 //
-// Per key: a majority at one ballot decides (no row = ballot zero); else, if all replicas say so,
-// absent or tombstone skips it; else the caller must ask the register.
+// Per key: a majority at one ballot decides (no row = ballot zero); else the caller must ask the
+// register. "A majority is dead", or even all replicas, decides nothing: tombstones of two ballots
+// need not be chosen, neither of them.
 // A replica says nothing of a key outside the range that its reply covers, of a row that it cannot
 // read, and, with a delimiter, of what lies behind its live witness of a common prefix.
 // Cost: one comparison per row of each replica; rows are moved, never copied.

@@ -132,17 +132,20 @@ Violations unreadable_row_is_silence(SimClusters&) {
 }
 
 // Two replicas with tombstones of two deletions, neither of which was chosen: the live value is, if
-// the one that does not answer and one of the two have taken it.
+// one of the two and the third have taken it. The third does not answer, or did before it had it.
 Violations two_tombstones_are_no_deletion(SimClusters&) {
   Violations violations;
-  MergeInput input = three_replies();
-  for (const std::size_t i : {0, 1}) {
-    input.replies[i].emplace();
-    input.replies[i]->rows.push_back(row_of_scan("key", i + 1, ValueKind::tombstone));
-  }
-  ListMerge merge(std::move(input));
-  if (merge.next().what != ListMerge::Step::What::ask) {
-    violations.push_back("a deletion is shown that was never chosen");
+  for (const bool answers : {false, true}) {
+    MergeInput input = three_replies();
+    for (const std::size_t i : {0, 1}) {
+      input.replies[i].emplace();
+      input.replies[i]->rows.push_back(row_of_scan("key", i + 1, ValueKind::tombstone));
+    }
+    if (answers) input.replies[2].emplace();
+    ListMerge merge(std::move(input));
+    if (merge.next().what != ListMerge::Step::What::ask) {
+      violations.push_back("a deletion is shown that was never chosen");
+    }
   }
   return violations;
 }

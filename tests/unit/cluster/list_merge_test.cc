@@ -97,7 +97,7 @@ TEST_CASE("A key is shown, skipped or asked for by what its replicas say") {
       {"a live reply, the dead in disagreement", {live7, dead9, none}, {"a?"}},
       {"tombstones at one ballot", {dead7, dead7, none}, {}},
       {"a purge cut short: tombstone or absent", {dead7, none, none}, {}},
-      {"tombstones at two ballots, none live", {dead7, dead9, none}, {}},
+      {"tombstones at two ballots, none live", {dead7, dead9, none}, {"a?"}},
       {"tombstones at two ballots, one does not answer", {dead7, dead9, silent}, {"a?"}},
       {"tombstone and absent, one does not answer", {dead7, none, silent}, {"a?"}},
       {"one tombstone at two, one does not answer", {dead7, dead7, silent}, {}},
