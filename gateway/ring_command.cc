@@ -63,10 +63,15 @@ RingAnswer ask_store(const std::string& directory, const RingJson& question) {
     answer = send_and_receive(fd, question.dump() + "\n");
   } else {
     const bool forbidden = errno == EACCES || errno == EPERM;
-    const std::string why = forbidden
-                                ? "only who runs the store may change it: become that user"
-                                : "no store runs in \"" + directory +
-                                      "\": start it with `penstock local " + directory + "`";
+    const bool volume = ::faccessat(folder, "volume.json", F_OK, 0) == 0;
+    std::string why = "no store runs in \"" + directory + "\"";
+    if (forbidden) {
+      why = "only who runs the store may change it: become that user";
+    } else if (volume) {
+      why += ": it is one volume of a store; start that with all of them, or ask in another";
+    } else {
+      why += ": start it with `penstock local " + directory + "`";
+    }
     answer = fail(Errc::unavailable, why);
   }
   ::close(fd);

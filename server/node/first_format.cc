@@ -45,6 +45,10 @@ Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path&
 }
 
 Result<bool> wants_first_format(const FirstFormat& store) {
+  if (store.above && is_volume(*store.above)) {
+    return fail(Errc::invalid, "\"" + store.above->path("") + "\" is one volume of a store: give "
+                               "the directories of all of them");
+  }
   bool any = false, all = true, ended = false;
   for (const auto& volume : store.volumes) {
     const bool is_one = volume && is_volume(*volume);
@@ -53,10 +57,11 @@ Result<bool> wants_first_format(const FirstFormat& store) {
     ended = ended || (is_one && !is_formatting(*volume));
   }
   const bool marked = store.above && store.above->exists(kMarkerFile);
-  if (marked && !any) {
+  if (marked && !any && !store.elsewhere) {
     const std::string path = store.above->path("");
     return fail(Errc::corrupt, "\"" + path + "\" held a store, but none of its volumes is there. "
-                               "Mount them, or remove the directory to begin anew.");
+                               "Mount them; where they lie elsewhere, give their directories "
+                               "instead. Only if nothing of it is needed, remove the directory.");
   }
   if (!all && !ended && !marked) return true;
   CHECK_OK(end_first_format(store));

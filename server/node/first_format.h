@@ -21,6 +21,7 @@ namespace penstock {
 struct FirstFormat {
   std::vector<std::unique_ptr<Disk>> volumes;  // null: there is no such directory
   std::unique_ptr<Disk> above;                 // null: each volume has a directory of its own
+  bool elsewhere = false;                      // volumes that came later lie somewhere else
 };
 
 // The directory, made if it lacks, with those above it; each is durable before anything is written
@@ -29,7 +30,7 @@ Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path&
 
 // True if the directories hold nothing of a store, or only a first format that was cut off; a
 // format that lacks only its end gets it here. Errors: corrupt - a store was here and all its
-// volumes are gone; io; full.
+// volumes are gone; invalid - the directory above is itself a volume; io; full.
 Result<bool> wants_first_format(const FirstFormat& store);
 
 // Makes the volumes of `map`, in its order. Durable when it succeeds. Pre: no volume is null.

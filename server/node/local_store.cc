@@ -10,6 +10,7 @@
 #include "placement/map_change.h"
 #include "server/cluster/map_install.h"
 #include "server/node/first_format.h"
+#include "server/node/volume_list.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
@@ -34,6 +35,13 @@ std::string readable_map(const Volume& volume) {
   return volume.get_old_map();
 }
 
+// Two names of one directory are one volume.
+std::string real_path(const std::string& path) {
+  std::error_code error;
+  const auto real = fs::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
 // Is more than half of the volumes there, with and without the one that joins?
 bool enough_there(const ClusterMap& map, const std::set<VolumeId>& there) {
   const auto change = change_of(map);
@@ -53,7 +61,9 @@ bool enough_there(const ClusterMap& map, const std::set<VolumeId>& there) {
 
 LocalStore::LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
                        BufferPool& buffers)
-    : options_(std::move(options)), io_(io), clock_(clock), random_(random), buffers_(buffers) {}
+    : options_(std::move(options)), io_(io), clock_(clock), random_(random), buffers_(buffers) {
+  for (std::string& directory : options_.directories) directory = plain_path(directory);
+}
 
 LocalStore::~LocalStore() {
   for (const auto& list : {slots_, retired_}) {
@@ -82,9 +92,11 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
 Result<> LocalStore::open_all(std::vector<Found>& found) {
   std::set<std::string> seen;
   std::vector<std::string> paths = volume_paths();
+  const auto listed = listed_paths();
+  paths.insert(paths.end(), listed.begin(), listed.end());
   while (!paths.empty()) {
     for (const auto& path : paths) {
-      if (!seen.insert(path).second) continue;
+      if (!seen.insert(real_path(path)).second) continue;
       found.push_back(open_volume(path));
       const auto code = found.back().error.code;
       // A newer format or a second process is no lost disk: starting without it would harm.
@@ -93,8 +105,9 @@ Result<> LocalStore::open_all(std::vector<Found>& found) {
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
     paths = noted_paths(found);
-    std::erase_if(paths, [&](const auto& path) { return seen.contains(path); });
+    std::erase_if(paths, [&](const auto& path) { return seen.contains(real_path(path)); });
   }
+  list_paths(noted_paths(found));
   return Result<>{};
 }
 
@@ -107,6 +120,28 @@ std::vector<std::string> LocalStore::noted_paths(const std::vector<Found>& found
     }
   }
   return paths;
+}
+
+std::vector<std::string> LocalStore::listed_paths() const {
+  if (options_.directories.size() > 1) return {};
+  const auto above = make_posix_disk(options_.directories.front());
+  if (!above) return {};
+  const auto listed = read_volume_list(**above);
+  if (listed) return *listed;
+  log_event(LogLevel::error, "volume_list_unreadable", {{"reason", listed.error().context}});
+  return {};
+}
+
+void LocalStore::list_paths(const std::vector<std::string>& paths) const {
+  if (options_.directories.size() > 1 || paths.empty()) return;
+  Result<> listed;
+  if (auto above = make_posix_disk(options_.directories.front())) {
+    listed = add_to_volume_list(**above, paths);
+  } else {
+    listed = above.error();
+  }
+  if (listed) return;
+  log_event(LogLevel::warn, "volume_list_failed", {{"reason", listed.error().context}});
 }
 
 std::vector<std::string> LocalStore::volume_paths() const {
@@ -139,6 +174,10 @@ Result<> LocalStore::format_if_new() {
     if (options_.directories.size() > 1) return {};
     TRY(above, open(options_.directories.front()));
     store.above = std::move(above);
+    const auto listed = listed_paths();
+    store.elsewhere = std::any_of(listed.begin(), listed.end(), [&](const std::string& path) {
+      return std::find(paths.begin(), paths.end(), path) == paths.end();
+    });
     return {};
   };
   CHECK_OK(open_disks([](const std::string& path) -> Result<std::unique_ptr<Disk>> {
@@ -224,17 +263,27 @@ void LocalStore::refuse(Slot& slot, std::string reason) {
   slot.refused = refusal(VolumeStatus::State::closed, std::move(reason));
 }
 
+// Where the volume of this entry lies, should it not tell itself.
+std::string LocalStore::path_of(const MapVolume& entry, const std::vector<Found>& found) const {
+  for (const auto& volume : found) {
+    if (!volume.volume) continue;
+    if (auto noted = volume.volume->get_note(path_note(entry.id))) return std::move(*noted);
+  }
+  if (options_.directories.size() > 1) return {};
+  return options_.directories.front() + "/" + entry.name;
+}
+
 void LocalStore::fill_slots(std::vector<Found> found) {
   for (const auto& entry : map_->volumes) {
     auto slot = std::make_shared<Slot>();
     slot->entry = entry;
     slot->refused = refusal(VolumeStatus::State::missing, "no directory holds it");
+    const std::string expected = path_of(entry, found);
     for (auto& volume : found) {
       if (volume.volume && volume.volume->id() == entry.id) {
         slot->path = volume.path;
         if (volume.volume->cluster() == map_->cluster) slot->volume = volume.volume;
-      } else if (!volume.volume && options_.directories.size() == 1 &&
-                 volume.path == options_.directories.front() + "/" + entry.name) {
+      } else if (!volume.volume && volume.path == expected) {
         slot->path = volume.path;
         const bool missing = volume.error.code == Errc::not_found;
         slot->refused =

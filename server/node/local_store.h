@@ -9,7 +9,8 @@
 // The map of a start is the one of the highest epoch that any volume holds, if more than half of
 // its volumes are there (of both its lists, while one is being replaced): a map that was decided
 // upon lies at more than half, so it is found; one that was not is a step forward all the same.
-// Where a volume lies when not under its first directories, the others have noted.
+// Where a volume lies when not under its first directories, the others have noted, and a list in a
+// single directory.
 #pragma once
 #include <boost/asio/co_spawn.hpp>
 #include <future>
@@ -70,6 +71,9 @@ class LocalStore {
     std::shared_ptr<VolumeClient> client;
   };
   Result<Prepared> prepare_volume(const std::string& path);
+  // Is there room at `path` for what `leaving` holds, or, if that is lost, for as much as the
+  // fullest volume does? A replacement that has begun cannot be called off. Errors: full; io.
+  Result<> check_room(const std::string& path, VolumeId leaving) const;
   // A newer map holds. Volumes that it does not name any more are closed for good.
   // Thread-safety: any thread.
   void take_map(std::shared_ptr<const ClusterMap> map);
@@ -101,6 +105,11 @@ class LocalStore {
   Found open_volume(const std::string& path);
   Result<> open_all(std::vector<Found>& found);
   std::vector<std::string> noted_paths(const std::vector<Found>& found) const;
+  // What the list beside the store's mark says, and what is added to it (volume_list.h). Trouble
+  // with it is logged: the volumes know it as well.
+  std::vector<std::string> listed_paths() const;
+  void list_paths(const std::vector<std::string>& paths) const;
+  std::string path_of(const MapVolume& entry, const std::vector<Found>& found) const;
   Result<> choose_map(const std::vector<Found>& found);
   void fill_slots(std::vector<Found> found);
   void refuse(Slot& slot, std::string reason);

@@ -1,5 +1,6 @@
 // Volumes that come and go while the store runs.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "penstock/log.h"
@@ -20,6 +21,26 @@ std::string free_name(const ClusterMap& map) {
     if (counted) next = std::max(next, std::stoul(digits) + 1);
   }
   return "v" + std::to_string(next);
+}
+
+// Of the disk that the directory lies on, or will: what segments may take (space_guard.h).
+Result<std::uint64_t> room_at(const std::string& path, const SpaceOptions& options) {
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(path);
+  while (!std::filesystem::exists(there, error) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  const auto space = std::filesystem::space(there, error);
+  if (error) return fail(Errc::io, "cannot look at \"" + there.string() + "\": " + error.message());
+  const auto fraction =
+      static_cast<std::uint64_t>(static_cast<double>(space.capacity) * options.reserve_fraction);
+  const std::uint64_t reserve = std::max(fraction, options.reserve_bytes);
+  const std::uint64_t kept = reserve + reserve / 2;
+  return space.available > kept ? space.available - kept : 0;
+}
+
+std::string in_mib(std::uint64_t bytes) {
+  return std::to_string((bytes + limits::kMiB - 1) / limits::kMiB) + " MiB";
 }
 
 Error cannot_use(const std::string& path, const Error& error) {
@@ -63,6 +84,7 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     }
   }
   CHECK_OK(wait(found.volume->put_note(path_note(prepared.entry.id), path)));
+  list_paths({path});
   auto slot = std::make_shared<Slot>();
   slot->entry = prepared.entry;
   slot->path = path;
@@ -74,6 +96,22 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
   }
   note_start(*slot);
   return prepared;
+}
+
+Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) const {
+  std::uint64_t held = 0;
+  std::string holder;
+  for (const auto& volume : states()) {
+    if (volume.status.state != VolumeStatus::State::open) continue;
+    if (volume.id != leaving && volume.status.fragment_bytes < held) continue;
+    held = volume.status.fragment_bytes;
+    holder = volume.name;
+    if (volume.id == leaving) break;
+  }
+  TRY(room, room_at(path, options_.volume.space));
+  if (room >= held) return {};
+  return fail(Errc::full, "\"" + path + "\" has room for " + in_mib(room) + ", but " + holder +
+                              " holds " + in_mib(held) + ": give a larger disk");
 }
 
 void LocalStore::take_map(std::shared_ptr<const ClusterMap> map) {

@@ -128,7 +128,9 @@ Result<> RingControl::replace(const std::string& which, const std::string& path)
     return fail(Errc::unavailable,
                 "too few volumes are open to change the ring: bring volumes back first");
   }
-  TRY(prepared, store_.prepare_volume(path));
+  const std::string place = plain_path(path);
+  CHECK_OK(store_.check_room(place, old.id));
+  TRY(prepared, store_.prepare_volume(place));
   std::promise<Result<>> promise;
   boost::asio::co_spawn(
       io_.at(0), replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client)),

@@ -1,5 +1,6 @@
 // What volumes note about each other (R13), by name. On disk, never change.
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,15 @@
 namespace penstock {
 
 inline constexpr std::string_view kPathNote = "path/";
+
+// As paths are noted and compared: absolute, without "." and "..", nor a slash at the end. Links
+// stay as they are.
+inline std::string plain_path(const std::string& path) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::absolute(path, ignored).lexically_normal();
+  return whole.has_filename() || !whole.has_relative_path() ? whole.string()
+                                                            : whole.parent_path().string();
+}
 
 inline std::string hex_name(std::uint64_t id) {
   std::string text(16, '0');

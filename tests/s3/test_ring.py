@@ -222,6 +222,39 @@ def test_volumes_on_directories_of_their_own(tmp_path):
         load.check()
 
 
+def test_a_store_outlives_all_its_first_volumes(fresh_store, tmp_path):
+    load = Load(fresh_store)
+    load.put_some("before")
+    for number in range(6):
+        done = replace(fresh_store, f"v{number}", str(tmp_path / f"disk{number}"), "--wait")
+        assert done.returncode == 0, done.stderr
+    fresh_store.stop()
+    fresh_store.start()
+    for number in range(6):
+        shutil.rmtree(fresh_store.volume(number))
+    fresh_store.stop()
+    identity = tmp_path / "disk5" / "volume.json"
+    identity.write_text(identity.read_text().replace("penstock", "penstick"))
+    (tmp_path / "disk4").rename(tmp_path / "away")
+    fresh_store.start()
+    states = {volume["path"]: volume["state"] for volume in status(fresh_store)["volumes"]}
+    assert states == {str(tmp_path / f"disk{number}"): ["open", "open", "open", "open", "missing", "closed"][number]
+                      for number in range(6)}
+    load.check()
+
+
+def test_within_a_volume_no_store_is_made(fresh_store, tmp_path):
+    volume = fresh_store.volume(2)
+    before = sorted(os.listdir(volume))
+    other = Store(str(tmp_path), volumes=[volume])
+    other.start(wait=False)
+    assert other.process.wait(timeout=30) == 1
+    assert "is one volume of a store" in other.log()
+    assert sorted(os.listdir(volume)) == before
+    asked = ring("status", volume)
+    assert asked.returncode == 1 and "it is one volume of a store" in asked.stderr
+
+
 def test_wrong_requests_say_what_to_do(fresh_store, tmp_path):
     new = str(tmp_path / "new")
     cases = [

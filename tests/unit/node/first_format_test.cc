@@ -101,6 +101,26 @@ TEST_CASE("A store that was formatted is never formatted again") {
   CHECK(gone.error().code == Errc::corrupt);
 }
 
+TEST_CASE("A store whose first volumes are gone is there while others lie elsewhere") {
+  Directories there(8);
+  REQUIRE(there.start());
+  for (std::size_t i = 0; i < kVolumes; ++i) there.disks[i]->wipe();
+  FirstFormat store = there.store();
+  store.elsewhere = true;
+  const auto wanted = wants_first_format(store);
+  REQUIRE(wanted);
+  CHECK_FALSE(*wanted);
+}
+
+TEST_CASE("Within a volume no store is made") {
+  Directories there(10);
+  REQUIRE(there.start());
+  FirstFormat inside;
+  inside.volumes.resize(kVolumes);
+  inside.above = there.disks[0]->share();
+  CHECK(code_of(wants_first_format(inside)) == Errc::invalid);
+}
+
 TEST_CASE("A directory that holds other files is refused and left as it is") {
   Directories mixed(9);
   REQUIRE(mixed.disks[1]->open("precious", OpenMode::write_new));
