@@ -96,17 +96,38 @@ void mark_missed(ProposerContext& context, const RegisterCalls<AcceptReply>& cal
   }
 }
 
+// Does this error of an accept say that it was not written? `io` does not: what a disk was given
+// when it failed may be found at the next start.
+bool is_not_written(Errc code) {
+  switch (code) {
+    case Errc::full:
+    case Errc::upload_not_open:
+    case Errc::upload_missing:
+    case Errc::refused:
+    case Errc::stale_epoch:
+    case Errc::stale_bucket:
+    case Errc::epoch_behind:
+    case Errc::unavailable:
+    case Errc::overloaded:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The reason that every volume gave, if the accept is known to have been taken by none.
 std::optional<Error> rejection(const RegisterCalls<AcceptReply>& calls) {
   if (calls.answered() != calls.group().all() || grants(calls) != 0) return std::nullopt;
   std::optional<Error> reason;
-  for (const Errc code : {Errc::full, Errc::upload_not_open}) {
-    for (std::size_t i = 0; i < calls.group().size(); ++i) {
-      const auto& answer = calls.answer(i);
-      if (answer && !*answer && answer->error().code == code) reason = answer->error();
-    }
+  for (std::size_t i = 0; i < calls.group().size(); ++i) {
+    const auto& answer = calls.answer(i);
+    if (!answer || *answer) continue;
+    const Error& error = answer->error();
+    if (!is_not_written(error.code)) return std::nullopt;
+    const bool of_the_upload = error.code == Errc::upload_not_open;
+    if (of_the_upload || (error.code == Errc::full && !reason)) reason = error;
   }
-  return calls.failed_with(Errc::timeout) == 0 ? reason : std::nullopt;
+  return reason;
 }
 
 }  // namespace

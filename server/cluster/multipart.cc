@@ -195,6 +195,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
                                                                 const CompleteRequest& request,
                                                                 const std::string& digest,
                                                                 Deadline deadline) {
+  const auto listed_under = blobs_.membership.map();
   CO_TRY(stored, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
                                                     deadline));
   CompletePlan plan = plan_complete(upload, std::move(stored), request);
@@ -222,8 +223,16 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   upload.if_none_match = request.condition.if_none_match;
   upload.manifest_digest = digest;
   const OpId attempt = upload.attempt;
+  // While a volume leaves, what a Complete names there is looked after; once it has left, its
+  // fragments have other places in the parts' rows.
+  std::function<bool()> up_to_date = [this, listed_under] {
+    const auto map = blobs_.membership.map();
+    const auto& then = listed_under->volumes;
+    return std::all_of(then.begin(), then.end(),
+                       [&map](const MapVolume& volume) { return map->find(volume.id) != nullptr; });
+  };
   CO_TRY(begun, co_await begin_completing(context_.proposer, name.upload(), std::move(upload),
-                                          &manifest, deadline));
+                                          &manifest, deadline, std::move(up_to_date)));
   if (!begun) co_return std::optional<Answer>();
   auto left_over = std::make_shared<const std::vector<BlobRef>>(std::move(plan.left_over));
   CO_TRY(end, co_await apply_attempt(context_, name, attempt, std::move(left_over), deadline));

@@ -53,11 +53,13 @@ class UploadMove : public RegisterUpdate {
 
 class BeginCompleting final : public UploadMove {
  public:
-  BeginCompleting(UploadRecord completing, LeaseKeeper* leases, Deadline deadline, OpId op_id)
+  BeginCompleting(UploadRecord completing, LeaseKeeper* leases, Deadline deadline,
+                  std::function<bool()> up_to_date, OpId op_id)
       : UploadMove(ValueKind::upload_completing, op_id),
         completing_(std::move(completing)),
         leases_(leases),
-        deadline_(deadline) {}
+        deadline_(deadline),
+        up_to_date_(std::move(up_to_date)) {}
 
  private:
   bool stands_there(ValueKind kind, const UploadRecord& record) const override {
@@ -76,6 +78,7 @@ class BeginCompleting final : public UploadMove {
     return record;
   }
   Task<> before_write() override {
+    if (up_to_date_ && !up_to_date_()) co_return fail(Errc::aborted, "a volume of a part has left");
     if (leases_ == nullptr || !completing_.target) co_return Result<>{};
     CO_TRY(lost, co_await leases_->ensure(deadline_));
     for (ManifestPage& page : completing_.target->manifest) leave_out(page.blob, lost);
@@ -84,6 +87,7 @@ class BeginCompleting final : public UploadMove {
   UploadRecord completing_;
   LeaseKeeper* leases_;
   Deadline deadline_;
+  std::function<bool()> up_to_date_;
 };
 
 class AbortOpen final : public UploadMove {
@@ -201,8 +205,10 @@ Hint hint_for(const BlobRef& blob, WallTime due, std::string upload_id) {
 }
 
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
-                            LeaseKeeper* leases, Deadline deadline) {
-  BeginCompleting move(std::move(completing), leases, deadline, proposer.new_op_id());
+                            LeaseKeeper* leases, Deadline deadline,
+                            std::function<bool()> up_to_date) {
+  BeginCompleting move(std::move(completing), leases, deadline, std::move(up_to_date),
+                       proposer.new_op_id());
   co_return co_await run(proposer, upload, move, deadline);
 }
 

@@ -10,6 +10,7 @@
 // one; false if it stands elsewhere: read it again. Repeating an arrow is harmless.
 // Errors of all: unavailable; unknown_outcome; timeout; stale_bucket; corrupt.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,12 @@
 
 namespace penstock {
 
-// `completing` holds attempt, target, conditions, object_seen and manifest digest.
+// `completing` holds attempt, target, conditions, object_seen and manifest digest. `up_to_date`, if
+// any, is asked behind the promise: false ends it as if the register stood elsewhere. Then the
+// places that the target names are too old: nobody looks after those of an open upload's Complete.
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
-                            LeaseKeeper* leases, Deadline deadline);
+                            LeaseKeeper* leases, Deadline deadline,
+                            std::function<bool()> up_to_date = nullptr);
 // `freed`: hints for all parts.
 Task<bool> abort_open(Proposer& proposer, RegisterRef upload, std::vector<Hint> freed,
                       Deadline deadline);

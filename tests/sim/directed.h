@@ -37,8 +37,10 @@ Violations replaced_part_is_not_completed(SimClusters& clusters);
 Violations upload_pages_go_on_behind_their_markers(SimClusters& clusters);
 // directed_buckets.cc
 Violations late_deleter_removes_nothing(SimClusters& clusters);
+Violations body_of_a_deleted_bucket_is_not_moved(SimClusters& clusters);
 Violations fence_outlives_restart(SimClusters& clusters);
 Violations resend_stops_at_the_fence(SimClusters& clusters);
+Violations accepts_stop_at_the_fence(SimClusters& clusters);
 Violations short_scans_are_not_silence(SimClusters& clusters);
 // directed_blobs.cc
 Violations slow_disk_is_awaited(SimClusters& clusters);
@@ -67,6 +69,7 @@ Violations accepted_value_outranks_prepares(SimClusters& clusters);
 Violations record_is_of_the_agreed_ballot(SimClusters& clusters);
 Violations refusal_is_of_all(SimClusters& clusters);
 Violations refusal_of_a_later_round_is_no_answer(SimClusters& clusters);
+Violations refusal_beside_a_failed_disk_is_no_answer(SimClusters& clusters);
 // directed_epochs.cc
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);
@@ -75,6 +78,8 @@ Violations silent_volumes_hold_up_a_join(SimClusters& clusters);
 Violations joining_volume_takes_over(SimClusters& clusters);
 // directed_leases.cc
 Violations lease_ends_before_the_record(SimClusters& clusters);
+Violations lease_ends_before_the_second_try(SimClusters& clusters);
+Violations long_reads_pin_all_their_blobs(SimClusters& clusters);
 Violations unpinned_fragment_is_left_out(SimClusters& clusters);
 Violations pinned_fragments_stay(SimClusters& clusters);
 Violations condemned_record_is_not_chosen(SimClusters& clusters);
@@ -125,6 +130,7 @@ Violations pin_meets_removal(SimClusters& clusters);
 // directed_objects.cc
 Violations last_modified_does_not_go_back(SimClusters& clusters);
 Violations copy_onto_itself_changes_headers(SimClusters& clusters);
+Violations copy_onto_itself_keeps_its_condition(SimClusters& clusters);
 Violations ranges_cross_manifest_pages(SimClusters& clusters);
 
 }  // namespace penstock::sim

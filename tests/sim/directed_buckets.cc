@@ -119,6 +119,51 @@ Violations resend_stops_at_the_fence(SimClusters& clusters) {
   return stage.violations;
 }
 
+// The same where a client's operation has promises of before the fence, and its accepts come behind
+// it: of a value found, which it settles, or of its own.
+Violations accepts_stop_at_the_fence(SimClusters& clusters) {
+  for (const bool own : {false, true}) {
+    Stage stage(clusters, 3, 3);
+    stage.stop_background();
+    const RegisterRef ref = stage.object("half");
+    const auto replicas = stage.replicas("half");
+    stage.cut(1, replicas[0], true);
+    for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
+    stage.run_for(kSecond);
+    const bool held = own || stage.inject(replicas[0], ref, empty_object(), 0);
+    stage.expect(held, "a value is not accepted");
+    stage.ask(2, "GET", "other");
+    stage.cut(2, replicas[2], true);
+    const auto& wires = stage.gateway(2).wires();
+    for (const auto& wire : wires) wire->slow_answers = 10 * kMillisecond;
+    std::function<bool()> done;
+    std::function<bool()> live;
+    if (own) {
+      const auto put = stage.begin(2, "PUT", "half", "half");
+      done = [put] { return put->has_value(); };
+      live = [put] { return (*put)->status == 200; };
+    } else {
+      const auto settled =
+          stage.start(stage.gateway(2).proposer().settle(ref, false, false, stage.until()));
+      done = [settled] { return settled->has_value(); };
+      live = [settled] { return **settled && (*settled)->value().live(); };
+    }
+    stage.run_for(2 * kMillisecond);  // its prepares have arrived, the answers are on the way
+    for (const std::size_t i : {replicas[1], replicas[2]}) {
+      wires[i]->slow_requests = 200 * kMillisecond;
+    }
+    stage.run_for(10 * kMillisecond);
+    const auto dropped = stage.ask(1, "DELETE", "");
+    stage.expect(!done(), "the accepts are not late");
+    stage.run_until(done);
+    stage.expect(done(), "an operation hangs");
+    const bool both = dropped.status == 204 && done() && live();
+    stage.expect(!both, "a key was brought to a majority behind its bucket's deletion");
+    if (!stage.violations.empty()) return stage.violations;
+  }
+  return {};
+}
+
 // Two replicas end their scans early, at rows of their own: that says nothing of what lies behind.
 Violations short_scans_are_not_silence(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
@@ -145,6 +190,34 @@ Violations short_scans_are_not_silence(SimClusters& clusters) {
   }
   stage.expect(keys == kKeys, "a LIST shows " + std::to_string(keys) + " of 40 keys");
   return stage.violations;
+}
+
+// A body is stored while its bucket is deleted and made again. Its fragments are those of the
+// bucket that is gone: were they named by an object of the new one, the sweep would take them away.
+Violations body_of_a_deleted_bucket_is_not_moved(SimClusters& clusters) {
+  bool met = false;
+  for (SimMicros wait = 60 * kMillisecond; wait <= 300 * kMillisecond; wait += 40 * kMillisecond) {
+    Stage stage(clusters, 3, 2);
+    for (int i = 0; i < 2; ++i) stage.ask(i, "GET", "other");
+    const std::string body(20'000, 'b');
+    slow_requests(stage, 0, 100 * kMillisecond);
+    const auto put = stage.begin(0, "PUT", "key", body);
+    stage.run_for(wait);
+    const auto dropped = stage.ask(1, "DELETE", "");
+    const auto made = stage.ask(1, "PUT", "");
+    slow_requests(stage, 0, 0);
+    met = met || (dropped.status == 204 && made.status == 200 && !put->has_value());
+    stage.run_until([&] { return put->has_value(); });
+    stage.expect(put->has_value(), "a PUT hangs");
+    if (!stage.violations.empty()) return stage.violations;
+    if ((*put)->status != 200) continue;
+    stage.run_for(120 * kSecond);  // leases are over, the sweep has been
+    const auto got = stage.ask(1, "GET", "key");
+    stage.expect(got.status == 200 && got.body == body,
+                 "the bytes of an acknowledged PUT are gone: " + got.body.substr(0, 100));
+    if (!stage.violations.empty()) return stage.violations;
+  }
+  return met ? Violations{} : Violations{"no bucket is made again while a body is stored"};
 }
 
 }  // namespace penstock::sim

@@ -1,4 +1,6 @@
 // Blobs and who keeps them: leases, sweeps, writers that do not know how their PUT ended.
+#include "gateway/operations/object_body.h"
+#include "server/cluster/bucket_catalog.h"
 #include "server/cluster/manifest.h"
 #include "tests/sim/blob_stage.h"
 
@@ -54,6 +56,42 @@ Violations lease_ends_before_the_record(SimClusters& clusters) {
   const auto got = stage.ask(0, "GET", kKept);
   stage.expect(got.status == 404 || got.body == kBlobBody,
                "an object names fragments that the sweep has removed: " + got.body);
+  return stage.violations;
+}
+
+// The same where the PUT is tried again, because its bucket has another number by then.
+Violations lease_ends_before_the_second_try(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const std::string body(20'000, 'b');
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", "other");
+  Proposer& proposer = stage.gateway(0).proposer();
+  Pause pause(stage.gateway(0).clock(), proposer.new_op_id());
+  const auto paused = stage.start(proposer.update(stage.object(kKept), pause, stage.until()));
+  const auto put = stage.begin(0, "PUT", kKept, body);
+  stage.run_for(26 * kSecond);
+  // A deleter lists nothing, then finds a key behind its fence: the bucket is opened again.
+  for (const auto& wire : stage.gateway(1).wires()) wire->slow_answers = 20 * kMillisecond;
+  const auto dropped = stage.begin(1, "DELETE", "");
+  stage.run_for(65 * kMillisecond);
+  RegisterRef behind = stage.object("behind");
+  behind.number = kPassesFences;
+  for (std::size_t i = 0; i < 3; ++i) {
+    stage.expect(stage.inject(i, behind, empty_object(), 0), "a value is not accepted");
+  }
+  stage.run_until([&] { return dropped->has_value(); });
+  const RegisterRef name = BucketCatalog::register_of(SimClient::kBucket);
+  const auto row = stage.row_of(0, name);
+  stage.expect(row.value != nullptr, "a volume has no row of the bucket");
+  if (!row.value) return stage.violations;
+  const auto value = decode_value(name.key, *row.value);
+  const auto record = value ? bucket_record(*value) : Result<BucketRecord>(value.error());
+  stage.expect(record && record->number.value > 1, "the bucket keeps its number");
+  stage.expect(!put->has_value(), "a PUT does not wait for its turn");
+  pause.may_go_on = true;
+  stage.run_until([&] { return paused->has_value() && put->has_value(); });
+  const auto got = stage.ask(1, "GET", kKept);
+  stage.expect(got.status == 404 || got.body == body,
+               "an object names fragments that the sweep has removed: " + got.body.substr(0, 100));
   return stage.violations;
 }
 
@@ -161,6 +199,40 @@ Violations failed_put_keeps_its_fragments(SimClusters& clusters) {
   const auto got = stage.ask(1, "GET", kKept);
   stage.expect(got.status == 200 && got.body == kBlobBody,
                "a PUT of unknown outcome was chosen, but its fragments are gone");
+  return stage.violations;
+}
+
+// A GET that takes long pins all that it has still to read, not only what it reads now.
+Violations long_reads_pin_all_their_blobs(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.run_for(8 * kSecond);  // after a start everything counts as just pinned by a reader
+  const auto one = store_blob(stage, kKept);
+  const auto two = store_blob(stage, kKept);
+  if (!one || !two) return stage.violations;
+  SimGateway& reader = stage.gateway(0);
+  Gateway gateway{reader.background_context().objects, reader.clock(), reader.random(), {}};
+  const S3Request request;
+  std::vector<BlobRange> ranges;
+  for (const BlobRef& blob : {one->blob, two->blob}) {
+    ranges.push_back({blob, 0, kBlobBody.size()});
+  }
+  ObjectBody body(gateway, request, std::move(ranges));
+  stage.expect(stage.wait(body.start()).has_value(), "a body cannot be read");
+  stage.run_for(2 * kSecond);
+  for (int piece = 0; piece < 2; ++piece) {
+    stage.expect(stage.wait(body.next()).has_value(), "a body cannot be read to its end");
+  }
+  stage.run_for(kSecond);
+  for (const BlobRef& blob : {one->blob, two->blob}) {
+    for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (stage.volume(i).id() != blob.locations[slot].volume) continue;
+        const auto removed = stage.wait(stage.volume(i).current()->remove_fragment_if(
+            blob.fragment(slot), RemovalRule::unread, stage.until()));
+        stage.expect(!removed, "a fragment goes that a GET has still to read");
+      }
+    }
+  }
   return stage.violations;
 }
 

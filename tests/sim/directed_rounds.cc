@@ -144,6 +144,25 @@ Violations refusal_is_of_all(SimClusters& clusters) {
   return stage.violations;
 }
 
+// What a disk was given when it failed may be there after the next start, whatever all others say.
+Violations refusal_beside_a_failed_disk_is_no_answer(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.stop_background();
+  stage.ask(0, "PUT", "key", kOld);
+  stage.run_for(kSecond);  // until all three have it
+  const auto replicas = stage.replicas("key");
+  set_full(stage, {replicas[1], replicas[2]}, true);
+  stage.volume(replicas[0]).disk().fail(FakeDisk::Call::sync, 1, FakeDisk::Fault::io);
+  const auto put = stage.ask(0, "PUT", "key", kNew);
+  stage.expect(stage.volume(replicas[0]).disk().failed_changes() > 0, "no accept is synced");
+  stage.volume(replicas[0]).kill();
+  const auto started = stage.volume(replicas[0]).start();
+  stage.expect(started.has_value(), "a volume does not come back");
+  set_full(stage, {replicas[1], replicas[2]}, false);
+  if (stage.violations.empty()) expect_refused_is_gone(stage, put, "key");
+  return stage.violations;
+}
+
 // The first round of a PUT reaches one volume; in the second, which does not see that, all refuse:
 // the value of the first may still be chosen.
 Violations refusal_of_a_later_round_is_no_answer(SimClusters& clusters) {

@@ -243,6 +243,32 @@ TEST_CASE("while some row cannot be brought the new lists do not hold") {
   world.check_all();
 }
 
+TEST_CASE("while rounds of a row that is listed fail the new lists do not hold") {
+  ReplacementWorld world;
+  fill(world);
+  const auto& rows = world.node(first_volume()).acceptor.rows;
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+    return row.first.bucket == world.bucket->record.id;
+  });
+  REQUIRE(found != rows.end());
+  const RegisterKey key = found->first;
+  for (const auto& each : world.cluster.nodes) {
+    each->acceptor.fate = [key](VolumeId, RegisterCall call, const RegisterKey& at) {
+      Fate fate;
+      fate.lose_request = call == RegisterCall::accept && at == key;
+      return fate;
+    };
+  }
+  REQUIRE(world.begin(first_volume()));
+  run_until(world.cluster.io, world.cluster.clock, [&] {
+    return !world.replacement().status().trouble.empty() || !world.is_joint();
+  });
+  CHECK(world.is_joint());
+  for (const auto& each : world.cluster.nodes) each->acceptor.fate = nullptr;
+  REQUIRE(world.run_until_replaced());
+  world.check_all();
+}
+
 TEST_CASE("a volume stays while a Complete that stopped half-way names it") {
   ReplacementWorld world;
   fill(world);

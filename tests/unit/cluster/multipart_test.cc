@@ -374,3 +374,34 @@ TEST_CASE("An object of more than 32 parts keeps them in manifest pages") {
   CHECK((*ranges)[1].blob.write_id.high == 513);
   CHECK((*ranges)[1].offset == 0);
 }
+
+// What a volume that has left held lies somewhere else by then, as the rows of the parts say.
+TEST_CASE("A Complete lists its parts again if a volume has left the map since it did") {
+  int lists[2] = {0, 0};
+  for (const bool leaves : {false, true}) {
+    MultipartFixture f;
+    const std::string id = f.create();
+    REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+    Membership& membership = f.cluster.gateway->membership;
+    ClusterMap after = *membership.map();
+    ClusterMap before = after;
+    ++before.epoch.value;
+    after.epoch.value += 2;
+    MapVolume old;
+    old.id = VolumeId{77};
+    old.name = "old";
+    before.volumes.push_back(old);
+    REQUIRE(membership.adopt(std::make_shared<const ClusterMap>(before)).value());
+    for (const auto& node : f.cluster.nodes) {
+      node->before_scan = [&](const ScanRequest& scan) {
+        if (scan.kind != RowKind::part) return;
+        ++lists[leaves ? 1 : 0];
+        if (leaves) (void)membership.adopt(std::make_shared<const ClusterMap>(after));
+      };
+    }
+    CHECK(f.complete(id, f.request()).has_value());
+    CHECK(f.get()->record.upload_id == id);
+  }
+  CHECK(lists[0] > 0);
+  CHECK(lists[1] == 2 * lists[0]);
+}

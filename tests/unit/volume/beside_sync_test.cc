@@ -89,6 +89,22 @@ TEST_CASE("no read, list or promise tells of an accept beside its sync") {
   }
 }
 
+// Under the ceiling a promise of a cached row needs no group commit: a read beside the sync must
+// not leave the old row where such a promise finds it.
+TEST_CASE("no promise under the ceiling is given beside the sync of an accept, after a read") {
+  BesideSync h;
+  REQUIRE(h.prepare(h.object("another"), h.ballot(10))->promised);  // raises it by seconds
+  const Ballot wanted = h.ballot(1'000);
+  const auto request = h.accept_request(h.key, wanted, h.value(2));
+  const auto done = h.run_and_look(h.volume->accept(request, h.later()), [&] {
+    (void)h.answer_now(h.volume->read(h.read_request(h.key), h.later()));
+    const auto above = h.prepare_request(h.key, h.ballot(2'000));
+    CHECK_FALSE(h.answer_now(h.volume->prepare(above, h.later())));
+  });
+  CHECK(done->accepted);
+  CHECK(h.read(h.key)->ballot == wanted);
+}
+
 TEST_CASE("a fence that two ask for holds for the second one, too, when it is synced") {
   BesideSync h;
   const auto done = h.run_and_look(h.volume->scan(h.fenced_scan(), h.later()), [&] {

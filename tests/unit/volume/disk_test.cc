@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -11,6 +13,22 @@
 #include "penstock/limits.h"
 #include "tests/fake/code_of.h"
 #include "tests/fake/fake_disk.h"
+
+namespace penstock {
+namespace {
+std::atomic<int> file_syncs{0}, directory_syncs{0};
+}  // namespace
+}  // namespace penstock
+
+// In place of the C library's: what a disk says is synced must have been given to the kernel.
+extern "C" int fdatasync(int fd) {
+  ++penstock::file_syncs;
+  return static_cast<int>(::syscall(SYS_fdatasync, fd));
+}
+extern "C" int fsync(int fd) {
+  ++penstock::directory_syncs;
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace penstock {
 namespace {
@@ -30,6 +48,19 @@ std::string read_all(File& file) {
   std::string bytes(static_cast<std::size_t>(*file.size()), '\0');
   REQUIRE(*file.read_at(0, std::as_writable_bytes(std::span(bytes))) == bytes.size());
   return bytes;
+}
+
+TEST_CASE("a sync of a file or a directory is one of the kernel's") {
+  TemporaryDirectory where;
+  const auto disk = *make_posix_disk(where.path.string());
+  const auto file = *disk->open("file", OpenMode::write_new);
+  REQUIRE(file->write_at(0, as_bytes(std::string_view("bytes"))));
+  const int files = file_syncs;
+  REQUIRE(file->sync());
+  CHECK(file_syncs == files + 1);
+  const int directories = directory_syncs;
+  REQUIRE(disk->sync_directory(""));
+  CHECK(directory_syncs == directories + 1);
 }
 
 TEST_CASE("a directory that is not there is not found") {

@@ -1,4 +1,11 @@
 // What the fragment store makes of damage, failing calls, full disks and power cuts.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "server/volume/fragment_file.h"
+#include "tests/fake/observed_disk.h"
 #include "tests/unit/volume/fragment_fixture.h"
 
 namespace penstock::fragment_test {
@@ -19,6 +26,84 @@ std::string file_of(const ExtentRow& row, const FragmentId& id) {
 }
 
 }  // namespace
+
+TEST_CASE("the space of a fragment is free when its row is gone, and not before") {
+  Volume volume(limits::kMiB);
+  volume.open();
+  const auto bytes_of = [](std::uint64_t number) { return pattern(make_id(number), 300'000); };
+  for (const std::uint64_t number : {1, 2, 3}) {  // the segment has no room for a fourth
+    REQUIRE(volume.put(make_id(number), bytes_of(number)));
+  }
+  volume.rows.refusal = fail(Errc::overloaded, "the volume's queue is full");
+  CHECK(!volume.remove(make_id(1)));
+  REQUIRE(volume.put(make_id(4), bytes_of(4)));
+  const auto got = volume.get_all(make_id(1), 300'000);
+  REQUIRE(got);
+  CHECK(*got == bytes_of(1));
+}
+
+TEST_CASE("a sync serves who waited when it began; who comes meanwhile waits for the next one") {
+  boost::asio::io_context io;
+  PostWorker worker(io);
+  FakeDisk disk;
+  std::shared_ptr<FragmentFile> file;
+  int syncs = 0, served_first = 0, served_second = 0;
+  const auto observed = make_observed_disk(disk.share(), [&](FakeDisk::Call call,
+                                                             const std::string&) {
+    if (call != FakeDisk::Call::sync || ++syncs != 1) return;
+    file->sync_soon(worker, [&](const Result<>&) { served_second = syncs; });
+  });
+  auto opened = observed->open("file", OpenMode::write_new);
+  REQUIRE(opened);
+  file = std::make_shared<FragmentFile>(std::move(*opened));
+  file->sync_soon(worker, [&](const Result<>&) { served_first = syncs; });
+  io.run();
+  CHECK(served_first == 1);
+  CHECK(served_second == 2);
+}
+
+TEST_CASE("a flipped bit in what goes out of a file is corrupt, wherever in the piece it lies") {
+  std::string where = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
+  REQUIRE(::mkdtemp(where.data()) != nullptr);
+  {
+    const auto disk = *make_posix_disk(where);
+    Volume volume;
+    FragmentStoreParts parts{*disk,          volume.rows,    volume.clock,
+                             volume.random,  volume.worker,  volume.worker,
+                             volume.buffers, volume.room,    [](const Error&) {}};
+    auto opened = FragmentStore::open(std::move(parts), volume.options);
+    REQUIRE(opened);
+    volume.store = std::move(*opened);
+    const FragmentId id = make_id(1);
+    const std::string bytes = pattern(id, 300'000);
+    REQUIRE(volume.put(id, bytes));
+    const FragmentReadRequest request{id, 0, bytes.size(), true};
+    const auto whole = volume.run(volume.store->read(request));
+    REQUIRE(whole);
+    REQUIRE(whole->fd >= 0);
+    const auto row = decode_extent_row(volume.rows.rows.at(id));
+    REQUIRE(row);
+    std::fstream file(where + "/" + file_of(*row, id),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    REQUIRE(file);
+    for (const std::size_t at : {std::size_t{0}, std::size_t{65'536}, bytes.size() - 1}) {
+      CAPTURE(at);
+      const auto put = [&](char byte) {
+        file.seekp(static_cast<std::streamoff>(row->offset + at));
+        file.put(byte);
+        file.flush();
+      };
+      put(static_cast<char>(bytes[at] ^ 1));
+      CHECK(code_of(volume.run(volume.store->read(request))) == Errc::corrupt);
+      const auto now = volume.store->read_now(request);
+      CHECK((!now || code_of(*now) == Errc::corrupt));
+      put(bytes[at]);
+    }
+    CHECK(volume.run(volume.store->read(request)));
+    volume.shut();
+  }
+  std::filesystem::remove_all(where);
+}
 
 TEST_CASE("a flipped bit anywhere in what is read is corrupt, never a wrong byte") {
   for (const std::uint64_t size : {std::uint64_t{50'001}, 17 * limits::kMiB + 1}) {

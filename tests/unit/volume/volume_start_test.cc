@@ -26,6 +26,37 @@ std::string only_log(const VolumeHarness& h) {
 
 }  // namespace
 
+TEST_CASE("an accept of any size is durable when it is acknowledged") {
+  for (std::size_t inline_bytes = 20'000; inline_bytes <= 64'000; inline_bytes += 2'000) {
+    CAPTURE(inline_bytes);
+    VolumeHarness h;
+    h.fresh();
+    const RegisterKey key = h.object("key");
+    const Ballot at = h.ballot(1);
+    RegisterValue value = h.value(1);
+    value.payload = std::string(40'000, 'p');
+    h.store(key, at, value, std::string(inline_bytes, 'i'));
+    h.crash(Keep::none, Keep::none);
+    h.open();
+    CHECK(h.read(key)->ballot == at);
+  }
+}
+
+TEST_CASE("the horizon is that of the latest tombstone, in whatever order they are dropped") {
+  VolumeHarness h;
+  h.fresh();
+  const RegisterKey key = h.object("key");
+  for (const std::uint64_t ahead : {1, 9}) {
+    h.store(h.object(std::to_string(ahead)), h.ballot(ahead), h.value(2, ValueKind::tombstone));
+  }
+  CHECK(h.drop(h.object("9"), h.ballot(9)));
+  CHECK(h.drop(h.object("1"), h.ballot(1)));
+  CHECK(h.prepare(key, h.ballot(20))->horizon == h.now_us() + 9);
+  h.crash(Keep::none, Keep::none);
+  h.open();
+  CHECK(h.prepare(key, h.ballot(20'000'000))->horizon == h.now_us() + 9);
+}
+
 TEST_CASE("a round that repeats a record keeps its inline bytes on the disk, sent again or not") {
   for (const bool sent : {true, false}) {
     for (const bool closed_between : {true, false}) {
