@@ -114,16 +114,17 @@ Violations damaged_block_ends_no_list(SimClusters& clusters) {
   return stage.violations;
 }
 
-// A row that cannot be read may be live.
+// A row that cannot be read may be live: two of them are no majority that is absent.
 Violations unreadable_row_is_silence(SimClusters&) {
   Violations violations;
   MergeInput input = three_replies();
   input.replies[0].emplace();
-  input.replies[0]->rows.push_back(row_of_scan("key", 1, ValueKind::tombstone));
-  input.replies[1].emplace();
-  input.replies[1]->rows.push_back(row_of_scan("key", 0, ValueKind::absent));
-  input.replies[1]->rows.back().unreadable = true;
-  input.replies[2].emplace();
+  input.replies[0]->rows.push_back(row_of_scan("key", 1, ValueKind::object));
+  for (const std::size_t i : {1, 2}) {
+    input.replies[i].emplace();
+    input.replies[i]->rows.push_back(row_of_scan("key", 0, ValueKind::absent));
+    input.replies[i]->rows.back().unreadable = true;
+  }
   ListMerge merge(std::move(input));
   if (merge.next().what != ListMerge::Step::What::ask) {
     violations.push_back("a row that cannot be read counts as absent");
