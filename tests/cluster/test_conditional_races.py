@@ -1,4 +1,5 @@
 """Many clients race for one key: at most one wins each round, exactly one if nothing fails."""
+import collections
 import os
 import random
 import tempfile
@@ -69,10 +70,11 @@ def test_one_winner_a_round(faulty, nightly):
                         continue  # nobody won, or the winner's body is empty and its ETag no name for it
                     statuses = race.round(key, condition)
                     winners = sum(status == 200 for status in statuses)
-                    assert winners <= 1, (number, condition, statuses)
+                    assert winners <= 1, (number, condition, collections.Counter(statuses))
                     assert 409 not in statuses
                     if not faulty:
-                        assert winners == 1 and statuses.count(412) == CLIENTS - 1, (number, condition, statuses)
+                        assert winners == 1 and statuses.count(412) == CLIENTS - 1, (
+                            number, condition, collections.Counter(statuses), store.log()[-2000:])
         finally:
             stopping.set()
             if faulty:
