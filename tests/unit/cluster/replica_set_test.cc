@@ -6,6 +6,7 @@
 #include <set>
 
 #include "penstock/limits.h"
+#include "penstock/volume_client.h"
 
 namespace penstock {
 namespace {
