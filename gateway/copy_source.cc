@@ -1,6 +1,7 @@
 #include "gateway/copy_source.h"
 
 #include "gateway/percent_encoding.h"
+#include "gateway/utf8.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -17,7 +18,9 @@ S3Result<CopySource> parse_copy_source(std::string_view header) {
     header = header.substr(0, at);
   }
   auto decoded = percent_decode(header);
-  if (!decoded) return bad("The copy source must be URL-encoded");
+  if (!decoded || !is_utf8(*decoded) || decoded->find('\0') != std::string::npos) {
+    return bad("The copy source must be URL-encoded UTF-8");
+  }
   std::string_view path = *decoded;
   if (path.starts_with("arn:")) return s3_error(S3Code::NotImplemented);
   if (path.starts_with('/')) path.remove_prefix(1);

@@ -13,8 +13,8 @@ struct CopySource {
 };
 // "bucket/key" or "/bucket/key", percent-encoded, decoded exactly once; "?versionId=null" may
 // follow.
-// Errors: InvalidArgument - no bucket, no key, bad encoding; NoSuchVersion - another version;
-// KeyTooLongError; NotImplemented - an access point.
+// Errors: InvalidArgument - no bucket, no key, bad encoding, no UTF-8; NoSuchVersion - another
+// version; KeyTooLongError; NotImplemented - an access point.
 S3Result<CopySource> parse_copy_source(std::string_view header);
 
 }  // namespace penstock

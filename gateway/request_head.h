@@ -13,8 +13,14 @@
 namespace penstock {
 
 // Fills method, path, bucket, key, query and headers. `domains`: hosts that buckets are sub-domains
-// of, in lower case, without ports; every other host is path style. Errors: InvalidURI - an escape
-// without two hex digits, NUL, or a key without a bucket.
+// of, in lower case, without ports; every other host is path style.
+//
+// What is read here stands in the request once, so that nothing can be signed as one thing and read
+// as another: repeats of user metadata and of headers that are lists by definition are joined with
+// commas, as signatures cover them; every other repeat of a header that means something to S3, and
+// of a query parameter, is refused. Headers that mean nothing here may repeat.
+// Errors: InvalidURI - an escape without two hex digits, NUL, text that is no UTF-8, or a key
+// without a bucket; InvalidArgument - a repeat.
 S3Result<S3Request> make_s3_request(const HttpHead& head, const std::vector<std::string>& domains);
 
 }  // namespace penstock

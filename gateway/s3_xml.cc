@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "gateway/utf8.h"
+
 namespace penstock {
 namespace {
 
@@ -17,29 +19,6 @@ constexpr std::array<bool, 256> make_plain() {
   return plain;
 }
 constexpr auto kPlain = make_plain();
-
-// Length of the UTF-8 sequence at the front that XML may hold; 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0);
-  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!follows(1) || !follows(2)) return 0;
-    const unsigned code = ((first & 15u) << 12) | ((byte(1) & 63u) << 6) | (byte(2) & 63u);
-    const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-    return code < 0x800 || surrogate || code >= 0xFFFE ? 0 : 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!follows(1) || !follows(2) || !follows(3)) return 0;
-    const unsigned code = ((first & 7u) << 18) | ((byte(1) & 63u) << 12) |
-                          ((byte(2) & 63u) << 6) | (byte(3) & 63u);
-    return code < 0x10000 || code > 0x10FFFF ? 0 : 4;
-  }
-  return 0;
-}
 
 void append_special(std::string& out, char c) {
   switch (c) {
@@ -110,6 +89,12 @@ void XmlWriter::close(std::string_view name) {
 void XmlWriter::element(std::string_view name, std::string_view value) {
   open(name);
   append_escaped(out_, value);
+  close(name);
+}
+
+void XmlWriter::escaped(std::string_view name, std::string_view value) {
+  open(name);
+  out_ += value;
   close(name);
 }
 

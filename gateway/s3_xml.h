@@ -20,7 +20,9 @@ class XmlWriter {
   void element(std::string_view name, std::string_view value);
   void element(std::string_view name, std::uint64_t value);
   void boolean(std::string_view name, bool value) { element(name, value ? "true" : "false"); }
-  void text(std::string_view text);  // escaped
+  // The same of text that is escaped already.
+  void escaped(std::string_view name, std::string_view value);
+  void text(std::string_view text);  // escaped here
   // An ETag in its quotes.
   void etag(std::string_view etag);
   std::string take() { return std::move(out_); }

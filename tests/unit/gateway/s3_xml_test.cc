@@ -3,6 +3,7 @@
 #include <pugixml.hpp>
 
 #include "gateway/s3_xml.h"
+#include "gateway/s3_xml_input.h"
 
 namespace penstock {
 namespace {
