@@ -1,6 +1,7 @@
 #include "gateway/authenticator.h"
 
 #include "gateway/http_date.h"
+#include "gateway/http_text.h"
 #include "gateway/percent_encoding.h"
 #include "penstock/text_codec.h"
 
@@ -61,6 +62,18 @@ S3Result<PayloadAuth> payload_of(std::string_view hash) {
   payload.mode = PayloadMode::hashed;
   std::copy(digest->begin(), digest->end(), payload.sha256.begin());
   return payload;
+}
+
+// There are no sessions, so no token is one of ours.
+S3Result<> check_token(const S3Request& request) {
+  const auto is_token = [](const auto& field) {
+    return http_text::equals_lower(field.first, "x-amz-security-token") && !field.second.empty();
+  };
+  if (std::none_of(request.headers.begin(), request.headers.end(), is_token) &&
+      std::none_of(request.query.begin(), request.query.end(), is_token)) {
+    return {};
+  }
+  return s3_error(S3Code::InvalidToken);
 }
 
 bool signature_matches(const HmacSha256& key, std::string_view string_to_sign,
@@ -160,11 +173,13 @@ S3Result<AuthResult> Authenticator::authenticate_v4(const S3Request& request,
   }
   CHECK_OK(check_v4_headers(request, claim));
   TRY(key, verify_v4(request, claim, account, hash));
+  CHECK_OK(check_token(request));
   if (has_signed_chunks(payload.mode)) {
     payload.signer.emplace(key, std::string(claim.timestamp_text()), std::string(claim.scope),
                            std::string(claim.signature));
   }
-  return AuthResult{principal_of(*account), std::move(payload)};
+  const SignedBy by = claim.in_query ? SignedBy::v4_query : SignedBy::v4_header;
+  return AuthResult{principal_of(*account), std::move(payload), by};
 }
 
 S3Result<HmacSha256> Authenticator::verify_v4(const S3Request& request, const V4Claim& claim,
@@ -200,8 +215,7 @@ S3Result<AuthResult> Authenticator::authenticate_v2(const S3Request& request,
   if (!claim.in_query) {
     CHECK_OK(check_skew(request, claim.time));
   }
-  const std::string* hash = request.header("x-amz-content-sha256");
-  TRY(payload, payload_of(hash != nullptr ? *hash : "UNSIGNED-PAYLOAD"));
+  TRY(payload, payload_of(v2_payload_hash(request, claim)));
   if (has_signed_chunks(payload.mode)) {
     return s3_error(S3Code::InvalidRequest, "Signed chunks need AWS4-HMAC-SHA256");
   }
@@ -210,11 +224,13 @@ S3Result<AuthResult> Authenticator::authenticate_v2(const S3Request& request,
     CHECK_OK(check_window(WallTime::min(), claim.time));
   }
   std::string to_sign;
-  for (const bool empty_values : {true, false}) {
-    to_sign = v2_string_to_sign(request, claim, empty_values);
+  for (const V2Spelling& spelling : v2_spellings(request)) {
+    to_sign = v2_string_to_sign(request, claim, spelling);
     const std::string expected = v2_signature(account->secret_key, to_sign);
     if (!equal_in_constant_time(as_bytes(expected), as_bytes(claim.signature))) continue;
-    return AuthResult{principal_of(*account), std::move(payload)};
+    CHECK_OK(check_token(request));
+    const SignedBy by = claim.in_query ? SignedBy::v2_query : SignedBy::v2_header;
+    return AuthResult{principal_of(*account), std::move(payload), by};
   }
   return wrong_signature(claim.access_key, claim.signature, std::move(to_sign), {});
 }

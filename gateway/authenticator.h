@@ -18,9 +18,13 @@
 
 namespace penstock {
 
+// Which signature let a request in: it decides which query parameters are covered.
+enum class SignedBy : std::uint8_t { v4_header, v4_query, v2_header, v2_query };
+
 struct AuthResult {
   Principal principal;
   PayloadAuth payload;
+  SignedBy by = SignedBy::v4_header;
 };
 
 // Signing keys that have verified a signature: one per access key, day, region. Each saves five
@@ -64,7 +68,8 @@ class Authenticator {
   // signature. Pre: method, path, query, headers, bucket and key of `request` are set. Errors
   // (S3's): AccessDenied, AuthorizationHeaderMalformed, AuthorizationQueryParametersError,
   // InvalidAccessKeyId, InvalidArgument, InvalidRequest, RequestTimeTooSkewed,
-  // SignatureDoesNotMatch. Cost: about 1.6 us for a presigned GET whose signing key is kept.
+  // SignatureDoesNotMatch; InvalidToken - a session token, since there are no sessions. Cost: about
+  // 1.6 us for a presigned GET whose signing key is kept.
   S3Result<AuthResult> authenticate(const S3Request& request);
 
  private:

@@ -78,6 +78,22 @@ class Scanner {
     rest_.remove_prefix(1);
     return number(1);
   }
+  // The zone at the end: how far its clocks are ahead.
+  std::chrono::minutes zone() {
+    constexpr std::array<std::string_view, 3> kUniversal{"GMT", "UTC", "UT"};
+    for (const std::string_view name : kUniversal) {
+      if (!ok_ || rest_ != name) continue;
+      rest_ = {};
+      return {};
+    }
+    const bool behind = next_is('-');
+    literal(behind ? "-" : "+");
+    const int hours = number(2);
+    const int minutes = number(2);
+    if (hours > 23 || minutes > 59) ok_ = false;
+    const auto ahead = std::chrono::hours{hours} + std::chrono::minutes{minutes};
+    return behind ? -ahead : ahead;
+  }
   bool next_is(char c) const { return ok_ && rest_.starts_with(c); }
 
  private:
@@ -170,8 +186,11 @@ std::optional<WallTime> parse_http_date(std::string_view text) {
   if (rfc850) year += year < 70 ? 2000 : 1900;  // the pivot of POSIX; nobody sends these forms now
   scan.literal(" ");
   const Clock3 clock = scan_clock(scan);
-  scan.literal(" GMT");
-  return scan.at_end() ? join(year, month, day, clock) : std::nullopt;
+  scan.literal(" ");
+  const std::chrono::minutes ahead = scan.zone();
+  auto time = scan.at_end() ? join(year, month, day, clock) : std::nullopt;
+  if (time) *time -= ahead;
+  return time;
 }
 
 }  // namespace penstock

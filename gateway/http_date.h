@@ -13,7 +13,9 @@ namespace penstock {
 std::string http_date(WallTime time);
 // "1994-11-06T08:49:37.000Z".
 std::string iso_date(WallTime time);
-// The three forms a recipient must take: IMF-fixdate, RFC 850 and asctime. nullopt: none of them.
+// The three forms a recipient must take: IMF-fixdate, RFC 850 and asctime; the first two also with
+// the zones of mail ("+0000", "-0000", "+0200", "UTC", "UT"), as Python writes dates. nullopt: none
+// of them.
 std::optional<WallTime> parse_http_date(std::string_view text);
 // What an HTTP date can say of `time`: whole seconds.
 inline WallTime whole_seconds(WallTime time) {

@@ -5,9 +5,13 @@
 #include <ostream>
 
 #include "gateway/s3_xml.h"
+#include "gateway/utf8.h"
+#include "penstock/limits.h"
 
 namespace penstock {
 namespace {
+
+constexpr std::size_t kMessageBytesMax = 1024;  // some tell what the client sent, too
 
 struct Row {
   S3Code code;
@@ -60,6 +64,7 @@ constexpr Row kRows[] = {
   ROW(InvalidRequest, 400, "Invalid Request"),
   ROW(InvalidStorageClass, 400, "The storage class you specified is not valid"),
   ROW(InvalidTag, 400, "The tag provided was not a valid tag"),
+  ROW(InvalidToken, 400, "The provided token is malformed or otherwise invalid."),
   ROW(InvalidURI, 400, "Couldn't parse the specified URI."),
   ROW(InvalidWriteOffset, 400, "The write offset value that you specified does not match the "
                                "current object size."),
@@ -196,14 +201,37 @@ S3Error to_s3(const Error& error, S3Code not_found) {
   return told;
 }
 
+namespace {
+
+// As much of the front of `text` as has at most `room` bytes once it is escaped; takes it off.
+std::string escaped_front(std::string_view text, std::size_t& room) {
+  text = utf8_front(text, room);
+  std::string escaped;
+  append_escaped(escaped, text);
+  while (escaped.size() > room) {
+    // Every byte makes at least one, and the longest escape has six.
+    constexpr std::size_t kEscapeMax = 6;
+    const std::size_t over = (escaped.size() - room + kEscapeMax - 1) / kEscapeMax;
+    text = utf8_front(text, text.size() - over);
+    escaped.clear();
+    append_escaped(escaped, text);
+  }
+  room -= escaped.size();
+  return escaped;
+}
+
+}  // namespace
+
 std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id,
                       std::string_view host_id) {
-  XmlWriter xml(512);
+  std::size_t room = limits::kErrorEchoBytesMax;
+  const std::string resource_text = escaped_front(resource, room);
+  XmlWriter xml(1024);
   xml.open("Error");
   xml.element("Code", code_name(error.code));
-  xml.element("Message", error_message(error));
-  for (const auto& [name, value] : error.details) xml.element(name, value);
-  xml.element("Resource", resource);
+  xml.element("Message", utf8_front(error_message(error), kMessageBytesMax));
+  for (const auto& [name, value] : error.details) xml.escaped(name, escaped_front(value, room));
+  xml.escaped("Resource", resource_text);
   xml.element("RequestId", request_id);
   xml.element("HostId", host_id);
   xml.close("Error");

@@ -18,7 +18,8 @@ enum class S3Code : std::uint8_t {
   EntityTooLarge, EntityTooSmall, ExpiredToken, IllegalLocationConstraintException, IncompleteBody,
   InternalError, InvalidAccessKeyId, InvalidArgument, InvalidBucketName, InvalidDigest,
   InvalidEncryptionAlgorithmError, InvalidLocationConstraint, InvalidPart, InvalidPartNumber,
-  InvalidPartOrder, InvalidRange, InvalidRequest, InvalidStorageClass, InvalidTag, InvalidURI,
+  InvalidPartOrder, InvalidRange, InvalidRequest, InvalidStorageClass, InvalidTag, InvalidToken,
+  InvalidURI,
   InvalidWriteOffset, KeyTooLongError, MalformedACLError, MalformedPOSTRequest,
   MalformedTrailerError, MalformedXML, MaxMessageLengthExceeded, MetadataTooLarge, MethodNotAllowed,
   MissingContentLength, MissingSecurityHeader, NoSuchBucket, NoSuchBucketPolicy,
@@ -70,7 +71,8 @@ S3Error precondition_failed(std::string_view condition);
 // Ours -> theirs; `not_found` is what an absent thing is called here (NoSuchKey, NoSuchBucket,
 // NoSuchUpload). The context of an internal failure stays inside.
 S3Error to_s3(const Error& error, S3Code not_found = S3Code::NoSuchKey);
-// The XML body of an error answer.
+// The XML body of an error answer. Of `resource` and the details, which mostly are the request's
+// own text, it holds no more than limits::kErrorEchoBytesMax bytes together: the rest is cut.
 std::string error_xml(const S3Error& error, std::string_view resource, std::string_view request_id,
                       std::string_view host_id);
 

@@ -85,9 +85,21 @@ bool is_virtual_host(const S3Request& request) {
   return decoded == 1 + request.key.size();
 }
 
-void append_resource(std::string& out, const S3Request& request, bool empty_values) {
-  if (is_virtual_host(request)) out.append("/").append(request.bucket);
-  out += request.path;
+void append_path(std::string& out, const S3Request& request, bool bucket_slash) {
+  const bool virtual_host = is_virtual_host(request);
+  if (virtual_host) out.append("/").append(request.bucket);
+  std::string_view path = request.path;
+  if (!request.bucket.empty() && request.key.empty()) {
+    if (path.ends_with('/')) path.remove_suffix(1);
+    out += path;
+    if (bucket_slash) out += '/';
+    return;
+  }
+  out += path;
+}
+
+void append_resource(std::string& out, const S3Request& request, const V2Spelling& spelling) {
+  append_path(out, request, spelling.bucket_slash);
   std::vector<std::pair<std::string_view, std::string_view>> parameters;
   for (const auto& [name, value] : request.query) {
     if (std::binary_search(std::begin(kSignedParameters), std::end(kSignedParameters), name)) {
@@ -100,7 +112,7 @@ void append_resource(std::string& out, const S3Request& request, bool empty_valu
   for (const auto& [name, value] : parameters) {
     out += separator;
     out += name;
-    if (!value.empty() || empty_values) out.append("=").append(value);
+    if (!value.empty() || spelling.empty_values) out.append("=").append(value);
     separator = '&';
   }
 }
@@ -174,15 +186,32 @@ S3Result<V2Claim> parse_v2_header(const S3Request& request, std::string_view aut
                   "AWS authentication requires a valid Date or x-amz-date header");
 }
 
-std::string v2_string_to_sign(const S3Request& request, const V2Claim& claim, bool empty_values) {
+std::vector<V2Spelling> v2_spellings(const S3Request& request) {
+  const bool is_bucket = !request.bucket.empty() && request.key.empty();
+  std::vector<V2Spelling> spellings;
+  for (const bool bucket_slash : {true, false}) {
+    if (bucket_slash && !is_bucket) continue;
+    spellings.push_back({true, bucket_slash});
+    spellings.push_back({false, bucket_slash});
+  }
+  return spellings;
+}
+
+std::string v2_string_to_sign(const S3Request& request, const V2Claim& claim,
+                              const V2Spelling& spelling) {
   std::string text;
   text.append(request.method).append("\n");
   text.append(header_or_parameter(request, claim, "content-md5")).append("\n");
   text.append(header_or_parameter(request, claim, "content-type")).append("\n");
   text.append(claim.date).append("\n");
   append_amz_headers(text, request, claim);
-  append_resource(text, request, empty_values);
+  append_resource(text, request, spelling);
   return text;
+}
+
+std::string_view v2_payload_hash(const S3Request& request, const V2Claim& claim) {
+  const std::string_view hash = header_or_parameter(request, claim, "x-amz-content-sha256");
+  return hash.empty() ? std::string_view("UNSIGNED-PAYLOAD") : hash;
 }
 
 std::string v2_signature(std::string_view secret_key, std::string_view string_to_sign) {

@@ -8,6 +8,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/request.h"
 #include "gateway/s3_error.h"
@@ -33,9 +34,19 @@ S3Result<V2Claim> parse_v2_query(const S3Request& request);
 // x-amz-date or Date.
 S3Result<V2Claim> parse_v2_header(const S3Request& request, std::string_view authorization);
 
-// `empty_values`: a sub-resource without a value is signed as "uploads=", not as "uploads". Clients
-// differ, and after decoding the two requests are one.
-std::string v2_string_to_sign(const S3Request& request, const V2Claim& claim, bool empty_values);
+// Clients spell one resource in several ways, and after decoding the requests are the same: a
+// sub-resource without a value is signed as "uploads=" or as "uploads", a bucket as "/bucket/" or,
+// whatever was sent, as "/bucket".
+struct V2Spelling {
+  bool empty_values = false;   // "uploads="
+  bool bucket_slash = false;   // "/bucket/"; counts only where there is no key
+};
+// Those that may differ for this request, the likelier ones first.
+std::vector<V2Spelling> v2_spellings(const S3Request& request);
+std::string v2_string_to_sign(const S3Request& request, const V2Claim& claim,
+                              const V2Spelling& spelling);
+// The text of x-amz-content-sha256, in a header or signed in the query; "UNSIGNED-PAYLOAD" without.
+std::string_view v2_payload_hash(const S3Request& request, const V2Claim& claim);
 // base64 of HMAC-SHA-1.
 std::string v2_signature(std::string_view secret_key, std::string_view string_to_sign);
 

@@ -7,6 +7,7 @@
 
 #include "gateway/canonical_text.h"
 #include "gateway/http_date.h"
+#include "gateway/http_text.h"
 #include "penstock/text_codec.h"
 
 namespace penstock {
@@ -78,7 +79,8 @@ S3Result<Duration> parse_expires(std::string_view text) {
   if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
     return query_malformed("X-Amz-Expires should be a number");
   }
-  if (seconds < 0) return query_malformed("X-Amz-Expires must be non-negative");
+  // Valid for less than no time: it has expired, and is told so as a version 2 link is.
+  if (error == std::errc() && seconds < 0) return Duration(-1s);
   if (error != std::errc() || seconds > kExpiresMax / 1s) {
     return query_malformed(
         "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires "
@@ -247,21 +249,30 @@ S3Result<> check_v4_headers(const S3Request& request, const V4Claim& claim) {
 }
 
 S3Result<std::string_view> v4_payload_hash(const S3Request& request, const V4Claim& claim) {
-  const std::string* value = nullptr;
+  const auto twice = [] {
+    return s3_error(S3Code::InvalidArgument, "x-amz-content-sha256 is given more than once");
+  };
+  const std::string* header = nullptr;
   for (const auto& [name, text] : request.headers) {
     if (name != "x-amz-content-sha256") continue;
-    if (value != nullptr) {
-      return s3_error(S3Code::InvalidArgument, "x-amz-content-sha256 is given more than once");
-    }
-    value = &text;
+    if (header != nullptr) return twice();
+    header = &text;
   }
   if (!claim.in_query) {
-    if (value != nullptr) return std::string_view(*value);
+    if (header != nullptr) return std::string_view(*header);
     return s3_error(S3Code::InvalidRequest,
                     "Missing required header for this request: x-amz-content-sha256");
   }
-  if (value != nullptr && is_signed(claim, "x-amz-content-sha256")) return std::string_view(*value);
-  const std::string* parameter = request.query_value("X-Amz-Content-Sha256");
+  const std::string* parameter = nullptr;
+  for (const auto& [name, text] : request.query) {
+    if (!http_text::equals_lower(name, "x-amz-content-sha256")) continue;
+    if (parameter != nullptr) return twice();
+    parameter = &text;
+  }
+  if (header != nullptr && is_signed(claim, "x-amz-content-sha256")) {
+    if (parameter != nullptr && *parameter != *header) return twice();
+    return std::string_view(*header);
+  }
   return parameter != nullptr ? std::string_view(*parameter) : kUnsignedPayload;
 }
 

@@ -19,6 +19,12 @@ inline constexpr std::uint64_t kPartBytesMin = 5 * kMiB;  // all parts but the l
 inline constexpr std::uint32_t kPartsMax = 10'000;
 inline constexpr std::size_t kKeyBytesMax = 1024;
 inline constexpr std::size_t kUserMetadataBytesMax = 2048;
+// Of a request that makes an object or an upload: names, values, and four bytes a field. A record
+// holds them twice while its upload is completed.
+inline constexpr std::size_t kHeaderSectionBytesMax = 8 * kKiB;
+inline constexpr std::size_t kConditionBytesMax = 64;  // an ETag in a condition: 32 digits, "-N"
+inline constexpr std::size_t kErrorEchoBytesMax =
+    4 * kKiB;  // of a request's own text in an error's answer
 inline constexpr std::size_t kDeleteObjectsMax = 1000;
 inline constexpr std::size_t kListPageMax = 1000;
 inline constexpr std::size_t kXmlBytesMax =

@@ -51,7 +51,8 @@ TEST_CASE("presigned parameters are checked one by one") {
   const Row rows[] = {
       {"X-Amz-Expires", "604801", malformed},
       {"X-Amz-Expires", "99999999999999999999", malformed},
-      {"X-Amz-Expires", "-1", malformed},
+      {"X-Amz-Expires", "-1", "AccessDenied"},
+      {"X-Amz-Expires", "-99999999999999999999", malformed},
       {"X-Amz-Expires", "ten", malformed},
       {"X-Amz-Expires", "10s", malformed},
       {"X-Amz-Expires", "", malformed},
@@ -102,6 +103,18 @@ TEST_CASE("a presigned request is valid from its date to its expiry") {
     const auto result = world.ask(request);
     CHECK((result ? "ok" : std::string(code_name(result.error().code))) == code);
     if (!result) CHECK(result.error().message == message);
+  }
+}
+
+TEST_CASE("a session token is none of ours, wherever it stands") {
+  for (const bool in_query : {false, true}) {
+    World world;
+    S3Request request = in_query ? unsigned_get() : plain_get();
+    if (in_query) request.query.emplace_back("X-Amz-Security-Token", "token");
+    if (!in_query) request.headers.emplace_back("x-amz-security-token", "token");
+    if (in_query) presign(request);
+    if (!in_query) sign_header(request);
+    CHECK(world.code(request) == "InvalidToken");
   }
 }
 

@@ -27,6 +27,22 @@ TEST_CASE("the three forms of a date are one instant") {
   CHECK(parse_http_date("Wed Nov 16 08:49:37 1994") == at(784975777));
 }
 
+TEST_CASE("the zones of mail count") {
+  const std::pair<const char*, std::int64_t> rows[] = {
+      {"+0000", 0}, {"-0000", 0},    {"UTC", 0},       {"UT", 0},
+      {"GMT", 0},   {"+0200", -7200}, {"-0730", 27000}, {"+0001", -60}};
+  for (const auto& [zone, shift] : rows) {
+    CAPTURE(zone);
+    const auto time = parse_http_date(std::string("Sun, 06 Nov 1994 08:49:37 ") + zone);
+    REQUIRE(time.has_value());
+    CHECK(*time == at(784111777 + shift));
+  }
+  for (const char* zone : {"+000", "+00:00", "0000", "+2400", "+0060", "+-100", "GMT+0000", "Z"}) {
+    CAPTURE(zone);
+    CHECK_FALSE(parse_http_date(std::string("Sun, 06 Nov 1994 08:49:37 ") + zone).has_value());
+  }
+}
+
 TEST_CASE("what is no date is not guessed at") {
   for (const char* text :
        {"", "yesterday", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 CET",

@@ -64,6 +64,26 @@ TEST_CASE("the XML of an error holds code, message, details, resource and both i
         "</Error>");
 }
 
+TEST_CASE("an error tells at most 4 KiB of what the client sent") {
+  for (const char* text : {"a", "&", "\xc3\xa9", "\x01", "\xff", "a&\xe2\x82\xac"}) {
+    CAPTURE(text);
+    std::string much;
+    while (much.size() < 100'000) much += text;
+    S3Error error = s3_error(S3Code::SignatureDoesNotMatch, much);
+    error.details.emplace_back("StringToSign", "AWS4-HMAC-SHA256\nshort");
+    error.details.emplace_back("CanonicalRequest", much);
+    const auto xml = error_xml(error, "/b/k", "r", "h");
+    CHECK(xml.size() < 4096 + 6 * 1024 + 512);
+    CHECK(xml.find("<StringToSign>AWS4-HMAC-SHA256&#xa;short</StringToSign>") !=
+          std::string::npos);
+    CHECK(xml.find("<Resource>/b/k</Resource>") != std::string::npos);
+    CHECK(error_xml(s3_error(S3Code::NoSuchKey), much, "r", "h").size() < 4096 + 512);
+  }
+  const std::string key(3000, 'k');
+  CHECK(error_xml(s3_error(S3Code::NoSuchKey), key, "r", "h").find("<Resource>" + key + "<") !=
+        std::string::npos);
+}
+
 TEST_CASE("a failed condition is named and worded as clients look for it") {
   const auto xml = error_xml(precondition_failed("If-None-Match"), "/b/k", "r", "h");
   CHECK(xml.find("At least one of the pre-conditions you specified did not hold") !=

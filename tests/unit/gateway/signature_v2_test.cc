@@ -50,7 +50,8 @@ TEST_CASE("published version 2 signatures are reproduced") {
   for (const Row& row : rows) {
     V2Claim claim;
     claim.date = *row.request.header("date");
-    CHECK(v2_signature(kV2Secret, v2_string_to_sign(row.request, claim, false)) == row.signature);
+    CHECK(v2_signature(kV2Secret, v2_string_to_sign(row.request, claim, {false, true})) ==
+          row.signature);
   }
 }
 
@@ -71,13 +72,13 @@ class World {
 };
 
 // As boto3 presigns by default.
-void presign_v2(S3Request& request, bool empty_values = false, std::string expires = "1700000600") {
+void presign_v2(S3Request& request, V2Spelling spelling = {}, std::string expires = "1700000600") {
   request.query.emplace_back("AWSAccessKeyId", kAccessKey);
   request.query.emplace_back("Expires", expires);
   V2Claim claim;
   claim.in_query = true;
   claim.date = expires;
-  const std::string to_sign = v2_string_to_sign(request, claim, empty_values);
+  const std::string to_sign = v2_string_to_sign(request, claim, spelling);
   request.query.emplace_back("Signature", v2_signature(kSecretKey, to_sign));
 }
 
@@ -123,7 +124,7 @@ TEST_CASE("sub-resources and overrides are covered, with and without an equals s
     World world;
     S3Request request = put_request();
     request.query = {{"uploads", ""}};
-    presign_v2(request, empty_values);
+    presign_v2(request, {empty_values, false});
     CHECK(world.code(request) == "ok");
   }
   for (const std::string_view name : {"uploadId", "acl", "response-content-type", "versionId"}) {
@@ -145,6 +146,36 @@ TEST_CASE("a virtual host's bucket is part of the resource") {
   S3Request path_style = bucket_request("GET", "/awsexamplebucket1/b", "b", {}, {{"host", "x"}});
   path_style.query = request.query;
   CHECK(world.code(path_style) == "SignatureDoesNotMatch");
+}
+
+TEST_CASE("a bucket is signed with or without the slash behind it, whatever is sent") {
+  struct Row {
+    std::string path, host;
+  };
+  const Row rows[] = {{"/awsexamplebucket1", "127.0.0.1"},
+                      {"/awsexamplebucket1/", "127.0.0.1"},
+                      {"/", "awsexamplebucket1.example.com"}};
+  for (const Row& row : rows) {
+    for (const std::string resource : {"/awsexamplebucket1", "/awsexamplebucket1/"}) {
+      CAPTURE(row.path);
+      CAPTURE(resource);
+      World world;
+      S3Request request =
+          bucket_request("GET", row.path, "", {{"uploads", ""}}, {{"host", row.host}});
+      request.query.emplace_back("AWSAccessKeyId", kAccessKey);
+      request.query.emplace_back("Expires", "1700000600");
+      const std::string text = "GET\n\n\n1700000600\n" + resource + "?uploads";
+      request.query.emplace_back("Signature", v2_signature(kSecretKey, text));
+      CHECK(world.code(request) == "ok");
+      request.query.front().first = "acl";
+      CHECK(world.code(request) == "SignatureDoesNotMatch");
+    }
+  }
+  // A slash that is a key is signed as such.
+  World world;
+  S3Request key = bucket_request("GET", "/awsexamplebucket1//", "/", {}, {{"host", "h"}});
+  presign_v2(key);
+  CHECK(world.code(key) == "ok");
 }
 
 TEST_CASE("malformed version 2 queries are refused") {
@@ -193,7 +224,7 @@ TEST_CASE("a version 2 Authorization header is let in near its date") {
       V2Claim claim;
       if (name == "date") claim.date = *request.header("date");
       const std::string signature =
-          v2_signature(kSecretKey, v2_string_to_sign(request, claim, false));
+          v2_signature(kSecretKey, v2_string_to_sign(request, claim, {}));
       set_header(request, "authorization", "AWS " + std::string(kAccessKey) + ":" + signature);
       CHECK(world.code(request) == code);
       if (code == "ok") {
