@@ -44,6 +44,18 @@ S3Result<> check_metadata_size(const StoredHeaders& headers) {
   return error;
 }
 
+S3Result<> check_section_size(const S3Request& request) {
+  constexpr std::size_t kFieldBytes = 4;  // ": " and the line's end
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : request.headers) {
+    bytes += name.size() + value.size() + kFieldBytes;
+  }
+  if (bytes <= limits::kHeaderSectionBytesMax) return {};
+  S3Error error = s3_error(S3Code::RequestHeaderSectionTooLarge);
+  error.details.emplace_back("MaxSizeAllowed", std::to_string(limits::kHeaderSectionBytesMax));
+  return error;
+}
+
 }  // namespace
 
 std::string content_encoding(std::string_view value) {
@@ -80,6 +92,7 @@ S3Result<StoredHeaders> stored_headers(const S3Request& request) {
     }
   }
   CHECK_OK(check_metadata_size(stored));
+  CHECK_OK(check_section_size(request));
   return stored;
 }
 
@@ -127,6 +140,10 @@ S3Result<> check_object_write_headers(const S3Request& request) {
 
 S3Result<> check_object_read_headers(const S3Request& request) {
   for (const auto& [name, value] : request.headers) {
+    if (name == "x-amz-server-side-encryption") {
+      return s3_error(S3Code::InvalidArgument,
+                      "x-amz-server-side-encryption header is not supported for this operation.");
+    }
     if (name.starts_with("x-amz-server-side-encryption-customer-") ||
         name.starts_with("x-amz-copy-source-server-side-encryption-customer-")) {
       return s3_error(S3Code::InvalidRequest,

@@ -10,7 +10,8 @@ namespace penstock {
 
 // Stored headers by lower-case name: Content-Type and its kin, user metadata as sent. The token
 // "aws-chunked" is framing, not content, and is dropped from Content-Encoding.
-// Errors: MetadataTooLarge.
+// Errors: MetadataTooLarge; RequestHeaderSectionTooLarge - all headers together, stored or not:
+// what is let in here fits the record of an object, and that of its upload.
 using StoredHeaders = std::map<std::string, std::string>;
 S3Result<StoredHeaders> stored_headers(const S3Request& request);
 // Puts them on a response: user metadata in lower case, Content-Type with its default.

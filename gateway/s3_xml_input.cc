@@ -143,38 +143,48 @@ std::optional<unsigned> parse_part_number(std::string_view text) {
   return number;
 }
 
-// "ChecksumCRC32" … -> its algorithm; none for an element of another kind.
-ChecksumAlgorithm checksum_element(std::string_view name) {
-  constexpr std::string_view kPrefix = "Checksum";
-  if (!name.starts_with(kPrefix)) return ChecksumAlgorithm::none;
-  return parse_checksum_algorithm(name.substr(kPrefix.size())).value_or(ChecksumAlgorithm::none);
+// <ChecksumCRC32> … of a part. One is served; one of an algorithm that is not, and a second one,
+// would be claims that nobody looks at.
+S3Result<> take_checksum(Objects::CompletePart& part, std::string_view algorithm_name,
+                         std::string_view value) {
+  const auto algorithm = parse_checksum_algorithm(algorithm_name);
+  if (!algorithm || part.checksum.algorithm != ChecksumAlgorithm::none) {
+    return s3_error(S3Code::InvalidRequest,
+                    "Expecting a single checksum of a part, of one of the algorithms [CRC32, "
+                    "CRC32C, CRC64NVME, SHA1, SHA256].");
+  }
+  const auto raw = base64_decode(value);
+  if (!raw || raw->size() != checksum_bytes(*algorithm)) return s3_error(S3Code::InvalidPart);
+  part.checksum = {*algorithm, ChecksumType::full_object, *raw};
+  return {};
+}
+
+S3Result<std::uint16_t> take_part_number(std::string_view text) {
+  const auto number = parse_part_number(text);
+  if (!number) return malformed();
+  if (*number >= 1 && *number <= limits::kPartsMax) return static_cast<std::uint16_t>(*number);
+  return s3_error(S3Code::InvalidArgument,
+                  "PartNumber must be an integer between 1 and 10000, inclusive");
 }
 
 S3Result<Objects::CompletePart> parse_part(pugi::xml_node node) {
+  constexpr std::string_view kChecksum = "Checksum";
   Objects::CompletePart part;
-  bool numbered = false;
   for (const auto child : node.children()) {
     const std::string_view name = local_name(child);
     const std::string_view value = trim(text_of(child));
     if (name == "PartNumber") {
-      const auto number = parse_part_number(value);
-      if (!number) return malformed();
-      if (*number < 1 || *number > limits::kPartsMax) {
-        return s3_error(S3Code::InvalidArgument,
-                        "PartNumber must be an integer between 1 and 10000, inclusive");
-      }
-      part.number = static_cast<std::uint16_t>(*number);
-      numbered = true;
+      if (part.number != 0) return malformed();
+      TRY(number, take_part_number(value));
+      part.number = number;
     } else if (name == "ETag") {
+      if (!part.etag.empty()) return malformed();
       part.etag = std::string(bare_etag(value));
-    } else if (const auto algorithm = checksum_element(name);
-               algorithm != ChecksumAlgorithm::none && !value.empty()) {
-      const auto raw = base64_decode(value);
-      if (!raw || raw->size() != checksum_bytes(algorithm)) return s3_error(S3Code::InvalidPart);
-      part.checksum = {algorithm, ChecksumType::full_object, *raw};
+    } else if (name.starts_with(kChecksum) && !value.empty() && name != "ChecksumType") {
+      CHECK_OK(take_checksum(part, name.substr(kChecksum.size()), value));
     }
   }
-  if (!numbered || part.etag.empty()) return malformed();
+  if (part.number == 0 || part.etag.empty()) return malformed();
   return part;
 }
 
@@ -197,8 +207,11 @@ S3Result<BucketConfigurationInput> parse_bucket_configuration(std::string body) 
   if (!root) return malformed();
   for (const auto child : root->children()) {
     const std::string_view name = local_name(child);
-    if (name == "LocationConstraint") input.location = std::string(trim(text_of(child)));
-    if (name == "Location" || name == "Bucket" || name == "Tags") input.has_other = true;
+    if (name == "LocationConstraint") {
+      input.location = std::string(trim(text_of(child)));
+    } else if (child.type() == pugi::node_element) {
+      input.has_other = true;
+    }
   }
   return input;
 }
@@ -227,8 +240,14 @@ S3Result<DeleteInput> parse_delete(std::string body) {
         if (!object.key.empty()) return malformed();  // one object, two names
         object.key = std::string(value);
       }
-      if (field_name == "VersionId" && !value.empty()) object.version_id = std::string(value);
-      if (field_name == "ETag") object.etag = std::string(bare_etag(value));
+      if (field_name == "VersionId" && !value.empty()) {
+        if (object.version_id) return malformed();
+        object.version_id = std::string(value);
+      }
+      if (field_name == "ETag") {
+        if (object.etag) return malformed();  // two conditions on one object
+        object.etag = std::string(trim(value));
+      }
       object.other_condition |= field_name == "LastModifiedTime" || field_name == "Size";
     }
     if (object.key.empty()) return malformed();

@@ -17,7 +17,7 @@ namespace penstock {
 // CreateBucketConfiguration.
 struct BucketConfigurationInput {
   std::string location;      // LocationConstraint; empty if there is none
-  bool has_other = false;    // Location, Bucket or Tags: what is not served
+  bool has_other = false;    // any other element: what is not served
 };
 // `body` may be empty: then nothing is asked for.
 S3Result<BucketConfigurationInput> parse_bucket_configuration(std::string body);
@@ -27,7 +27,7 @@ struct DeleteInput {
   struct Object {
     std::string key;
     std::optional<std::string> version_id;
-    std::string etag;             // without quotes; empty = no condition
+    std::optional<std::string> etag;  // as written, quotes and all; empty is a condition, too
     bool other_condition = false; // LastModifiedTime or Size
   };
   std::vector<Object> objects;
@@ -36,7 +36,8 @@ struct DeleteInput {
 S3Result<DeleteInput> parse_delete(std::string body);
 
 // CompleteMultipartUpload: 1 … limits::kPartsMax parts in the order given; ETags without quotes.
-// Further errors: InvalidPart - a checksum is not base64 of the right length.
+// Further errors: InvalidPart - a checksum is not base64 of the right length; InvalidRequest - two
+// checksums of one part, or one of an algorithm that is not served; InvalidArgument - a number.
 S3Result<std::vector<Objects::CompletePart>> parse_complete(std::string body);
 
 // Without the quotes and blanks around an ETag.

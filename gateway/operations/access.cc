@@ -76,6 +76,7 @@ std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Req
 S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) {
   const std::string* header = request.header("x-amz-copy-source");
   CO_TRY(source, parse_copy_source(header == nullptr ? std::string_view() : *header));
+  CO_CHECK(check_copy_conditions(request));
   CO_TRY(bucket, co_await open_named(gateway, request, source.bucket, kExpectedSourceOwner));
   auto found = co_await gateway.objects.get(*bucket, source.key, true, request.deadline);
   if (!found) {

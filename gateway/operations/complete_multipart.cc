@@ -69,6 +69,11 @@ S3Result<> check_fault(const Objects::Completed& done, const std::string& upload
     case Fault::none: return {};
     case Fault::missing:
       return part_error(S3Code::InvalidPart, upload_id, done.fault_part, parts);
+    case Fault::algorithm: {
+      S3Error error = part_error(S3Code::InvalidRequest, upload_id, done.fault_part, parts);
+      error.message = "The checksum of a part is named in another algorithm than the part has.";
+      return error;
+    }
     case Fault::order: return s3_error(S3Code::InvalidPartOrder);
     case Fault::too_small: {
       S3Error error = part_error(S3Code::EntityTooSmall, upload_id, done.fault_part, parts);

@@ -15,17 +15,6 @@ namespace {
 // Deletes of one request that run at once: their syncs share the volumes' group commits.
 constexpr std::size_t kDeletesAtOnce = 16;
 
-// Conditions of a delete that S3 knows for other kinds of buckets: never passed over in silence.
-S3Result<> check_delete_headers(const S3Request& request) {
-  for (const auto name : {"x-amz-if-match-last-modified-time", "x-amz-if-match-size"}) {
-    if (request.header(name) == nullptr) continue;
-    S3Error error = s3_error(S3Code::NotImplemented);
-    error.details.emplace_back("Header", name);
-    return error;
-  }
-  return {};
-}
-
 // S3 takes this request only with a check of its body.
 S3Result<> check_integrity_header(const S3Request& request) {
   if (request.header("content-md5") != nullptr ||
@@ -63,7 +52,14 @@ Awaitable<void> delete_some(std::shared_ptr<Batch> batch) {
     batch->errors[index] = refuse_deletion(object);
     if (batch->errors[index]) continue;
     Condition condition;
-    condition.if_match = object.etag;
+    if (object.etag) {
+      auto wanted = wanted_etag(*object.etag);
+      if (!wanted) {
+        batch->errors[index] = std::move(wanted).error();
+        continue;
+      }
+      condition.if_match = std::move(*wanted);
+    }
     const auto removed = co_await batch->gateway.objects.remove(*batch->bucket, object.key,
                                                                 condition, batch->deadline);
     if (!removed) batch->errors[index] = write_failure(removed.error(), condition);
@@ -106,9 +102,8 @@ std::string delete_result_xml(const Batch& batch) {
 }  // namespace
 
 S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request) {
-  CO_CHECK(check_delete_headers(request));
-  CO_TRY(condition, write_condition(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(condition, write_condition(request));
   const auto removed = co_await gateway.objects.remove(*bucket, request.key, condition,
                                                        request.deadline);
   if (!removed) co_return write_failure(removed.error(), condition);

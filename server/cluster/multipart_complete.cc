@@ -20,11 +20,12 @@ CompletePlan faulty(PartFault fault, std::uint16_t part = 0) {
   return plan;
 }
 
-bool is_stored(const CompletePart& named, const PartInfo& part) {
-  if (named.etag != md5_text(part)) return false;
-  const bool comparable = named.checksum.algorithm != ChecksumAlgorithm::none &&
-                          named.checksum.algorithm == part.checksum.algorithm;
-  return !comparable || named.checksum.raw == part.checksum.raw;
+// A checksum that is named is compared: what cannot be compared is refused.
+PartFault compare(const CompletePart& named, const PartInfo& part) {
+  if (named.etag != md5_text(part)) return PartFault::missing;
+  if (named.checksum.algorithm == ChecksumAlgorithm::none) return PartFault::none;
+  if (named.checksum.algorithm != part.checksum.algorithm) return PartFault::algorithm;
+  return named.checksum.raw == part.checksum.raw ? PartFault::none : PartFault::missing;
 }
 
 // Moves the parts that are named from `stored` to the plan, the others' blobs to left_over.
@@ -42,7 +43,8 @@ CompletePlan pick_parts(std::vector<PartInfo> stored, const std::vector<Complete
   for (const CompletePart& wanted : named) {
     for (; part != stored.end() && part->number < wanted.number; ++part) leave_over(*part);
     const bool found = part != stored.end() && part->number == wanted.number;
-    if (!found || !is_stored(wanted, *part)) return faulty(PartFault::missing, wanted.number);
+    const PartFault fault = found ? compare(wanted, *part) : PartFault::missing;
+    if (fault != PartFault::none) return faulty(fault, wanted.number);
     plan.parts.push_back(std::move(*part++));
   }
   for (; part != stored.end(); ++part) leave_over(*part);
@@ -71,9 +73,8 @@ PartFault check_whole(const UploadRecord& upload, const CompleteRequest& request
   if (size_bytes > limits::kObjectBytesMax) return PartFault::size;
   if (request.object_size && *request.object_size != size_bytes) return PartFault::size;
   const bool named = upload.checksum_algorithm != ChecksumAlgorithm::none;
-  if (named && request.checksum_type && *request.checksum_type != upload.checksum_type) {
-    return PartFault::type;
-  }
+  const auto type = named ? upload.checksum_type : ChecksumType::full_object;
+  if (request.checksum_type && *request.checksum_type != type) return PartFault::type;
   if (request.checksum.algorithm == ChecksumAlgorithm::none) return PartFault::none;
   if (request.checksum.algorithm != computed.algorithm) {
     return named || computed.algorithm != ChecksumAlgorithm::none ? PartFault::type

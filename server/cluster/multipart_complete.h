@@ -34,6 +34,7 @@ enum class PartFault : std::uint8_t {
   checksum,   // BadDigest: the checksum of the whole is another
   size,       // InvalidRequest: x-amz-mp-object-size or the largest object
   type,       // InvalidRequest: another checksum type or algorithm than the upload's
+  algorithm,  // InvalidRequest: a part's checksum is named in another algorithm than it has
 };
 
 struct CompletePlan {

@@ -91,6 +91,18 @@ TEST_CASE("A part that is not stored, or has another ETag or checksum, is missin
   CHECK(plan_complete(UploadRecord{}, stored, other_sum).fault == PartFault::missing);
 }
 
+TEST_CASE("A part's checksum in another algorithm than it has is refused") {
+  const std::vector<PartInfo> stored = {kept(1, kPart, 1),
+                                        summed(2, ChecksumAlgorithm::crc64nvme, "two")};
+  for (const std::size_t index : {0, 1}) {
+    CompleteRequest request = naming_all(stored);
+    request.parts[index].checksum = summed(1, ChecksumAlgorithm::crc32, "two").checksum;
+    const CompletePlan plan = plan_complete(UploadRecord{}, stored, request);
+    CHECK(plan.fault == PartFault::algorithm);
+    CHECK(plan.fault_part == index + 1);
+  }
+}
+
 TEST_CASE("The object gets the parts named, and the blobs of the others are left over") {
   const std::vector<PartInfo> stored = {kept(1, 9, 1), kept(2, kPart, 2), kept(4, kPart, 4),
                                         kept(5, 0, 5), kept(6, 11, 6)};
@@ -157,6 +169,13 @@ TEST_CASE("An upload that named no algorithm gets the CRC that all its parts car
   REQUIRE(plan.target.checksums.size() == 1);
   CHECK(plan.target.checksums[0].type == ChecksumType::full_object);
   CHECK(plan.target.checksums[0].raw == checksum_of(crc, as_bytes("whole")));
+  // The store's own choice, where no part names one.
+  const auto own = ChecksumAlgorithm::crc64nvme;
+  parts = {summed(1, own, std::string(kPart, 'w')), summed(2, own, "hole")};
+  plan = plan_complete(UploadRecord{}, parts, naming_all(parts));
+  REQUIRE(plan.target.checksums.size() == 1);
+  CHECK(plan.target.checksums[0].raw ==
+        checksum_of(own, as_bytes(std::string(kPart, 'w') + "hole")));
   parts = {summed(1, ChecksumAlgorithm::sha256, "whole")};
   CHECK(plan_complete(UploadRecord{}, parts, naming_all(parts)).target.checksums.empty());
   parts = {kept(1, 5, 1)};
@@ -197,12 +216,12 @@ TEST_CASE("What a Complete says of the whole must be so") {
     request.checksum_type = row.type;
     CHECK(plan_complete(upload, parts, request).fault == row.fault);
   }
-  // An upload that named no algorithm has no type that another one could differ from.
-  for (const auto type : {ChecksumType::full_object, ChecksumType::composite}) {
-    CompleteRequest typed = naming_all(parts);
-    typed.checksum_type = type;
-    CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::none);
-  }
+  // An upload that named no algorithm has the checksum of the whole, if it has any.
+  CompleteRequest typed = naming_all(parts);
+  typed.checksum_type = ChecksumType::full_object;
+  CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::none);
+  typed.checksum_type = ChecksumType::composite;
+  CHECK(plan_complete(UploadRecord{}, parts, typed).fault == PartFault::type);
 }
 
 TEST_CASE("An object over 5 TiB is refused") {

@@ -397,6 +397,48 @@ TEST_CASE("locations and manifest pages survive a round trip") {
         Errc::corrupt);
 }
 
+TEST_CASE("Whatever upload is let in, its record fits a register while it is completed") {
+  ObjectRecord target;
+  target.size_bytes = limits::kObjectBytesMax;
+  target.etag = std::string(limits::kConditionBytesMax, 'e');
+  target.owner = std::string(128, 'o');
+  target.headers["x-amz-meta-a"] = std::string(limits::kHeaderSectionBytesMax, 'h');
+  target.part_count = limits::kPartsMax;
+  BlobRef blob;
+  blob.write_id = {~0ull, ~0ull};
+  blob.shape = {limits::kFragmentsPerStripeMax - 4, 4, 1 << 20, limits::kPutBytesMax};
+  blob.locations.assign(limits::kFragmentsPerStripeMax,
+                        Location{VolumeId{~0ull}, Generation{~0ull}});
+  const StoredChecksum sum{ChecksumAlgorithm::sha256, ChecksumType::composite,
+                           std::string(32, 's')};
+  target.checksums = {sum};
+  UploadRecord upload;
+  upload.owner = target.owner;
+  upload.headers = target.headers;
+  upload.if_match = upload.if_none_match = target.etag;
+  upload.manifest_digest = sum.raw;
+  ObjectRecord with_manifest = target;
+  for (std::size_t i = 0; i < limits::kPartsInRecordMax; ++i) {
+    PartInfo part;
+    part.number = limits::kPartsMax;
+    part.size_bytes = limits::kPutBytesMax;
+    part.checksum = sum;
+    part.modified = WallTime::max();
+    part.blob = blob;
+    target.parts.push_back(part);
+    ManifestPage page;
+    page.blob = blob;
+    page.first_offset = limits::kObjectBytesMax;
+    with_manifest.manifest.push_back(page);
+  }
+  for (const ObjectRecord& made : {target, with_manifest}) {
+    upload.target = made;
+    constexpr std::size_t kHead = 1024;  // op-id, chain and the rest
+    CHECK(to_value(upload, ValueKind::upload_completing).payload.size() + kHead <
+          limits::kValueBytesMax);
+  }
+}
+
 TEST_CASE("a blob whose shape and locations disagree is refused") {
   const auto decode = [](BlobRef blob) {
     return decode_locations(blob.write_id, encode_locations(blob));

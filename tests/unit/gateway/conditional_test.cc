@@ -16,12 +16,19 @@ constexpr auto kFailed = ReadVerdict::failed;
 }  // namespace
 
 TEST_CASE("a list of ETags names one with or without quotes") {
-  CHECK(etag_listed("\"abc\"", "abc"));
-  CHECK(etag_listed("abc", "abc"));
-  CHECK(etag_listed("*", "abc"));
-  CHECK(etag_listed("\"x\", W/\"abc\"", "abc"));
-  CHECK_FALSE(etag_listed("\"abcd\"", "abc"));
-  CHECK_FALSE(etag_listed("", "abc"));
+  for (const EtagMatch match : {EtagMatch::strong, EtagMatch::weak}) {
+    CHECK(etag_listed("\"abc\"", "abc", match));
+    CHECK(etag_listed("abc", "abc", match));
+    CHECK(etag_listed(" \"x\" ,\t\"abc\" ", "abc", match));
+    CHECK(etag_listed(" * ", "abc", match));
+    for (const char* none : {"\"abcd\"", "", " ", "\"\"", ",", "\"\", \"\"", "\"*\"", "*, \"x\"",
+                             "\"x\", *", "W/\"\"", "\"abc", "abc\"", "\" abc\""}) {
+      CAPTURE(none);
+      CHECK_FALSE(etag_listed(none, "abc", match));
+    }
+  }
+  CHECK(etag_listed("\"x\", W/\"abc\"", "abc", EtagMatch::weak));
+  CHECK_FALSE(etag_listed("\"x\", W/\"abc\"", "abc", EtagMatch::strong));
 }
 
 TEST_CASE("conditions of a read are weighed in RFC 9110's order") {
@@ -47,6 +54,12 @@ TEST_CASE("conditions of a read are weighed in RFC 9110's order") {
       {{{"if-none-match", "x"}, {"if-modified-since", kAfter}}, kServe, ""},
       {{{"if-none-match", "abc"}, {"if-modified-since", kBefore}}, kNotModified, "If-None-Match"},
       {{{"if-match", "x"}, {"if-none-match", "abc"}}, kFailed, "If-Match"},
+      // what is there and empty names nothing
+      {{{"if-match", ""}}, kFailed, "If-Match"},
+      {{{"if-match", "\"\""}}, kFailed, "If-Match"},
+      {{{"if-none-match", "\"\""}}, kServe, ""},
+      {{{"if-match", "W/\"abc\""}}, kFailed, "If-Match"},
+      {{{"if-none-match", "W/\"abc\""}}, kNotModified, "If-None-Match"},
   };
   for (const Row& row : rows) {
     const auto decision = check_read(with_headers(row.headers), {}, "abc", kModified);
@@ -72,6 +85,53 @@ TEST_CASE("conditions of a write are one ETag each") {
        {Pairs{{"if-none-match", "\"a\",\"b\""}}, Pairs{{"if-match", "\"a\",\"b\""}},
         Pairs{{"if-unmodified-since", kSame}}, Pairs{{"if-modified-since", kSame}}}) {
     CHECK(code_of(write_condition(with_headers(headers))) == S3Code::NotImplemented);
+  }
+}
+
+TEST_CASE("a condition of a write that is there is never dropped") {
+  for (const char* header : {"if-match", "if-none-match"}) {
+    for (const char* empty : {"", " ", "\"\"", " \"\" "}) {
+      CAPTURE(header);
+      CAPTURE(empty);
+      const auto condition = write_condition(with_headers({{header, empty}}));
+      CHECK(code_of(condition) == S3Code::PreconditionFailed);
+    }
+    CHECK(code_of(write_condition(with_headers({{header, ","}}))) == S3Code::NotImplemented);
+    CHECK(code_of(write_condition(with_headers({{header, "*, \"x\""}}))) ==
+          S3Code::NotImplemented);
+  }
+  // An ETag that nobody can have is not one that differs from all.
+  const std::string long_etag(65, 'a');
+  CHECK(code_of(write_condition(with_headers({{"if-match", "\"*\""}}))) ==
+        S3Code::PreconditionFailed);
+  CHECK(code_of(write_condition(with_headers({{"if-match", long_etag}}))) ==
+        S3Code::PreconditionFailed);
+  CHECK(code_of(write_condition(with_headers({{"if-none-match", long_etag}}))) ==
+        S3Code::NotImplemented);
+  CHECK(write_condition(with_headers({{"if-match", "W/\"abc\""}}))->if_match == "W/\"abc\"");
+  CHECK(write_condition(with_headers({{"if-none-match", "W/\"abc\""}}))->if_none_match == "abc");
+  CHECK(write_condition(with_headers({{"if-none-match", "\"*\""}}))->if_none_match == "*");
+  for (const char* date : {"", "not a date"}) {
+    CHECK(code_of(write_condition(with_headers({{"if-modified-since", date}}))) ==
+          S3Code::NotImplemented);
+  }
+}
+
+TEST_CASE("a copy heeds the conditions on its source or is refused") {
+  const std::string prefix = "x-amz-copy-source-";
+  for (const char* name : {"if-match", "if-none-match"}) {
+    for (const char* empty : {"", "\"\"", ", \"\""}) {
+      const auto checked = check_copy_conditions(with_headers({{prefix + name, empty}}));
+      CHECK(code_of(checked) == S3Code::PreconditionFailed);
+    }
+    CHECK(check_copy_conditions(with_headers({{prefix + name, "\"a\""}})));
+  }
+  for (const char* name : {"if-modified-since", "if-unmodified-since"}) {
+    CHECK(check_copy_conditions(with_headers({{prefix + name, kSame}})));
+    for (const char* bad : {"", "yesterday"}) {
+      CHECK(code_of(check_copy_conditions(with_headers({{prefix + name, bad}}))) ==
+            S3Code::InvalidArgument);
+    }
   }
 }
 

@@ -64,6 +64,15 @@ TEST_CASE("user metadata ends at 2 KiB of names and values") {
   CHECK(code_of(stored_headers(metadata(2045))) == S3Code::MetadataTooLarge);
 }
 
+TEST_CASE("the headers of what makes an object end at 8 KiB together") {
+  const auto section = [](std::size_t value) {
+    return with_headers({{"cache-control", std::string(value, 'v')}, {"x-other", "12345678"}});
+  };
+  constexpr std::size_t kFrame = 13 + 4 + 7 + 8 + 4;
+  CHECK(stored_headers(section(8192 - kFrame)));
+  CHECK(code_of(stored_headers(section(8193 - kFrame))) == S3Code::RequestHeaderSectionTooLarge);
+}
+
 TEST_CASE("what is not served is refused and not passed over") {
   struct Row {
     std::pair<std::string, std::string> header;
@@ -94,6 +103,8 @@ TEST_CASE("what is not served is refused and not passed over") {
   CHECK(code_of(check_object_read_headers(with_headers(
             {{"x-amz-server-side-encryption-customer-algorithm", "AES256"}}))) ==
         S3Code::InvalidRequest);
+  CHECK(code_of(check_object_read_headers(with_headers(
+            {{"x-amz-server-side-encryption", "AES256"}}))) == S3Code::InvalidArgument);
 }
 
 }  // namespace penstock

@@ -55,6 +55,18 @@ TEST_CASE("checksums of parts are decoded and held to their length") {
   }
 }
 
+TEST_CASE("no checksum of a part is passed over") {
+  const auto code = [](const std::string& checksums) {
+    return code_of(parse_complete(
+        complete_of("<Part><PartNumber>1</PartNumber><ETag>x</ETag>" + checksums + "</Part>")));
+  };
+  CHECK(code("<ChecksumCRC32>AAAAAQ==</ChecksumCRC32><ChecksumCRC32C>AAAAAQ==</ChecksumCRC32C>") ==
+        S3Code::InvalidRequest);
+  CHECK(code("<ChecksumXXHASH64>AAAAAAAAAAA=</ChecksumXXHASH64>") == S3Code::InvalidRequest);
+  CHECK(code("<ETag>x</ETag>") == S3Code::MalformedXML);
+  CHECK(code("<PartNumber>1</PartNumber>") == S3Code::MalformedXML);
+}
+
 TEST_CASE("a list of parts that makes no sense is refused") {
   for (const std::string& parts :
        {std::string(), std::string("<Part/>"), std::string("<Part><ETag>x</ETag></Part>"),
@@ -101,9 +113,26 @@ TEST_CASE("keys to delete are read byte for byte") {
   CHECK(input->objects[1].key == "a&b\nc<");
   CHECK(input->objects[1].version_id == "null");
   CHECK(input->objects[2].key == "raw & left");
-  CHECK(input->objects[3].etag == "e");
+  CHECK(input->objects[3].etag == "\"e\"");
+  CHECK_FALSE(input->objects[2].etag);
   CHECK_FALSE(input->objects[3].other_condition);
   CHECK(input->objects[4].other_condition);
+}
+
+TEST_CASE("an empty ETag is a condition, and two are none that could be met") {
+  for (const char* etag : {"<ETag></ETag>", "<ETag/>", "<ETag> </ETag>"}) {
+    CAPTURE(etag);
+    const auto input = parse_delete(delete_of("<Object><Key>k</Key>" + std::string(etag) +
+                                              "</Object>"));
+    REQUIRE(input);
+    REQUIRE(input->objects.front().etag);
+    CHECK(input->objects.front().etag->empty());
+  }
+  for (const char* twice : {"<ETag>a</ETag><ETag>a</ETag>", "<ETag/><ETag>a</ETag>",
+                            "<VersionId>null</VersionId><VersionId>x</VersionId>"}) {
+    CHECK(code_of(parse_delete(delete_of("<Object><Key>k</Key>" + std::string(twice) +
+                                         "</Object>"))) == S3Code::MalformedXML);
+  }
 }
 
 TEST_CASE("1,000 keys are deleted at once and no more") {
