@@ -17,6 +17,12 @@ S3Error type_not_allowed(std::string_view algorithm, std::string_view type) {
   return s3_error(S3Code::InvalidRequest, message.append(" checksum algorithm."));
 }
 
+S3Error unsupported_algorithm() {
+  return s3_error(S3Code::InvalidRequest,
+                  "Checksum algorithm provided is unsupported. Please try again with any of the "
+                  "valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
+}
+
 // Splits "value-N"; base64 of these algorithms has no dash.
 std::optional<std::uint32_t> take_part_count(std::string_view& text) {
   const auto dash = text.find('-');
@@ -74,6 +80,19 @@ ChecksumAlgorithm named_checksum(const S3Request& request) {
   return ChecksumAlgorithm::none;
 }
 
+S3Result<ChecksumAlgorithm> body_algorithm(const S3Request& request) {
+  const ChecksumAlgorithm named = named_checksum(request);
+  const std::string* text = request.header("x-amz-checksum-algorithm");
+  if (text == nullptr) return named;
+  const auto asked = parse_checksum_algorithm(*text);
+  if (!asked) return unsupported_algorithm();
+  if (named != ChecksumAlgorithm::none && named != *asked) {
+    return s3_error(S3Code::InvalidRequest,
+                    "x-amz-checksum-algorithm and the checksum of the body name two algorithms.");
+  }
+  return *asked;
+}
+
 StoredChecksum body_checksum(const BodyReader& body) {
   const BodyReader::Checksum found = body.checksum();
   const auto algorithm = parse_checksum_algorithm(found.algorithm);
@@ -90,8 +109,10 @@ S3Result<WholeChecksum> whole_checksum(const S3Request& request) {
   WholeChecksum whole;
   for (const auto& [name, value] : request.headers) {
     if (!name.starts_with(kHeader)) continue;
-    const auto algorithm = parse_checksum_algorithm(std::string_view(name).substr(kHeader.size()));
-    if (!algorithm) continue;  // -type, -mode, -algorithm
+    const std::string_view kind = std::string_view(name).substr(kHeader.size());
+    if (kind == "type" || kind == "mode" || kind == "algorithm") continue;
+    const auto algorithm = parse_checksum_algorithm(kind);
+    if (!algorithm) return unsupported_algorithm();
     if (whole.checksum.algorithm != ChecksumAlgorithm::none) {
       return s3_error(S3Code::InvalidRequest,
                       "Expecting a single x-amz-checksum- header. Multiple checksum Types are not "
@@ -115,11 +136,7 @@ S3Result<ChecksumChoice> checksum_choice(const S3Request& request) {
   ChecksumChoice choice;
   if (name != nullptr) {
     const auto algorithm = parse_checksum_algorithm(*name);
-    if (!algorithm) {
-      return s3_error(S3Code::InvalidRequest,
-                      "Checksum algorithm provided is unsupported. Please try again with any of "
-                      "the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]");
-    }
+    if (!algorithm) return unsupported_algorithm();
     choice.algorithm = *algorithm;
     choice.type = *algorithm == ChecksumAlgorithm::crc64nvme ? ChecksumType::full_object
                                                              : ChecksumType::composite;

@@ -25,13 +25,23 @@ void write_checksum(XmlWriter& xml, const StoredChecksum& checksum, std::uint32_
 // The algorithm that a request with a body names, in a header or for its trailer; none if it names
 // none.
 ChecksumAlgorithm named_checksum(const S3Request& request);
-// What the body's reader verified; algorithm none if the client named none.
+// What a PUT or a part names, by value, trailer or x-amz-checksum-algorithm alone; none if it
+// leaves the choice to the store, which takes kChecksumByDefault.
+// Errors: InvalidRequest - an algorithm that is not served, or two.
+S3Result<ChecksumAlgorithm> body_algorithm(const S3Request& request);
+inline constexpr ChecksumAlgorithm kChecksumByDefault = ChecksumAlgorithm::crc64nvme;
+// The first of the two that is one.
+constexpr ChecksumAlgorithm first_named(ChecksumAlgorithm named, ChecksumAlgorithm otherwise) {
+  return named == ChecksumAlgorithm::none ? otherwise : named;
+}
+// What the body's reader verified; algorithm none if it computed none.
 StoredChecksum body_checksum(const BodyReader& body);
 // x-amz-checksum-mode: ENABLED.
 bool wants_checksum(const S3Request& request);
 // The checksum of the whole object that a Complete names in a header; algorithm none if there is
 // none.
-// Errors: BadDigest - it cannot be the checksum of anything; InvalidRequest - more than one.
+// Errors: BadDigest - it cannot be the checksum of anything; InvalidRequest - more than one, or of
+// an algorithm that is not served.
 struct WholeChecksum {
   StoredChecksum checksum;
   std::optional<std::uint32_t> part_count;  // the "-N" of a composite one

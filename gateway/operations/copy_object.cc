@@ -39,11 +39,9 @@ S3Result<CopyPlan> plan_copy(const S3Request& request) {
   CHECK_OK(replaces(request, "x-amz-tagging-directive"));  // there are no tags to keep or to drop
   TRY(headers, stored_headers(request));
   TRY(choice, checksum_choice(request));
-  TRY(condition, write_condition(request));
   plan.replace_headers = replace;
   plan.headers = std::move(headers);
   plan.algorithm = choice.algorithm;
-  plan.condition = std::move(condition);
   return plan;
 }
 
@@ -70,10 +68,10 @@ bool changes_something(const S3Request& request, const CopyPlan& plan) {
 }
 
 // The checksum that the copy carries: the one asked for, else the source's algorithm over the
-// whole.
+// whole, else the store's choice.
 ChecksumAlgorithm checksum_of_copy(const CopyPlan& plan, const ObjectRecord& source) {
   if (plan.algorithm != ChecksumAlgorithm::none) return plan.algorithm;
-  return source.checksums.empty() ? ChecksumAlgorithm::none : source.checksums.front().algorithm;
+  return source.checksums.empty() ? kChecksumByDefault : source.checksums.front().algorithm;
 }
 
 // The same checksum of the same bytes, if the source has it.
@@ -110,10 +108,12 @@ S3Response copy_response(const ObjectRecord& record) {
 
 S3Result<> check_destination(const CopyPlan& plan, std::string_view etag) {
   const Condition& condition = plan.condition;
-  if (!condition.if_match.empty() && !etag_listed(condition.if_match, etag)) {
+  if (!condition.if_match.empty() &&
+      !etag_listed(condition.if_match, etag, EtagMatch::strong)) {
     return precondition_failed("If-Match");
   }
-  if (!condition.if_none_match.empty() && etag_listed(condition.if_none_match, etag)) {
+  if (!condition.if_none_match.empty() &&
+      etag_listed(condition.if_none_match, etag, EtagMatch::weak)) {
     return precondition_failed("If-None-Match");
   }
   return {};
@@ -159,7 +159,7 @@ S3Task<S3Response> copy_bytes(Gateway& gateway, const S3Request& request, Bucket
   record.headers = headers_of_copy(plan, source);
   if (known != nullptr) {
     record.checksums.push_back(*known);
-  } else if (algorithm != ChecksumAlgorithm::none) {
+  } else {
     record.checksums.push_back({algorithm, ChecksumType::full_object, hashes.checksum.raw()});
   }
   if (stored.blob) record.parts.push_back(make_part(stored, 0, md5));
@@ -173,6 +173,8 @@ S3Task<S3Response> copy_bytes(Gateway& gateway, const S3Request& request, Bucket
 S3Task<S3Response> copy_object(Gateway& gateway, const S3Request& request) {
   CO_TRY(plan, plan_copy(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(condition, write_condition(request));
+  plan.condition = std::move(condition);
   CO_TRY(origin, co_await open_copy_source(gateway, request));
   if (origin.object.record.size_bytes > limits::kPutBytesMax) {
     co_return s3_error(S3Code::InvalidRequest,

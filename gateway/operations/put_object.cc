@@ -21,10 +21,12 @@ S3Error too_large(std::uint64_t size) {
 S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyReader& body) {
   CO_CHECK(check_object_write_headers(request));
   CO_TRY(headers, stored_headers(request));
-  CO_TRY(condition, write_condition(request));
+  CO_TRY(algorithm, body_algorithm(request));
   if (body.length() > limits::kPutBytesMax) co_return too_large(body.length());
   CO_TRY(bucket, co_await open_bucket(gateway, request));
+  CO_TRY(condition, write_condition(request));
   CO_CHECK(co_await check_fast(gateway, request, *bucket, condition));
+  body.compute(first_named(algorithm, kChecksumByDefault));
   FragmentOwner owner = Index::owner(*bucket, request.key);
   const std::uint64_t inline_max = inline_bytes_max(gateway);
   CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), inline_max));

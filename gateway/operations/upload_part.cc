@@ -30,6 +30,11 @@ S3Task<OpenUpload> open_upload(Gateway& gateway, const S3Request& request) {
   co_return std::move(upload);
 }
 
+// The checksum that a part gets where its request names none.
+ChecksumAlgorithm algorithm_of(const UploadRecord& upload) {
+  return first_named(upload.checksum_algorithm, kChecksumByDefault);
+}
+
 // An upload of one algorithm takes no part with another; one without takes any.
 S3Result<> check_algorithm(const UploadRecord& upload, ChecksumAlgorithm named) {
   if (named == ChecksumAlgorithm::none || upload.checksum_algorithm == ChecksumAlgorithm::none ||
@@ -72,9 +77,9 @@ S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyR
   CO_CHECK(check_object_write_headers(request));
   if (body.length() > limits::kPutBytesMax) co_return s3_error(S3Code::EntityTooLarge);
   CO_TRY(upload, co_await open_upload(gateway, request));
-  const ChecksumAlgorithm named = named_checksum(request);
+  CO_TRY(named, body_algorithm(request));
   CO_CHECK(check_algorithm(upload.record, named));
-  if (named == ChecksumAlgorithm::none) body.compute(upload.record.checksum_algorithm);
+  body.compute(first_named(named, algorithm_of(upload.record)));
   FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
   CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), kNeverInline));
   PartInfo part = make_part(stored, upload.part_number, body.md5());
@@ -93,16 +98,14 @@ S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request) 
   CO_TRY(upload, co_await open_upload(gateway, request));
   CO_TRY(origin, co_await open_copy_source(gateway, request));
   CO_TRY(range, copy_range(request, origin.object.record));
-  Hashes hashes(true, upload.record.checksum_algorithm);
+  const ChecksumAlgorithm algorithm = algorithm_of(upload.record);
+  Hashes hashes(true, algorithm);
   FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
   CO_TRY(stored, co_await store_copy(gateway, request, origin.object, range, std::move(owner),
                                      kNeverInline, hashes));
   PartInfo part = make_part(stored, upload.part_number, hashes.md5.digest());
   part.modified = gateway.clock.wall();
-  if (upload.record.checksum_algorithm != ChecksumAlgorithm::none) {
-    part.checksum = {upload.record.checksum_algorithm, ChecksumType::full_object,
-                     hashes.checksum.raw()};
-  }
+  part.checksum = {algorithm, ChecksumType::full_object, hashes.checksum.raw()};
   const PartInfo written = part;
   CO_CHECK(co_await put_part(gateway, request, std::move(upload), stored, std::move(part)));
   XmlWriter xml;
