@@ -41,6 +41,7 @@ class S3BodyReader final : public BodyReader {
   Task<std::size_t> read_plain(MutBytes buffer);
   Task<std::size_t> read_chunks(MutBytes buffer);
   Task<> fill_staging();
+  Error cut_off(const Error& error);
   Task<std::size_t> read_raw(MutBytes buffer);
   Task<> hash(ConstBytes payload);
   Task<> check_end();
@@ -171,17 +172,19 @@ Task<> S3BodyReader::fill_staging() {
   co_return Result<>{};
 }
 
+// What S3 calls the failure of a read below; others are told as they are.
+Error S3BodyReader::cut_off(const Error& error) {
+  if (error.code == Errc::timeout) return fail_with(closing(S3Code::RequestTimeout));
+  if (error.code == Errc::invalid) return fail_with(closing(S3Code::InvalidRequest, error.context));
+  if (error.code != Errc::aborted) return error;
+  return fail_with(closing(S3Code::IncompleteBody, "The request body terminated unexpectedly"));
+}
+
 // At least one byte: where one is wanted, an end is a failure.
 Task<std::size_t> S3BodyReader::read_raw(MutBytes buffer) {
   auto count = co_await raw_.read(buffer);
-  if (!count && count.error().code == Errc::timeout) {
-    co_return fail_with(closing(S3Code::RequestTimeout));
-  }
-  const bool is_cut = count ? *count == 0 : count.error().code == Errc::aborted;
-  if (is_cut) {
-    co_return fail_with(
-        closing(S3Code::IncompleteBody, "The request body terminated unexpectedly"));
-  }
+  if (!count) co_return cut_off(count.error());
+  if (*count == 0) co_return cut_off(fail(Errc::aborted, "body: no more of it"));
   co_return count;
 }
 
@@ -200,8 +203,9 @@ Task<> S3BodyReader::check_end() {
   std::byte extra{};
   std::size_t extra_count = staged_.size();
   if (extra_count == 0) {
-    CO_TRY(count, co_await raw_.read(MutBytes(&extra, 1)));
-    extra_count = count;
+    const auto count = co_await raw_.read(MutBytes(&extra, 1));
+    if (!count) co_return cut_off(count.error());
+    extra_count = *count;
   }
   if (extra_count == 0) co_return Result<>{};
   co_return fail_with(closing(S3Code::InvalidRequest,

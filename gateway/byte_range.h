@@ -29,7 +29,7 @@ struct RangeAnswer {
 // past the object is cut; numbers past 2^64 count as 2^64-1.
 RangeAnswer parse_range(std::string_view header, std::uint64_t size);
 // x-amz-copy-source-range: "bytes=a-b" and nothing else.
-// Errors: InvalidArgument - another form; InvalidRange - it passes the end of the source.
+// Errors: InvalidArgument - another form, or it passes the end of the source.
 S3Result<ByteRange> parse_copy_range(std::string_view header, std::uint64_t size);
 // 416 as clients need it: ActualObjectSize (zero included), RangeRequested, Content-Range.
 S3Error range_not_satisfiable(std::string_view requested, std::uint64_t size);

@@ -138,8 +138,9 @@ S3Result<> ChunkDecoder::end_chunk() {
 
 S3Result<> ChunkDecoder::take_trailer_line(std::string_view line) {
   const S3Error malformed_trailer = broken(S3Code::MalformedTrailerError, {});
-  // S3's documents and minio-go end the line before the trailer's signature with LF CR LF.
-  if (auth_.signer && line.ends_with('\n')) line.remove_suffix(1);
+  // S3's documents end the line before the trailer's signature with LF CR LF, and minio-go ends
+  // every trailer so.
+  if (line.ends_with('\n')) line.remove_suffix(1);
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos || trailer_signed_) return malformed_trailer;
   if (std::any_of(line.begin(), line.end(), http_text::is_control)) return malformed_trailer;

@@ -8,6 +8,10 @@ namespace {
 constexpr unsigned kDigitsMax = 16;
 constexpr std::uint64_t kSizeMax = std::numeric_limits<std::int64_t>::max();
 
+constexpr const char* kMalformed =
+    "The chunked transfer coding of the body is malformed. It may have no extensions and no "
+    "trailer fields.";
+
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -54,7 +58,7 @@ bool ChunkedFraming::step(char c) {
 Result<std::size_t> ChunkedFraming::feed(std::string_view bytes) {
   std::size_t used = 0;
   while (used < bytes.size() && state_ != State::payload && state_ != State::finished) {
-    if (!step(bytes[used])) return fail(Errc::invalid, "malformed chunked transfer coding");
+    if (!step(bytes[used])) return fail(Errc::invalid, kMalformed);
     ++used;
   }
   return used;

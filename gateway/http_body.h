@@ -10,9 +10,10 @@ namespace penstock {
 
 // Framed by Content-Length, by `Transfer-Encoding: chunked`, or absent (then an empty body). What
 // is inside, e.g. aws-chunked, is the matter of the reader on top. Errors of every call: timeout -
-// the client stalls or is slower than the minimum rate (S3: RequestTimeout); aborted - it went away
-// or broke the framing; shutting_down. After an error the connection is closed when the answer has
-// been sent. Thread-safety: the connection's thread only.
+// the client stalls or is slower than the minimum rate (S3: RequestTimeout); aborted - it went
+// away; invalid - it broke the framing (trailer fields of HTTP are not served); shutting_down.
+// After an error the connection is closed when the answer has been sent. Thread-safety: the
+// connection's thread only.
 class RawBody {
  public:
   virtual ~RawBody() = default;

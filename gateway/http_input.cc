@@ -94,7 +94,7 @@ Result<> ConnectionBody::feed_framing() {
   auto used = chunked_.feed(input_.unread());
   if (!used) {
     failed_ = true;
-    return fail(Errc::aborted, used.error().context);
+    return used.error();
   }
   input_.consume(used.value());
   return Result<>{};

@@ -32,8 +32,8 @@ enum class Operation : std::uint8_t {
   PutObject, GetObject, HeadObject, DeleteObject, CopyObject, GetObjectAttributes,
   CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
   ListParts,
-  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, Preflight, NotImplemented,
-  MethodNotAllowed,
+  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, Preflight, PostObject,
+  NotImplemented, MethodNotAllowed,
 };
 inline constexpr std::size_t kOperationCount =
     static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
@@ -61,6 +61,8 @@ S3Task<S3Response> get_object_acl(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> get_object_tagging(Gateway& gateway, const S3Request& request);
 // preflight.cc: what a browser asks unsigned before it sends the request itself
 S3Error refuse_preflight(const S3Request& request);
+// and an upload by a form of HTML, which carries its signature in its fields
+S3Error refuse_form();
 // list_objects.cc
 S3Task<S3Response> list_objects(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request);

@@ -142,12 +142,21 @@ Operation only(Set asked, Operation operation) {
   return asked == 0 ? operation : Operation::NotImplemented;
 }
 
+// An upload from a browser, signed in the fields of the form.
+bool is_form(const S3Request& request) {
+  constexpr std::string_view kForm = "multipart/form-data";
+  const std::string* type = request.header("content-type");
+  return type != nullptr &&
+         http_text::equals_lower(std::string_view(*type).substr(0, kForm.size()), kForm);
+}
+
 Operation route_bucket(const S3Request& request, Set asked) {
   if (request.method == "GET") return find(kGetBucket, asked);
   if (request.method == "HEAD") return only(asked, Operation::HeadBucket);
   if (request.method == "PUT") return only(asked, Operation::CreateBucket);
   if (request.method == "DELETE") return only(asked, Operation::DeleteBucket);
   if (request.method != "POST") return Operation::MethodNotAllowed;
+  if (asked == 0 && is_form(request)) return Operation::PostObject;
   return asked == sub("delete") ? Operation::DeleteObjects : Operation::NotImplemented;
 }
 
@@ -194,6 +203,7 @@ std::string_view to_string(Operation operation) {
     NAME(GetObjectTagging);
     NAME(BucketConfigRead);
     NAME(Preflight);
+    NAME(PostObject);
     NAME(NotImplemented);
     NAME(MethodNotAllowed);
 #undef NAME

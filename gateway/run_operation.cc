@@ -1,4 +1,5 @@
 // The one door to all operations: what holds for each of them is checked here.
+#include "gateway/known_headers.h"
 #include "gateway/operations.h"
 #include "penstock/limits.h"
 
@@ -55,6 +56,7 @@ S3Task<S3Response> dispatch(Gateway& gateway, Operation operation, const S3Reque
     case Operation::GetObjectTagging: return get_object_tagging(gateway, request);
     case Operation::BucketConfigRead: return bucket_config_read(gateway, request);
     case Operation::Preflight: return refuse(refuse_preflight(request));
+    case Operation::PostObject: return refuse(refuse_form());
     case Operation::MethodNotAllowed: return refuse(s3_error(S3Code::MethodNotAllowed));
     case Operation::NotImplemented: break;
   }
@@ -79,6 +81,7 @@ S3Task<S3Response> run_operation(Gateway& gateway, Operation operation, const S3
                                  BodyReader& body) {
   CO_CHECK(check_key(request));
   CO_CHECK(check_version(request));
+  CO_CHECK(check_known_headers(operation, request));
   auto answer = co_await dispatch(gateway, operation, request, body);
   if (!answer && answer.error().stale_bucket) {
     // The cached bucket is gone, perhaps made anew. A body cannot be read twice: then the client

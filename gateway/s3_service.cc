@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "gateway/body_reader.h"
+#include "gateway/query_headers.h"
 #include "gateway/request_head.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
@@ -55,6 +56,11 @@ std::vector<std::string> S3Service::error_code_names() {
   return names;
 }
 
+void S3Service::find_operation(Call& call) {
+  call.operation = route(call.request);
+  call.timer.set_operation(static_cast<std::size_t>(call.operation));
+}
+
 Awaitable<void> S3Service::handle(HttpExchange& exchange) {
   Call call(exchange, metrics_, gateway_.clock);
   auto result = co_await run(call);
@@ -66,21 +72,23 @@ S3Task<S3Response> S3Service::run(Call& call) {
   const HttpHead& head = call.exchange.head();
   auto request = make_s3_request(head, gateway_.config.domains);
   if (!request) {
-    call.request.path = std::string(head.target);
+    call.request.path = std::string(head.target.substr(0, head.target.find('?')));
     co_return std::move(request).error();
   }
   call.request = std::move(request).value();
   call.request.request_id = std::string(call.exchange.request_id());
   call.request.deadline = call.timer.start() + limits::kOperationDeadline;
   call.request.file_pieces = call.exchange.file_pieces();
-  call.operation = route(call.request);
-  call.timer.set_operation(static_cast<std::size_t>(call.operation));
+  find_operation(call);
 
-  // Browsers send it unsigned, and no bucket has rules that would allow anything.
+  // Browsers send these unsigned, and neither could succeed.
   if (call.operation == Operation::Preflight) co_return refuse_preflight(call.request);
+  if (call.operation == Operation::PostObject) co_return refuse_form();
   auto identity = authenticator_.authenticate(call.request);
   if (!identity) co_return std::move(identity).error();
   call.request.principal = std::move(identity.value().principal);
+  CO_CHECK(take_query_headers(call.request, identity.value().by));
+  find_operation(call);  // a link may have named the source of a copy
   if (lacks_length(call.operation, head.framing)) {
     co_return s3_error(S3Code::MissingContentLength);
   }

@@ -30,6 +30,7 @@ class S3Service final : public Service {
   struct Call;
 
   S3Task<S3Response> run(Call& call);
+  static void find_operation(Call& call);
   Awaitable<void> deliver(Call& call, S3Result<S3Response> result);
   Task<> send_error(Call& call, S3Error error);
   void log_failure(const Call& call, const S3Error& error);

@@ -17,7 +17,8 @@ S3Result<> check_create_headers(const S3Request& request) {
   for (const auto& [name, value] : request.headers) {
     const bool lock = name == "x-amz-bucket-object-lock-enabled" && value != "false";
     const bool ownership = name == "x-amz-object-ownership" && value != "BucketOwnerEnforced";
-    if (!lock && !ownership) continue;
+    const bool namespaced = name == "x-amz-bucket-namespace" && value != "global";
+    if (!lock && !ownership && !namespaced) continue;
     S3Error error = s3_error(S3Code::NotImplemented);
     error.details.emplace_back("Header", name);
     return error;
@@ -33,13 +34,14 @@ S3Result<> check_location(const std::string& location, const std::string& region
 }
 
 struct BucketPage {
-  std::string prefix, after;
+  std::string prefix, after, region;
   std::size_t most = kBucketPageMax;
 };
 
 S3Result<BucketPage> bucket_page(const S3Request& request) {
   BucketPage page;
   page.prefix = query_text(request, "prefix");
+  page.region = query_text(request, "bucket-region");
   if (!query_text(request, "max-buckets").empty()) {
     TRY(most, page_size(request, "max-buckets", kBucketPageMax));
     if (most == 0) {
@@ -69,6 +71,7 @@ std::string buckets_xml(const S3Request& request, const BucketPage& page,
   std::string last, token;
   for (const Bucket& bucket : buckets) {
     if (!bucket.name.starts_with(page.prefix) || bucket.name <= page.after) continue;
+    if (!page.region.empty() && bucket.record.region != page.region) continue;
     if (shown == page.most) {
       token = encode_token({last, false});
       break;

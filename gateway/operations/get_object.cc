@@ -106,7 +106,9 @@ S3Result<> apply_overrides(const S3Request& request, StoredHeaders& headers) {
   for (const auto& [name, value] : request.query) {
     if (!name.starts_with(kPrefix)) continue;
     const std::string_view header = std::string_view(name).substr(kPrefix.size());
-    if (std::find(kNames.begin(), kNames.end(), header) == kNames.end()) continue;
+    if (std::find(kNames.begin(), kNames.end(), header) == kNames.end()) {
+      return s3_error(S3Code::InvalidArgument, name + " overrides no header of the answer");
+    }
     if (!http_text::is_field_value(value)) {
       return s3_error(S3Code::InvalidArgument, "Header value cannot be represented");
     }

@@ -1,5 +1,6 @@
-// OPTIONS, the preflight of a browser (CORS). No bucket has CORS rules, so each is refused, as S3
-// refuses it for a bucket without rules. Source: S3 API Reference, "OPTIONS object".
+// What browsers send unsigned. OPTIONS, the preflight (CORS): no bucket has CORS rules, so each is
+// refused, as S3 refuses it for a bucket without rules. POST of a form to a bucket: not served.
+// Source: S3 API Reference, "OPTIONS object", "POST Object".
 #include "gateway/operations.h"
 
 namespace penstock {
@@ -19,6 +20,11 @@ S3Error refuse_preflight(const S3Request& request) {
   error.details.emplace_back("Method", *method);
   error.details.emplace_back("ResourceType", request.key.empty() ? "BUCKET" : "OBJECT");
   return error;
+}
+
+S3Error refuse_form() {
+  return s3_error(S3Code::NotImplemented,
+                  "Uploads by a POST of multipart/form-data are not served.");
 }
 
 }  // namespace penstock

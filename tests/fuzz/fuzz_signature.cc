@@ -1,11 +1,16 @@
 // Arbitrary requests, half of them with a well-formed claim in front, at the authenticator. Without
-// the secret nobody is let in, and every refusal is one of S3's.
+// the secret nobody is let in, and every refusal is one of S3's. What links carry in their query
+// never becomes a header that HTTP could not have brought, nor a second one of a name.
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "gateway/authenticator.h"
+#include "gateway/conditional.h"
+#include "gateway/http_text.h"
+#include "gateway/known_headers.h"
 #include "gateway/percent_encoding.h"
+#include "gateway/query_headers.h"
 
 namespace {
 using namespace penstock;
@@ -69,6 +74,22 @@ void add_claim(S3Request& request, std::uint8_t kind) {
     request.query.emplace_back("Signature", "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=");
   }
 }
+void check_query_headers(S3Request request, SignedBy by) {
+  const std::size_t sent = request.headers.size();
+  const auto taken = take_query_headers(request, by);
+  const int status = taken ? 400 : http_status(taken.error().code);
+  require(status == 400 || status == 403);
+  for (std::size_t i = sent; i < request.headers.size(); ++i) {
+    const auto& [name, value] = request.headers[i];
+    require(http_text::is_token(name) && http_text::is_field_value(value));
+    require(request.header(name) == &value);
+  }
+  const auto known = check_known_headers(Operation::PutObject, request);
+  const auto condition = write_condition(request);
+  const bool conditional = request.header("if-match") || request.header("if-none-match");
+  require(!conditional || !condition || !condition->empty());
+  require(known || known.error().code == S3Code::NotImplemented);
+}
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -83,5 +104,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(!result);
   const int status = http_status(result.error().code);
   require(status == 400 || status == 403);
+  for (const SignedBy by : {SignedBy::v4_header, SignedBy::v4_query, SignedBy::v2_header,
+                            SignedBy::v2_query}) {
+    check_query_headers(request, by);
+  }
   return 0;
 }

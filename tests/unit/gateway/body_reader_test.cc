@@ -181,10 +181,30 @@ TEST_CASE("a length must be known") {
   }
 }
 
+TEST_CASE("what reads no body needs no length") {
+  for (const std::string method : {"GET", "HEAD", "DELETE"}) {
+    S3Request request = put_request();
+    request.method = method;
+    FakeRawBody raw("");
+    raw.without_length();
+    CHECK(read_body(request, plain(), raw).code == "ok");
+  }
+  FakeRawBody raw("");
+  raw.without_length();
+  CHECK(read_body(put_request({{"x-amz-copy-source", "b/s"}}), plain(), raw).code == "ok");
+  S3Request create = put_request();
+  create.method = "POST";
+  create.query = {{"uploads", ""}};
+  CHECK(read_body(create, plain(), raw).code == "ok");
+  create.query = {{"delete", ""}};
+  CHECK(read_body(create, plain(), raw).code == "MissingContentLength");
+}
+
 TEST_CASE("a body that stops early is told apart by its reason") {
   const std::pair<Errc, std::string> rows[] = {
       {Errc::aborted, "IncompleteBody"},
       {Errc::timeout, "RequestTimeout"},
+      {Errc::invalid, "InvalidRequest"},
       {Errc::shutting_down, "(none)"},
   };
   for (const auto& [errc, code] : rows) {

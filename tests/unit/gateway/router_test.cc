@@ -94,7 +94,10 @@ TEST_CASE("a sub-resource that is not served is never a plain operation") {
   CHECK(routed("PUT", "b", "k", {{"uploadId", "u"}}) == "NotImplemented");
   CHECK(routed("PUT", "b", "k", {{"partNumber", "1"}}) == "NotImplemented");
   CHECK(routed("PUT", "b", "k", {{"versionId", "null"}}) == "NotImplemented");
-  CHECK(routed("POST", "b", "") == "NotImplemented");  // a form upload
+  CHECK(routed("POST", "b", "") == "NotImplemented");
+  const std::string form = "Multipart/Form-Data; boundary=x";
+  CHECK(routed("POST", "b", "", {}, {{"content-type", form}}) == "PostObject");
+  CHECK(routed("POST", "b", "", {{"delete", ""}}, {{"content-type", form}}) == "DeleteObjects");
   CHECK(routed("GET", "b", "k", {{"attributes", ""}, {"acl", ""}}) == "NotImplemented");
 }
 

@@ -180,6 +180,14 @@ TEST_CASE("a preflight needs no signature and is refused as for a bucket without
   CHECK(refused->text.find("<ResourceType>OBJECT</ResourceType>") != std::string::npos);
 }
 
+TEST_CASE("a form from a browser is told that forms are not served, and not that it is unsigned") {
+  Bench bench;
+  const auto answer =
+      bench.ask("POST", "/bucket", {{"host", "h"}, {"content-type", "multipart/form-data"}}, "x");
+  CHECK(answer->response.status == 501);
+  CHECK(answer->text.find("<Code>NotImplemented</Code>") != std::string::npos);
+}
+
 TEST_CASE("an error is told as S3 tells it") {
   Bench bench;
   REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
