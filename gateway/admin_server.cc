@@ -1,10 +1,13 @@
 #include "gateway/admin_server.h"
 
+#include "penstock/caught.h"
+
 namespace penstock {
 namespace {
 constexpr std::size_t kConnectionsMax = 64;
 constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
+constexpr int kInternalError = 500;
 constexpr int kServiceUnavailable = 503;
 
 HttpOptions admin_options() {
@@ -46,7 +49,13 @@ S3Response AdminService::answer(const HttpHead& head) const {
 }
 
 Awaitable<void> AdminService::handle(HttpExchange& exchange) {
-  S3Response response = answer(exchange.head());
+  S3Response response;
+  try {
+    response = answer(exchange.head());
+  } catch (...) {
+    const Error error = error_of_exception("the admin port");
+    response = text_response(kInternalError, error.context + "\n");
+  }
   // Whoever asks and goes away misses the answer: nothing to do about it.
   [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response), false);
 }

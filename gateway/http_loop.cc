@@ -1,6 +1,7 @@
 #include "gateway/http_loop.h"
 
 #include "gateway/http_date.h"
+#include "penstock/caught.h"
 
 namespace penstock {
 namespace {
@@ -56,8 +57,12 @@ void HttpLoop::stop_members(bool at_once) {
 Awaitable<void> HttpLoop::keep_time(std::shared_ptr<HttpLoop> self) {
   while (!self->shared_->stopping || !self->members_.empty()) {
     const BootTime next = self->wheel_.next_tick();
-    co_await self->shared_->clock.sleep_until(next);
-    self->advance();
+    try {
+      co_await self->shared_->clock.sleep_until(next);
+      self->advance();
+    } catch (...) {  // deadlines must go on
+      report_exception("the deadlines of connections");
+    }
   }
 }
 

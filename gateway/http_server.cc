@@ -12,6 +12,7 @@
 #include "gateway/http_connection.h"
 #include "gateway/http_loop.h"
 #include "gateway/http_response.h"
+#include "penstock/caught.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -53,8 +54,12 @@ class Place {
 
 Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket,
                                [[maybe_unused]] Place place) {
-  HttpConnection connection(std::move(loop), std::move(socket));
-  co_await connection.run();
+  try {
+    HttpConnection connection(std::move(loop), std::move(socket));
+    co_await connection.run();
+  } catch (...) {
+    report_exception("a connection");
+  }
 }
 
 // Told in one try, on the accepting thread, without reading the request. `loop`: that thread's.
@@ -124,7 +129,11 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     HttpStream::Socket socket = co_await self->acceptor.async_accept(target, token);
     if (error == asio::error::operation_aborted || !self->acceptor.is_open()) co_return;
     if (!error) {
-      self->hand_out(std::move(socket));
+      try {
+        self->hand_out(std::move(socket));
+      } catch (...) {
+        report_exception("an accepted connection");
+      }
       continue;
     }
     // Out of descriptors, usually: trying again at once would only burn the processor.

@@ -7,6 +7,7 @@
 #include "gateway/operations/stored_bytes.h"
 #include "gateway/s3_xml_input.h"
 #include "penstock/async.h"
+#include "penstock/caught.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -60,8 +61,13 @@ Awaitable<void> delete_some(std::shared_ptr<Batch> batch) {
       }
       condition.if_match = std::move(*wanted);
     }
-    const auto removed = co_await batch->gateway.objects.remove(*batch->bucket, object.key,
-                                                                condition, batch->deadline);
+    Result<> removed;
+    try {
+      removed = co_await batch->gateway.objects.remove(*batch->bucket, object.key, condition,
+                                                       batch->deadline);
+    } catch (...) {
+      removed = error_of_exception("a deletion");
+    }
     if (!removed) batch->errors[index] = write_failure(removed.error(), condition);
   }
 }
@@ -72,7 +78,7 @@ void start_workers(const std::shared_ptr<Batch>& batch, const Executor& executor
   batch->workers = std::min(kDeletesAtOnce, batch->input.objects.size());
   for (std::size_t i = batch->workers; i > 0; --i) {
     boost::asio::co_spawn(executor, delete_some(batch), [batch, done](std::exception_ptr failed) {
-      if (failed) std::rethrow_exception(failed);
+      if (failed) report_exception("deletions", failed);
       if (--batch->workers == 0) done(Result<bool>(true));
     });
   }

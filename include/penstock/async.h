@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "penstock/caught.h"
 #include "penstock/result.h"
 #include "penstock/runtime.h"
 
@@ -59,11 +60,18 @@ Task<T> await_completion(Start start) {
       std::move(initiate), use_task, std::move(start));
 }
 
-// Runs `function` (returning Result<T>) on `worker` and resumes here with its result.
+// Runs `function` (returning Result<T>) on `worker` and resumes here with its result; with `io` if
+// it throws.
 template <class T, class Function>
 Task<T> run_on(Worker& worker, Function function) {
   auto start = [&worker, f = std::move(function)](Completion<T> done) mutable {
-    worker.submit([f = std::move(f), done = std::move(done)]() mutable { done(f()); });
+    worker.submit([f = std::move(f), done = std::move(done)]() mutable {
+      try {
+        done(f());
+      } catch (...) {  // whoever waits must not wait for ever
+        done(error_of_exception("a job"));
+      }
+    });
   };
   return await_completion<T>(std::move(start));
 }

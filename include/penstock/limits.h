@@ -109,6 +109,10 @@ inline constexpr std::size_t kMemoryBudgetBytes =
     512 * kMiB;                                            // default; all request bodies together
 inline constexpr std::size_t kReadHandlesPerVolume = 512;  // open fragment files kept
 
+// ---- logs
+inline constexpr std::size_t kAccessLogBytesMax = 4 * kMiB;  // lines that wait to be written
+inline constexpr std::size_t kAccessLogFieldMax = 512;  // bytes of what a client says of itself
+
 // ---- fragments
 inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's boot clock (R10)
 inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/async.h"
+#include "penstock/caught.h"
 
 namespace penstock {
 namespace {
@@ -57,6 +58,7 @@ struct Md5Service::State {
   // The next job for a free lane; `is_idle`: no lane has work, so without a job the pass ends here.
   std::optional<Job> next_job(bool is_idle);
   void run_pass();
+  void run_lanes(std::vector<Job>& jobs);
 };
 
 bool Md5Service::State::enqueue(Job job) {
@@ -83,6 +85,19 @@ std::optional<Job> Md5Service::State::next_job(bool is_idle) {
 
 void Md5Service::State::run_pass() {
   std::vector<Job> jobs;
+  for (bool ended = false; !ended;) {
+    try {
+      run_lanes(jobs);
+      ended = true;
+    } catch (...) {  // a stream that is half hashed fails; the pass goes on with others
+      const Error error = error_of_exception("MD5");
+      for (const Job& job : jobs) job.done(error);
+      jobs.clear();
+    }
+  }
+}
+
+void Md5Service::State::run_lanes(std::vector<Job>& jobs) {
   while (true) {
     while (jobs.size() < md5_lanes(kernel)) {
       auto job = next_job(jobs.empty());

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/caught.h"
+
 namespace penstock {
 namespace {
 template <class Time>
@@ -68,7 +70,17 @@ struct ThreadWorker::State {
   std::deque<std::function<void()>> jobs;
   bool stopping = false;
   std::vector<std::thread> threads;
+  std::string name;
+  std::function<void(const Error&)> listener;  // set before the first job
 
+  void run_job(const std::function<void()>& job) {
+    try {
+      job();
+    } catch (...) {
+      const Error error = error_of_exception("a job of " + name);
+      if (listener) listener(error);
+    }
+  }
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -77,7 +89,7 @@ struct ThreadWorker::State {
       auto job = std::move(jobs.front());
       jobs.pop_front();
       lock.unlock();
-      job();
+      run_job(job);
       job = nullptr;  // what it holds may need locks of others
       lock.lock();
     }
@@ -86,6 +98,7 @@ struct ThreadWorker::State {
 
 ThreadWorker::ThreadWorker(std::string name, unsigned threads) : state_(std::make_unique<State>()) {
   name.resize(std::min<std::size_t>(name.size(), 15));  // pthread_setname_np's bound
+  state_->name = name;
   for (unsigned i = 0; i < threads; ++i) {
     state_->threads.emplace_back([this, name] {
       pthread_setname_np(pthread_self(), name.c_str());
@@ -101,6 +114,10 @@ ThreadWorker::~ThreadWorker() {
   }
   state_->wake.notify_all();
   for (auto& thread : state_->threads) thread.join();
+}
+
+void ThreadWorker::on_thrown(std::function<void(const Error&)> listener) {
+  state_->listener = std::move(listener);
 }
 
 void ThreadWorker::submit(std::function<void()> job) {

@@ -40,6 +40,9 @@ class Worker {
  public:
   virtual ~Worker() = default;
   virtual void submit(std::function<void()> job) = 0;
+  // What a job throws ends that job only: it is logged and counted (caught.h), and told to
+  // `listener`, on the worker's thread. Before the first submit().
+  virtual void on_thrown(std::function<void(const Error&)> listener) { (void)listener; }
 };
 
 // A set of the real ones: CLOCK_REALTIME / CLOCK_BOOTTIME, getrandom(2), std::thread.
@@ -59,6 +62,7 @@ class ThreadWorker final : public Worker {
   ThreadWorker(std::string name, unsigned threads);
   ~ThreadWorker() override;
   void submit(std::function<void()> job) override;
+  void on_thrown(std::function<void(const Error&)> listener) override;
 
  private:
   struct State;

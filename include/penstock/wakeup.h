@@ -43,7 +43,11 @@ class Wakeup {
   using Shared = std::shared_ptr<State>;
 
   static Awaitable<void> alarm(Shared state, Clock* clock, BootTime when, std::uint64_t wait) {
-    co_await clock->sleep_until(when);
+    try {
+      co_await clock->sleep_until(when);
+    } catch (...) {  // cancelled; or no memory for a timer: better early than never
+      if (state->waits == wait) report_exception("an alarm");
+    }
     if (state->waits == wait) State::notify(*state);  // else it was cancelled, or is late
   }
 

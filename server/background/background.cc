@@ -4,6 +4,7 @@
 #include <boost/asio/detached.hpp>
 #include <functional>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/wakeup.h"
 #include "server/background/bucket_sweep.h"
@@ -59,7 +60,12 @@ struct BackgroundWork::State {
     Clock& clock = self->context.clock;
     while (!self->context.stops()) {
       const BootTime began = clock.boot();
-      auto done = co_await job.pass();
+      Result<> done;
+      try {
+        done = co_await job.pass();
+      } catch (...) {
+        done = error_of_exception(job.name);
+      }
       if (!done) {
         log_event(LogLevel::info, "background_pass_incomplete",
                   {{"what", job.name}, {"reason", done.error().context}});

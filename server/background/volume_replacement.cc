@@ -4,6 +4,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
 #include "server/background/replacement_context.h"
@@ -126,7 +127,12 @@ struct VolumeReplacement::State {
       const auto change = change_of(*self->map());
       if (change && !self->beginning) {
         self->show(change, self->trouble);
-        const auto done = co_await self->step(*change);
+        Result<> done;
+        try {
+          done = co_await self->step(*change);
+        } catch (...) {
+          done = error_of_exception("a replacement");
+        }
         self->trouble = done ? "" : done.error().context;
         self->show(change_of(*self->map()), self->trouble);
         if (!done && !context.stopping.load()) {
@@ -134,7 +140,11 @@ struct VolumeReplacement::State {
           co_await self->wait(context.parts.options.retry_after);
         }
       } else if (self->some_behind && !self->beginning) {
-        co_await self->bring_up_to_date();
+        try {
+          co_await self->bring_up_to_date();
+        } catch (...) {
+          report_exception("a replacement");
+        }
       }
       co_await self->wait(context.parts.options.look_every);
     }
@@ -183,7 +193,12 @@ Task<> VolumeReplacement::begin(VolumeId leaving, MapVolume joining,
   Volumes volumes = state->membership().volumes();
   volumes.push_back(std::move(client));
   state->beginning = true;
-  const auto installed = co_await state->install(shared, std::move(volumes));
+  Result<Installed> installed = fail(Errc::io, "no answer");
+  try {
+    installed = co_await state->install(shared, std::move(volumes));
+  } catch (...) {
+    installed = error_of_exception("the begin of a replacement");
+  }
   state->beginning = false;
   if (!installed) co_return installed.error();
   state->show(change, "");

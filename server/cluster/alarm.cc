@@ -3,6 +3,8 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 
+#include "penstock/caught.h"
+
 namespace penstock {
 
 Alarm::Alarm(Executor executor, Clock& clock, BootTime when, std::function<void()> ring)
@@ -22,7 +24,12 @@ Alarm::~Alarm() {
 }
 
 Awaitable<void> Alarm::run(std::shared_ptr<State> state, Clock* clock, BootTime when) {
-  co_await clock->sleep_until(when);
+  try {
+    co_await clock->sleep_until(when);
+  } catch (...) {
+    // Given up, or no memory for a timer: better early than never.
+    if (state->ring) report_exception("an alarm");
+  }
   if (!state->ring) co_return;
   const auto ring = std::exchange(state->ring, nullptr);
   ring();

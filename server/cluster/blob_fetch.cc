@@ -1,4 +1,5 @@
 #include "server/cluster/blob_fetch.h"
+#include "penstock/caught.h"
 
 #include <boost/asio/detached.hpp>
 #include <cassert>
@@ -67,7 +68,12 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
 Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
                                  std::shared_ptr<VolumeClient> client,
                                  FragmentReadRequest request, Deadline deadline) {
-  auto piece = co_await client->read_fragment(std::move(request), deadline);
+  Result<Piece> piece = fail(Errc::io, "no answer");
+  try {
+    piece = co_await client->read_fragment(std::move(request), deadline);
+  } catch (...) {
+    piece = error_of_exception("a read of a fragment");
+  }
   fetch->watch.reset();
   if (piece) self->context.membership.report(fetch->volume, true);
   if (!fetch->given_up) fetch->result.emplace(std::move(piece));

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <cassert>
 
+#include "penstock/caught.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -116,7 +117,12 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     shape.data_bytes = self->layout_.fragment_bytes(index);
     if (kind == StepKind::open) shape.owner = self->owner_;
     const Deadline until = self->open_deadline_;
-    auto done = co_await run_step(&slot, std::move(step), id, std::move(shape), until);
+    Result<> done;
+    try {
+      done = co_await run_step(&slot, std::move(step), id, std::move(shape), until);
+    } catch (...) {
+      done = error_of_exception("a step of an upload");
+    }
     if (slot.error) break;  // given up while it was under way
     if (!done) {
       self->drop(index, done.error().code, done.error().context);
@@ -279,8 +285,12 @@ Awaitable<void> BlobFragments::remove_all() {
 Awaitable<void> BlobFragments::run_remove(Self self, std::uint32_t index, Deadline deadline) {
   const auto client = self->slots_[index].client;
   const auto id = self->fragment(index);
-  auto gone = co_await client->remove_fragment(id, deadline);
-  (void)gone;  // the sweep finds what stays
+  try {
+    auto gone = co_await client->remove_fragment(id, deadline);
+    (void)gone;  // the sweep finds what stays
+  } catch (...) {
+    report_exception("a removal of a fragment");
+  }
   self->slots_[index].removed = true;
   self->wakeup_.notify();
 }
@@ -309,7 +319,12 @@ Awaitable<void> BlobFragments::run_pin(Self self, std::uint32_t index, FragmentI
                                        std::shared_ptr<std::size_t> left) {
   const BootTime sent = self->context_.clock.boot();
   std::vector<FragmentId> ids(1, id);
-  auto missing = co_await client->pin(std::move(ids), deadline);
+  Result<std::vector<FragmentId>> missing = fail(Errc::io, "no answer");
+  try {
+    missing = co_await client->pin(std::move(ids), deadline);
+  } catch (...) {
+    missing = error_of_exception("a pin of a fragment");
+  }
   if (missing && missing->empty()) {
     (*pinned)[index] = true;
     if (id == self->fragment(index)) self->slots_[index].lease_from = sent;

@@ -72,7 +72,12 @@ class FanOut {
     return [](const Answers&) { return false; };
   }
   static Awaitable<void> run(Shared state, std::size_t index, Task<T> task) {
-    auto answer = co_await std::move(task);
+    Result<T> answer = fail(Errc::io, "no answer");
+    try {
+      answer = co_await std::move(task);
+    } catch (...) {
+      answer = error_of_exception("one of several calls");
+    }
     state->answers[index] = std::move(answer);
     --state->running;
     if (state->waiter && state->satisfied()) state->wake();

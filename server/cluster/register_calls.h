@@ -162,7 +162,12 @@ class RegisterCalls {
   };
 
   static Awaitable<void> run(Running running, Task<Reply> call) {
-    auto answer = co_await std::move(call);
+    Result<Reply> answer = penstock::fail(Errc::io, "no answer");
+    try {
+      answer = co_await std::move(call);
+    } catch (...) {
+      answer = error_of_exception("a register call");
+    }
     running.take(std::move(answer));
   }
 

@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -97,7 +98,11 @@ void ControlSocket::run() {
       if (connection < 0) continue;
       ::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kSilence, sizeof kSilence);
       ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kSilence, sizeof kSilence);
-      answer(connection);
+      try {
+        answer(connection);
+      } catch (...) {
+        report_exception("the control socket");  // who asked sees the connection end
+      }
       ::close(connection);
     }
   }

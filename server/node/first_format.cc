@@ -32,9 +32,15 @@ Result<> end_first_format(const FirstFormat& store) {
 }  // namespace
 
 Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) {
-    TRY(above, make_volume_directory(std::filesystem::absolute(path).parent_path()));
-    std::error_code error;
+  std::error_code error;
+  const bool there = std::filesystem::exists(path, error);
+  if (error) return fail(Errc::io, "cannot look at \"" + path.string() + "\": " + error.message());
+  if (!there) {
+    const auto whole = std::filesystem::absolute(path, error);
+    if (error || !whole.has_relative_path()) {
+      return fail(Errc::not_found, "cannot make \"" + path.string() + "\"");
+    }
+    TRY(above, make_volume_directory(whole.parent_path()));
     std::filesystem::create_directory(path, error);
     if (error) {
       return fail(Errc::io, "cannot make \"" + path.string() + "\": " + error.message());

@@ -5,7 +5,24 @@
 #include <algorithm>
 #include <string>
 
+#include "penstock/caught.h"
+
 namespace penstock {
+namespace {
+
+// What a handler throws ends that handler; the loop goes on with the next.
+void run_context(boost::asio::io_context& context) {
+  while (true) {
+    try {
+      context.run();
+      return;
+    } catch (...) {
+      report_exception("an I/O loop");
+    }
+  }
+}
+
+}  // namespace
 
 IoThreads::IoThreads(unsigned count) {
   for (unsigned i = 0; i < std::max(count, 1u); ++i) {
@@ -15,7 +32,7 @@ IoThreads::IoThreads(unsigned count) {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
     threads_.emplace_back([this, i] {
       pthread_setname_np(pthread_self(), ("io-" + std::to_string(i)).c_str());
-      contexts_[i]->run();
+      run_context(*contexts_[i]);
     });
   }
 }

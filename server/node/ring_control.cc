@@ -135,7 +135,7 @@ Result<> RingControl::replace(const std::string& which, const std::string& path)
   boost::asio::co_spawn(
       io_.at(0), replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client)),
       [&promise](std::exception_ptr error, Result<> result) {
-        if (error) result = fail(Errc::aborted, "a coroutine threw");
+        if (error) result = error_of_exception("the begin of a replacement", error);
         promise.set_value(std::move(result));
       });
   return promise.get_future().get();

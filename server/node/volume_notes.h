@@ -1,6 +1,8 @@
 // What volumes note about each other (R13), by name. On disk, never change.
 #pragma once
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,13 @@ inline std::string plain_path(const std::string& path) {
                                                             : whole.parent_path().string();
 }
 
+// Two names of one directory are one volume: links resolved.
+inline std::string real_path(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
 inline std::string hex_name(std::uint64_t id) {
   std::string text(16, '0');
   for (std::size_t i = text.size(); i-- > 0; id >>= 4) text[i] = "0123456789abcdef"[id & 15];
@@ -30,10 +39,19 @@ inline std::string starts_note(VolumeId id) { return "starts/" + hex_name(id.val
 inline std::string failure_note(VolumeId id) { return "failed/" + hex_name(id.value); }
 inline std::string path_note(VolumeId id) { return std::string(kPathNote) + hex_name(id.value); }
 
+// The number in a note of starts; empty: it says something else.
+inline std::optional<std::uint64_t> noted_starts(std::string_view text) {
+  std::uint64_t starts = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), starts);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return starts;
+}
+
 // R13: has the peer seen a later start of `started` than this one? Then it is an old copy.
 inline bool knows_later_start(const Volume& peer, const Volume& started) {
-  const auto starts = peer.get_note(starts_note(started.id()));
-  return starts && std::stoull(*starts) >= started.start_counter();
+  const auto note = peer.get_note(starts_note(started.id()));
+  const auto starts = note ? noted_starts(*note) : std::nullopt;
+  return starts && *starts >= started.start_counter();
 }
 
 }  // namespace penstock

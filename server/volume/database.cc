@@ -3,6 +3,7 @@
 #include <leveldb/cache.h>
 #include <leveldb/filter_policy.h>
 
+#include "penstock/caught.h"
 
 namespace penstock {
 namespace {
@@ -28,8 +29,25 @@ Database::Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions opt
       filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
 
 Database::~Database() {
-  settle();
-  db_.reset();
+  if (check_usable()) {
+    settle();
+    db_.reset();
+    return;
+  }
+  // What it points to goes away, but no call will be made that could follow.
+  [[maybe_unused]] auto* left_behind = db_.release();
+}
+
+Result<> Database::check_usable() const {
+  if (!broken_.load() && !env_.is_broken()) return {};
+  return fail(Errc::io, "database of " + disk_.path("") + ": ended by an exception");
+}
+
+Error Database::break_with(const Error& error) {
+  broken_.store(true);
+  std::lock_guard lock(mutex_);
+  if (!failed_) failed_ = error;
+  return error;
 }
 
 leveldb::Status Database::open_at_disk(bool create) {
@@ -77,10 +95,16 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
     std::lock_guard lock(mutex_);
     if (failed_) return *failed_;
   }
+  CHECK_OK(check_usable());
   leveldb::WriteOptions synced;
   synced.sync = sync;
-  const leveldb::Status status = db_->Write(synced, &batch);
-  settle();
+  leveldb::Status status;
+  try {
+    status = db_->Write(synced, &batch);
+    settle();
+  } catch (...) {
+    return break_with(error_of_exception("a write of a database"));
+  }
   if (status.ok()) return {};
   Error error = to_error(status, disk_);
   error.code = Errc::io;
@@ -92,9 +116,15 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
 Result<std::optional<std::string>> Database::get(std::string_view key) {
   leveldb::ReadOptions verified;
   verified.verify_checksums = true;
+  CHECK_OK(check_usable());
   std::string value;
-  const leveldb::Status status = db_->Get(verified, {key.data(), key.size()}, &value);
-  settle();
+  leveldb::Status status;
+  try {
+    status = db_->Get(verified, {key.data(), key.size()}, &value);
+    settle();
+  } catch (...) {
+    return break_with(error_of_exception("a read of a database"));
+  }
   if (status.ok()) return std::optional<std::string>(std::move(value));
   if (status.IsNotFound()) return std::optional<std::string>();
   Error error = to_error(status, disk_);
@@ -106,16 +136,47 @@ std::unique_ptr<Database::Cursor> Database::scan() {
   leveldb::ReadOptions verified;
   verified.verify_checksums = true;
   verified.fill_cache = false;  // a long list must not push the hot blocks out
-  std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(verified));
-  return std::unique_ptr<Cursor>(new Cursor(*this, std::move(iterator)));
+  std::unique_ptr<Cursor> cursor(new Cursor(*this, nullptr));
+  if (const auto usable = check_usable(); !usable) {
+    cursor->failed_ = usable.error();
+    return cursor;
+  }
+  try {
+    cursor->iterator_.reset(db_->NewIterator(verified));
+  } catch (...) {
+    cursor->failed_ = break_with(error_of_exception("a scan of a database"));
+  }
+  return cursor;
 }
 
 Database::Cursor::~Cursor() {
+  if (failed_) {
+    [[maybe_unused]] auto* left_behind = iterator_.release();
+    return;
+  }
   iterator_.reset();
   database_.settle();
 }
 
+void Database::Cursor::seek(std::string_view key) {
+  if (failed_) return;
+  try {
+    iterator_->Seek({key.data(), key.size()});
+  } catch (...) {
+    failed_ = database_.break_with(error_of_exception("a scan of a database"));
+  }
+}
+
+void Database::Cursor::next() {
+  try {
+    iterator_->Next();
+  } catch (...) {
+    failed_ = database_.break_with(error_of_exception("a scan of a database"));
+  }
+}
+
 Result<> Database::Cursor::check() const {
+  if (failed_) return *failed_;
   const leveldb::Status status = iterator_->status();
   if (status.ok()) return {};
   Error error = to_error(status, database_.disk_);

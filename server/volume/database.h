@@ -3,11 +3,14 @@
 // Durable: write() is synced before it succeeds. The first failed write is final: a log append that
 // failed half-way would make later, acknowledged writes unreadable. Never repaired: a repair can
 // bring old rows back; a damaged volume re-enters under a new identity instead.
+// LevelDB knows no exceptions: one that passes through it (no memory) leaves its locks held. After
+// that nothing here touches it again, and its destructor leaves it behind: every call answers io.
 // Thread-safety: all methods from any thread. All block.
 #pragma once
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,12 +55,12 @@ class Database {
   class Cursor {
    public:
     ~Cursor();
-    void seek(std::string_view key) { iterator_->Seek({key.data(), key.size()}); }
-    void next() { iterator_->Next(); }
-    bool valid() const { return iterator_->Valid(); }
+    void seek(std::string_view key);
+    void next();
+    bool valid() const { return !failed_ && iterator_->Valid(); }
     std::string_view key() const { return view(iterator_->key()); }
     std::string_view value() const { return view(iterator_->value()); }
-    // Errors: corrupt.
+    // Errors: corrupt; io.
     Result<> check() const;
 
    private:
@@ -68,7 +71,8 @@ class Database {
       return {slice.data(), slice.size()};
     }
     Database& database_;
-    std::unique_ptr<leveldb::Iterator> iterator_;
+    std::unique_ptr<leveldb::Iterator> iterator_;  // null: failed from the start
+    std::optional<Error> failed_;
   };
   std::unique_ptr<Cursor> scan();
 
@@ -76,6 +80,8 @@ class Database {
   Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options);
   leveldb::Status open_at_disk(bool create);
   void settle();  // runs inline compaction, if that is how it runs
+  Result<> check_usable() const;
+  Error break_with(const Error& error);
 
   const DatabaseOptions options_;
   Disk& disk_;
@@ -85,6 +91,7 @@ class Database {
   std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
   std::mutex mutex_;                 // guards failed_
   std::optional<Error> failed_;
+  std::atomic<bool> broken_{false};  // an exception passed through LevelDB
 };
 
 }  // namespace penstock

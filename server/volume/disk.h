@@ -76,7 +76,8 @@ Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory);
 // Latches: after the first failed write, sync, truncate, allocate, rename, remove or create, every
 // later changing call fails with the first error, for ever (ATC'20, "Can Applications Recover from
 // fsync Failures?"). Failures that change and promise nothing do not latch: an allocate or a create
-// that finds the disk full, a remove or a direct open of a name that is absent, reads. Wraps any
+// that finds the disk full, a remove or a direct open of a name that is absent, reads. What the
+// disk below throws is a failure of that call: nothing else would be told by it. Wraps any
 // Disk; `on_failure` is called once, on the thread that saw the failure.
 std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk,
                                          std::function<void(const Error&)> on_failure);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "penstock/caught.h"
 #include "penstock/planted.h"
 
 namespace penstock {
@@ -64,7 +65,12 @@ struct Stream {
 using StreamPtr = std::shared_ptr<Stream>;
 
 void run_write(const StreamPtr& stream, std::uint64_t offset, const Buffer& data) {
-  const Result<> result = stream->write(offset, data.bytes());
+  Result<> result;
+  try {
+    result = stream->write(offset, data.bytes());
+  } catch (...) {
+    result = error_of_exception("a write of a fragment");
+  }
   if (!result) stream->core->fail_for_good(result.error());
   std::optional<Completion<void>> waiter;
   {

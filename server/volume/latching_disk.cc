@@ -2,6 +2,7 @@
 #include <cassert>
 #include <mutex>
 
+#include "penstock/caught.h"
 #include "penstock/planted.h"
 #include "server/volume/disk.h"
 
@@ -10,6 +11,16 @@ namespace {
 
 // Failures of a call that change nothing and promise nothing, and so do not latch.
 enum Harmless : unsigned { kNone = 0, kFull = 1, kAbsent = 2 };
+
+// What a disk throws is an error of that call.
+template <class Call>
+auto contained(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (...) {
+    return error_of_exception("a call of a disk");
+  }
+}
 
 // The first failure, shared by the disk and the files it opened (files may outlive the disk).
 class Latch {
@@ -36,7 +47,7 @@ class Latch {
   template <class Call>
   auto change(Call call, unsigned harmless = kNone) -> decltype(call()) {
     CHECK_OK(check());
-    auto result = call();
+    auto result = contained(call);
     if (!result) {
       const Errc code = result.error().code;
       const unsigned kind = code == Errc::full        ? unsigned{kFull}
@@ -60,7 +71,7 @@ class LatchingFile final : public File {
       : file_(std::move(file)), latch_(std::move(latch)) {}
 
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override {
-    return file_->read_at(offset, buffer);
+    return contained([&] { return file_->read_at(offset, buffer); });
   }
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
     return file_->read_now(offset, buffer);
@@ -91,7 +102,9 @@ class LatchingDisk final : public Disk {
       : disk_(std::move(disk)), latch_(std::make_shared<Latch>(std::move(on_failure))) {}
 
   Result<std::unique_ptr<File>> open(const std::string& name, OpenMode mode) override {
-    if (mode == OpenMode::read) return wrap(disk_->open(name, mode));
+    if (mode == OpenMode::read) {
+      return wrap(contained([&] { return disk_->open(name, mode); }));
+    }
     const unsigned harmless = mode == OpenMode::direct ? kAbsent : kFull;
     return wrap(latch_->change([&] { return disk_->open(name, mode); }, harmless));
   }
@@ -102,7 +115,7 @@ class LatchingDisk final : public Disk {
     return latch_->change([&] { return disk_->remove(name); }, kAbsent);
   }
   Result<std::vector<std::string>> list(const std::string& directory) override {
-    return disk_->list(directory);
+    return contained([&] { return disk_->list(directory); });
   }
   Result<> make_directory(const std::string& name) override {
     return latch_->change([&] { return disk_->make_directory(name); }, kFull);
@@ -112,12 +125,16 @@ class LatchingDisk final : public Disk {
   }
   bool exists(const std::string& name) override { return disk_->exists(name); }
   Result<std::uint64_t> file_size(const std::string& name) override {
-    return disk_->file_size(name);
+    return contained([&] { return disk_->file_size(name); });
   }
   Result<std::unique_ptr<File>> lock(const std::string& name) override { return disk_->lock(name); }
-  Result<Space> space() override { return disk_->space(); }
+  Result<Space> space() override {
+    return contained([&] { return disk_->space(); });
+  }
   std::string path(const std::string& name) const override { return disk_->path(name); }
-  Result<> check_directory() override { return disk_->check_directory(); }
+  Result<> check_directory() override {
+    return contained([&] { return disk_->check_directory(); });
+  }
 
  private:
   Result<std::unique_ptr<File>> wrap(Result<std::unique_ptr<File>> opened) {

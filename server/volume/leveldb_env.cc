@@ -264,7 +264,14 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 }
 
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
-  auto job = [function, argument] { function(argument); };
+  auto job = [this, function, argument] {
+    try {
+      function(argument);
+    } catch (...) {
+      broken_.store(true);
+      throw;  // the worker tells the volume
+    }
+  };
   if (background_ == Background::on_worker) {
     worker_.submit(std::move(job));
     return;

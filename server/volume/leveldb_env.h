@@ -14,6 +14,7 @@
 #pragma once
 #include <leveldb/env.h>
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -44,6 +45,8 @@ class LevelDbEnv final : public leveldb::Env {
   // waits.
   void run_background();
   leveldb::Logger* logger() const { return logger_.get(); }
+  // A background job threw out of LevelDB, which holds its locks for ever then.
+  bool is_broken() const { return broken_.load(); }
 
   // ---- leveldb::Env
   leveldb::Status NewSequentialFile(const std::string& name,
@@ -76,6 +79,7 @@ class LevelDbEnv final : public leveldb::Env {
   Worker& worker_;
   const Background background_;
   const bool same_boot_;
+  std::atomic<bool> broken_{false};
   std::unique_ptr<leveldb::Logger> logger_;
   std::mutex mutex_;
   std::deque<std::function<void()>> scheduled_;  // Background::inline_ only

@@ -1,5 +1,6 @@
 #include "server/volume/register_commit.h"
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "server/volume/commit_batch.h"
 
@@ -16,9 +17,9 @@ std::size_t bytes_of(const CommitWork& work) {
   return request.value->size() + (request.inline_bytes ? request.inline_bytes->size() : 0);
 }
 
-void answer_error(CommitWork& work, const Error& error) {
+void answer_error(const CommitWork& work, const Error& error) {
   std::visit(
-      [&](auto& call) {
+      [&](const auto& call) {
         if constexpr (std::is_same_v<std::decay_t<decltype(call)>, ControlWork>) {
           if (call.done) call.done(error);
         } else {
@@ -127,34 +128,54 @@ std::vector<CommitWork> RegisterCommit::take() {
 
 void RegisterCommit::run() {
   while (true) {
-    std::vector<CommitWork> works = take();
-    if (works.empty()) return;
-    std::optional<Error> closed;
-    {
-      std::lock_guard lock(core_.mutex);
-      closed = core_.closed;
+    std::vector<CommitWork> works;
+    try {
+      works = take();
+      if (works.empty()) return;
+      serve(works);
+    } catch (...) {
+      abandon(works, error_of_exception("a group commit"));
     }
-    const BootTime now = core_.clock.boot();
-    std::erase_if(works, [&](CommitWork& work) {
-      const auto deadline = deadline_of(work);
-      if (closed) {
-        answer_error(work, *closed);
-      } else if (deadline && *deadline < now) {
-        answer_error(work, fail(Errc::timeout, "waited too long in the volume's queue"));
-      } else {
-        return false;
-      }
-      return true;
-    });
-    if (works.empty()) continue;
-    CommitBatch batch(core_, hooks_.is_full());
-    const auto done = batch.run(std::move(works));
-    if (!done) hooks_.on_failure(done.error());
-    std::lock_guard lock(mutex_);
-    auto& deferred = batch.deferred();
-    queue_.insert(queue_.begin(), std::make_move_iterator(deferred.begin()),
-                  std::make_move_iterator(deferred.end()));
   }
+}
+
+void RegisterCommit::serve(std::vector<CommitWork> works) {
+  std::optional<Error> closed;
+  {
+    std::lock_guard lock(core_.mutex);
+    closed = core_.closed;
+  }
+  const BootTime now = core_.clock.boot();
+  std::erase_if(works, [&](CommitWork& work) {
+    const auto deadline = deadline_of(work);
+    if (closed) {
+      answer_error(work, *closed);
+    } else if (deadline && *deadline < now) {
+      answer_error(work, fail(Errc::timeout, "waited too long in the volume's queue"));
+    } else {
+      return false;
+    }
+    return true;
+  });
+  if (works.empty()) return;
+  CommitBatch batch(core_, hooks_.is_full());
+  const auto done = batch.run(std::move(works));
+  if (!done) hooks_.on_failure(done.error());
+  std::lock_guard lock(mutex_);
+  auto& deferred = batch.deferred();
+  queue_.insert(queue_.begin(), std::make_move_iterator(deferred.begin()),
+                std::make_move_iterator(deferred.end()));
+}
+
+// A batch that threw may be written or not, in the database and in memory: the volume ends here,
+// and all who wait are told. Those who were answered before do not hear it.
+void RegisterCommit::abandon(const std::vector<CommitWork>& works, const Error& error) {
+  {
+    std::lock_guard lock(core_.mutex);
+    if (!core_.closed) core_.closed = fail(Errc::unavailable, error.context);
+  }
+  hooks_.on_failure(error);
+  for (const CommitWork& work : works) answer_error(work, error);
 }
 
 }  // namespace penstock

@@ -69,6 +69,8 @@ class RegisterCommit {
 
  private:
   void run();
+  void serve(std::vector<CommitWork> works);
+  void abandon(const std::vector<CommitWork>& works, const Error& error);
   std::vector<CommitWork> take();
 
   RegisterCore& core_;

@@ -1,5 +1,7 @@
 #include "server/volume/register_reader.h"
 
+#include "penstock/caught.h"
+
 namespace penstock {
 namespace {
 
@@ -51,9 +53,17 @@ void RegisterReader::run_reads() {
       if (work.deadline < core_.clock.boot()) {
         work.done(too_late());
       } else {
-        work.done(read_row(*work.request));
+        work.done(read_row_contained(*work.request));
       }
     }
+  }
+}
+
+Result<Accepted> RegisterReader::read_row_contained(const ReadRequest& request) {
+  try {
+    return read_row(request);
+  } catch (...) {
+    return error_of_exception("a read of a row");
   }
 }
 
@@ -84,7 +94,12 @@ void RegisterReader::scan(std::shared_ptr<const ScanRequest> request, Deadline d
     ++scans_;
   }
   worker_.submit([this, request = std::move(request), deadline, done = std::move(done)] {
-    auto reply = run_scan(*request, deadline);
+    Result<ScanReply> reply = fail(Errc::io, "no answer");
+    try {
+      reply = run_scan(*request, deadline);
+    } catch (...) {
+      reply = error_of_exception("a scan");
+    }
     {
       std::lock_guard lock(mutex_);
       --scans_;

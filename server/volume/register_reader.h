@@ -35,6 +35,7 @@ class RegisterReader {
 
   void run_reads();
   Result<Accepted> read_row(const ReadRequest& request);
+  Result<Accepted> read_row_contained(const ReadRequest& request);
   Result<ScanReply> run_scan(const ScanRequest& request, Deadline deadline);
 
   RegisterCore& core_;

@@ -48,7 +48,14 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
 
 std::unique_ptr<Worker> Volume::make(const WorkerFactory& factory, const char* role,
                                      unsigned threads) const {
-  return factory(role, threads);
+  auto worker = factory(role, threads);
+  // Nobody knows what a job that threw has left half done.
+  worker->on_thrown([health = health_, where = path()](const Error& error) {
+    if (health->close_with(VolumeStatus::State::closed, error)) {
+      log_event(LogLevel::error, "volume_closed", {{"volume", where}, {"reason", error.context}});
+    }
+  });
+  return worker;
 }
 
 Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "penstock/wakeup.h"
 #include "tests/fake/fake_clock.h"
 
@@ -45,7 +47,34 @@ Task<int> ask_many(Clock& clock, int times) {
   }
   co_return sum;
 }
+
+// The second call throws; without its answer the wait would have no end.
+Task<int> ask_with_a_thrower() {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  FanOut<int> asked;
+  asked.start(executor, answer_soon(1));
+  auto thrower = []() -> Task<int> {
+    const auto here = co_await boost::asio::this_coro::executor;
+    co_await boost::asio::post(here, use_task);
+    throw std::runtime_error("planted");
+  };
+  asked.start(executor, thrower());
+  CO_CHECK(co_await asked.wait_all());
+  if (!asked.answers()[0] || !asked.answers()[1] || *asked.answers()[1]) co_return -1;
+  co_return asked.answers()[1]->error().code == Errc::io ? asked.answers()[0]->value() : -2;
+}
 }  // namespace
+
+TEST_CASE("A call that throws is an answer with an error") {
+  boost::asio::io_context io;
+  std::optional<Result<int>> done;
+  boost::asio::co_spawn(io, ask_with_a_thrower(), [&done](std::exception_ptr, Result<int> sum) {
+    done.emplace(std::move(sum));
+  });
+  io.run();
+  REQUIRE(done);
+  CHECK(done->value() == 1);
+}
 
 TEST_CASE("A fan-out that has enough sleeps no longer; who is late keeps only its own wait") {
   boost::asio::io_context io;

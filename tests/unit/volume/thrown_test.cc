@@ -1,0 +1,98 @@
+// What libraries throw ends one call, or one volume, and leaves nobody waiting.
+#include <new>
+#include <stdexcept>
+
+#include "penstock/caught.h"
+#include "volume_harness.h"
+
+namespace penstock {
+namespace {
+
+// A clock that has had enough.
+class ThrowingClock final : public Clock {
+ public:
+  explicit ThrowingClock(FakeClock& clock) : clock_(clock) {}
+  WallTime wall() const override {
+    if (throwing) throw std::runtime_error("planted");
+    return clock_.wall();
+  }
+  BootTime boot() const override { return clock_.boot(); }
+  Awaitable<void> sleep_until(BootTime when) override { return clock_.sleep_until(when); }
+  bool throwing = false;
+
+ private:
+  FakeClock& clock_;
+};
+
+TEST_CASE("A disk that throws from a changing call closes its volume") {
+  VolumeHarness harness;
+  REQUIRE(harness.format());
+  bool throwing = false;
+  auto observer = [&throwing](FakeDisk::Call call, const std::string&) {
+    if (throwing && call == FakeDisk::Call::sync) throw std::bad_alloc();
+  };
+  harness.open_observed(observer, harness.workers());
+  REQUIRE(harness.run(harness.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
+  const auto kept = VolumeHarness::object("kept");
+  const Ballot at = harness.ballot(1);
+  harness.store(kept, at, VolumeHarness::value(1));
+  const std::uint64_t before = exceptions_caught();
+  throwing = true;
+  const auto failed =
+      harness.accept(VolumeHarness::object("b"), harness.ballot(2), VolumeHarness::value(2));
+  CHECK(code_of(failed) == Errc::io);
+  CHECK(exceptions_caught() > before);
+  CHECK(harness.volume->status().state == VolumeStatus::State::closed);
+  CHECK(harness.volume->status().reason.find("bad_alloc") != std::string::npos);
+  throwing = false;
+  CHECK(code_of(harness.read(kept)) == Errc::unavailable);
+  harness.close();
+  harness.open();
+  const auto row = harness.read(kept);
+  REQUIRE(row);
+  CHECK(row->ballot == at);
+}
+
+TEST_CASE("A disk that throws from a read fails that read only") {
+  VolumeHarness harness;
+  REQUIRE(harness.format());
+  bool throwing = false;
+  auto observer = [&throwing](FakeDisk::Call call, const std::string&) {
+    if (throwing && call == FakeDisk::Call::read) throw std::runtime_error("planted");
+  };
+  auto view = make_latching_disk(make_observed_disk(harness.disk.share(), observer),
+                                 [](const Error&) { FAIL("a read closes nothing"); });
+  throwing = true;
+  CHECK(code_of(view->open("volume.json", OpenMode::read)) == Errc::io);
+  throwing = false;
+  auto file = view->open("volume.json", OpenMode::read);
+  REQUIRE(file);
+  std::array<std::byte, 16> bytes;
+  throwing = true;
+  CHECK(code_of((*file)->read_at(0, bytes)) == Errc::io);
+  throwing = false;
+  CHECK((*file)->read_at(0, bytes).value() == bytes.size());
+}
+
+TEST_CASE("A group commit that throws answers who waits and closes its volume") {
+  VolumeHarness harness;
+  REQUIRE(harness.format());
+  ThrowingClock clock(harness.clock);
+  auto opened = Volume::open(
+      {harness.disk.share(), clock, harness.random, harness.buffers, harness.workers()},
+      VolumeHarness::options());
+  REQUIRE(opened);
+  harness.volume = std::move(*opened);
+  REQUIRE(harness.run(harness.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
+  const auto key = VolumeHarness::object("a");
+  REQUIRE(harness.prepare(key, harness.ballot(1)));
+  clock.throwing = true;  // a prepare asks it while its batch is decided
+  CHECK(code_of(harness.prepare(key, harness.ballot(2))) == Errc::io);
+  clock.throwing = false;
+  CHECK(harness.volume->status().state == VolumeStatus::State::closed);
+  CHECK(code_of(harness.prepare(key, harness.ballot(3))) == Errc::unavailable);
+  harness.close();
+}
+
+}  // namespace
+}  // namespace penstock
