@@ -9,16 +9,13 @@
 #include "penstock/log.h"
 #include "placement/map_change.h"
 #include "server/cluster/map_install.h"
-#include "server/node/first_format.h"
+#include "server/node/mounts.h"
 #include "server/node/volume_list.h"
 #include "server/node/volume_notes.h"
-#include "server/volume/volume_format.h"
 
 namespace penstock {
 namespace {
 namespace fs = std::filesystem;
-
-constexpr std::uint32_t kGroups = 256;
 
 VolumeStatus refusal(VolumeStatus::State state, std::string reason) {
   VolumeStatus status;
@@ -33,13 +30,6 @@ std::string readable_map(const Volume& volume) {
   if (ClusterMap::parse(text)) return text;
   log_event(LogLevel::error, "map_unreadable", {{"path", volume.path()}});
   return volume.get_old_map();
-}
-
-// Two names of one directory are one volume.
-std::string real_path(const std::string& path) {
-  std::error_code error;
-  const auto real = fs::weakly_canonical(path, error);
-  return error ? path : real.string();
 }
 
 // Is more than half of the volumes there, with and without the one that joins?
@@ -151,8 +141,10 @@ std::vector<std::string> LocalStore::volume_paths() const {
   std::set<unsigned> numbers;
   for (unsigned i = 0; i < options_.volumes; ++i) numbers.insert(i);
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(base, ignored)) {
-    const std::string name = entry.path().filename();
+  // Not a range's loop: its steps throw.
+  for (auto entry = fs::directory_iterator(base, ignored);
+       !ignored && entry != fs::directory_iterator(); entry.increment(ignored)) {
+    const std::string name = entry->path().filename();
     if (name.size() < 2 || name.size() > 4 || name[0] != 'v') continue;
     if (name.find_first_not_of("0123456789", 1) != std::string::npos) continue;
     numbers.insert(static_cast<unsigned>(std::stoul(name.substr(1))));
@@ -160,48 +152,6 @@ std::vector<std::string> LocalStore::volume_paths() const {
   std::vector<std::string> paths;
   for (const unsigned number : numbers) paths.push_back(base + "/v" + std::to_string(number));
   return paths;
-}
-
-Result<> LocalStore::format_if_new() {
-  const auto paths = volume_paths();
-  FirstFormat store;
-  const auto open_disks = [&](auto&& open) -> Result<> {
-    store.volumes.clear();
-    for (const auto& path : paths) {
-      TRY(disk, open(path));
-      store.volumes.push_back(std::move(disk));
-    }
-    if (options_.directories.size() > 1) return {};
-    TRY(above, open(options_.directories.front()));
-    store.above = std::move(above);
-    const auto listed = listed_paths();
-    store.elsewhere = std::any_of(listed.begin(), listed.end(), [&](const std::string& path) {
-      return std::find(paths.begin(), paths.end(), path) == paths.end();
-    });
-    return {};
-  };
-  CHECK_OK(open_disks([](const std::string& path) -> Result<std::unique_ptr<Disk>> {
-    if (!fs::exists(path)) return std::unique_ptr<Disk>();
-    return make_posix_disk(path);
-  }));
-  TRY(wanted, wants_first_format(store));
-  if (!wanted) return Result<>{};
-  CHECK_OK(open_disks([](const std::string& path) { return make_volume_directory(path); }));
-  std::vector<MapVolume> volumes;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    MapVolume volume;
-    volume.id = VolumeId{random_.next()};
-    volume.name = "v" + std::to_string(i);
-    volume.host = "local";
-    log_event(LogLevel::info, "volume_format", {{"volume", volume.name}, {"path", paths[i]}});
-    volumes.push_back(std::move(volume));
-  }
-  const auto cluster = random_.id128<ClusterId>();
-  TRY(map, make_map(cluster, std::move(volumes), kGroups, options_.policy.get()));
-  ThreadWorker worker("format", 1);
-  CHECK_OK(format_store(store, map, clock_, worker));
-  formatted_ = true;
-  return Result<>{};
 }
 
 LocalStore::Found LocalStore::open_volume(const std::string& path) {
@@ -273,6 +223,13 @@ std::string LocalStore::path_of(const MapVolume& entry, const std::vector<Found>
   return options_.directories.front() + "/" + entry.name;
 }
 
+// Beside the reason why a volume is missing.
+std::string LocalStore::mount_hint(const std::string& path) const {
+  if (options_.directories.size() == 1) return {};
+  const auto why = looks_unmounted(path, options_.directories);
+  return why ? "; " + *why : "";
+}
+
 void LocalStore::fill_slots(std::vector<Found> found) {
   for (const auto& entry : map_->volumes) {
     auto slot = std::make_shared<Slot>();
@@ -288,7 +245,7 @@ void LocalStore::fill_slots(std::vector<Found> found) {
         const bool missing = volume.error.code == Errc::not_found;
         slot->refused =
             refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
-                    volume.error.context);
+                    volume.error.context + (missing ? mount_hint(volume.path) : ""));
       }
     }
     slots_.push_back(std::move(slot));

@@ -2,9 +2,10 @@
 // watched.
 //
 // `penstock local DIR` keeps six volumes DIR/v0 … DIR/v5; with several DIRs each is one volume. A
-// store is formatted only when no directory holds anything of a cluster. Later a volume directory
-// that is missing or empty is a *missing* volume, never a new one: an unmounted disk must not
-// rejoin empty. Only prepare_volume(), asked for by a person, makes a new one.
+// store is formatted only when no directory holds anything of a cluster, and several only when they
+// are asked to be (LocalStoreOptions::format). Later a volume directory that is missing or empty is
+// a *missing* volume, never a new one: an unmounted disk must not rejoin empty. Only
+// prepare_volume(), asked for by a person, makes a new one.
 //
 // The map of a start is the one of the highest epoch that any volume holds, if more than half of
 // its volumes are there (of both its lists, while one is being replaced): a map that was decided
@@ -31,6 +32,10 @@ namespace penstock {
 struct LocalStoreOptions {
   std::vector<std::string> directories;
   unsigned volumes = 6;  // under a single directory
+  // Several directories become a new store only with it: were all of them empty because their disks
+  // are not mounted yet, the store would end on the wrong disk. It never formats what holds a
+  // store. A single directory needs none.
+  bool format = false;
   VolumeOptions volume;
   std::string boot_id;                   // of this boot of the machine; empty = unknown
   std::unique_ptr<LayoutPolicy> policy;  // of a new cluster; null = by the number of volumes
@@ -102,6 +107,8 @@ class LocalStore {
              BufferPool& buffers);
   std::vector<std::string> volume_paths() const;
   Result<> format_if_new();
+  Result<> may_format(const std::vector<std::string>& paths) const;
+  std::string mount_hint(const std::string& path) const;
   Found open_volume(const std::string& path);
   Result<> open_all(std::vector<Found>& found);
   std::vector<std::string> noted_paths(const std::vector<Found>& found) const;
@@ -143,7 +150,7 @@ Result<T> LocalStore::wait(Task<T> task) {
   auto future = promise.get_future();
   boost::asio::co_spawn(io_.at(0), std::move(task),
                         [&promise](std::exception_ptr error, Result<T> result) {
-                          if (error) result = fail(Errc::io, "a coroutine threw");
+                          if (error) result = error_of_exception("a call to a volume", error);
                           promise.set_value(std::move(result));
                         });
   return future.get();

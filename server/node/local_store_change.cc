@@ -6,6 +6,7 @@
 #include "penstock/log.h"
 #include "server/node/first_format.h"
 #include "server/node/local_store.h"
+#include "server/node/mounts.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
@@ -26,7 +27,7 @@ std::string free_name(const ClusterMap& map) {
 // Of the disk that the directory lies on, or will: what segments may take (space_guard.h).
 Result<std::uint64_t> room_at(const std::string& path, const SpaceOptions& options) {
   std::error_code error;
-  std::filesystem::path there = std::filesystem::absolute(path);
+  std::filesystem::path there = std::filesystem::absolute(path, error);
   while (!std::filesystem::exists(there, error) && there.has_relative_path()) {
     there = there.parent_path();
   }
@@ -60,6 +61,16 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     if (now->find(slot->entry.id) == nullptr) return Prepared{slot->entry, slot->volume};
     return fail(Errc::invalid, "\"" + path + "\" is volume " + slot->entry.name +
                                    " of this store: give the directory of a new disk");
+  }
+  // What lies below a single directory says nothing of disks.
+  const std::string below = options_.directories.front() + "/";
+  std::vector<std::string> peers;
+  for (const auto& volume : states()) {
+    const bool inside = options_.directories.size() == 1 && volume.path.starts_with(below);
+    if (!volume.path.empty() && !inside) peers.push_back(volume.path);
+  }
+  if (const auto why = looks_unmounted(path, peers)) {
+    return fail(Errc::invalid, *why + " Mount it, or give a directory on a disk of its own");
   }
   Prepared prepared;
   prepared.entry.id = VolumeId{random_.next()};

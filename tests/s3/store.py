@@ -41,11 +41,18 @@ def wait_for(condition, what, seconds=30):
         time.sleep(0.02)
 
 
+def write_private(path, text):
+    """Replaces a file at once by one that only its owner can read."""
+    with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
 def make_client(store, account=0, **options):
     config = dict(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, signature_version="s3v4",
                   connect_timeout=5, read_timeout=60, max_pool_connections=64)
     config.update(options)
-    who = ACCOUNTS[account]
+    who = account if isinstance(account, dict) else ACCOUNTS[account]
     return boto3.client("s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=who["access_key"],
                         aws_secret_access_key=who["secret_key"], config=Config(**config))
 
@@ -60,6 +67,8 @@ class Store:
         self.config = dict(CONFIG, **(config or {}))
         self.arguments = list(arguments)
         self.environment = environment or {}
+        self.accounts = ACCOUNTS
+        self.started = False
         self.process = None
         self.port, self.admin_port = free_ports()
 
@@ -73,11 +82,12 @@ class Store:
     def command(self):
         accounts = os.path.join(self.directory, "accounts.json")
         config = os.path.join(self.directory, "config.json")
-        with open(accounts, "w") as f:
-            json.dump(ACCOUNTS, f)
+        write_private(accounts, json.dumps(self.accounts))
         with open(config, "w") as f:
             json.dump(self.config, f)
-        return [BINARY, "local", "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{self.admin_port}",
+        # Several directories become a store once, when somebody says so.
+        first = ["--format"] if len(self.directories) > 1 and not self.started else []
+        return [BINARY, "local", *first, "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{self.admin_port}",
                 "--credentials", accounts, "--config", config, *self.arguments, *self.directories]
 
     def start(self, wait=True):
@@ -88,6 +98,7 @@ class Store:
             environment["LD_PRELOAD"] = self.preload
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, env=environment)
+        self.started = True
         if wait:
             wait_for(self.ready_or_dead, "store ready")
             assert self.process.poll() is None, "the store ended:\n" + self.log()[-2000:]
