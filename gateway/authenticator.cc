@@ -34,6 +34,12 @@ S3Error wrong_signature(std::string_view access_key, std::string_view signature,
   return error;
 }
 
+S3Error v2_is_off() {
+  return s3_error(S3Code::InvalidRequest,
+                  "The authorization mechanism you have provided is not supported. Please use "
+                  "AWS4-HMAC-SHA256.");
+}
+
 Principal principal_of(const Account& account) {
   return {account.account_id, account.display_name, account.access_key};
 }
@@ -114,6 +120,11 @@ std::size_t SigningKeyCache::size() const {
   return entries_.size();
 }
 
+void SigningKeyCache::clear() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
 Authenticator::Authenticator(const CredentialStore& credentials, const Clock& clock,
                              Options options)
     : credentials_(credentials),
@@ -138,6 +149,7 @@ S3Result<AuthResult> Authenticator::authenticate(const S3Request& request) {
     return authenticate_v4(request, claim);
   }
   if (by_query_v2) {
+    if (!options_.signature_v2) return v2_is_off();
     TRY(claim, parse_v2_query(request));
     return authenticate_v2(request, claim);
   }
@@ -153,6 +165,7 @@ S3Result<AuthResult> Authenticator::authenticate(const S3Request& request) {
     return authenticate_v4(request, claim);
   }
   if (scheme == "AWS" && name_end < authorization->size()) {
+    if (!options_.signature_v2) return v2_is_off();
     TRY(claim, parse_v2_header(request, *authorization));
     return authenticate_v2(request, claim);
   }

@@ -37,6 +37,7 @@ class SigningKeyCache {
   void keep(std::string_view credential, std::shared_ptr<const Account> account,
             const HmacSha256& key);
   std::size_t size() const;
+  void clear();
 
  private:
   struct Hash {
@@ -61,6 +62,7 @@ class Authenticator {
   struct Options {
     std::string region = "us-east-1";
     bool strict_region = false;  // else any region in a credential's scope will do
+    bool signature_v2 = true;    // false: InvalidRequest, as in S3's newer regions
   };
   Authenticator(const CredentialStore& credentials, const Clock& clock, Options options);
 
@@ -71,6 +73,8 @@ class Authenticator {
   // SignatureDoesNotMatch; InvalidToken - a session token, since there are no sessions. Cost: about
   // 1.6 us for a presigned GET whose signing key is kept.
   S3Result<AuthResult> authenticate(const S3Request& request);
+  // After the accounts have changed: nothing made from a secret that was taken back stays.
+  void forget_signing_keys() { signing_keys_.clear(); }
 
  private:
   S3Result<AuthResult> authenticate_v4(const S3Request& request, const V4Claim& claim);

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "penstock/hmac.h"
 #include "penstock/text_codec.h"
@@ -37,23 +39,17 @@ class File {
   int fd_;
 };
 
-Result<std::string> read_file(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) {
-    return fail(errno == ENOENT ? Errc::not_found : Errc::io, system_error("cannot open", path));
-  }
-  std::string text;
-  std::array<char, 65536> piece;
-  while (true) {
-    const ssize_t got = ::read(file.fd(), piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Errc::io, system_error("cannot read", path));
-    if (got == 0) return text;
-    text.append(piece.data(), static_cast<std::size_t>(got));
-    if (text.size() > kAccountsFileBytesMax) {
-      return fail(Errc::invalid, path + ": larger than 16 MiB");
-    }
-  }
+// Who can read a secret can use it, who can write it can let himself in.
+Result<> check_private(const struct stat& status, const std::string& path) {
+  if (!S_ISREG(status.st_mode)) return fail(Errc::invalid, path + " is no regular file");
+  mode_t forbidden = S_IRWXG | S_IRWXO;
+  // How root hands a secret to a service.
+  if (status.st_uid == 0 && ::geteuid() != 0) forbidden &= ~mode_t{S_IRGRP};
+  if ((status.st_mode & forbidden) == 0) return {};
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
+  return fail(Errc::invalid, path + " holds secrets and is open to others than its owner (mode " +
+                                 mode + "): chmod 600 " + path);
 }
 
 Result<> write_all(int fd, std::string_view text, const std::string& path) {
@@ -109,11 +105,11 @@ Result<std::vector<Account>> parse_accounts_of(std::string_view json, const std:
   if (document.is_discarded()) return fail(Errc::invalid, source + " is not JSON");
   if (!document.is_array()) return fail(Errc::invalid, source + " is not a list of accounts");
   std::vector<Account> accounts;
+  std::set<std::string> seen;
   for (std::size_t i = 0; i < document.size(); ++i) {
     const std::string where = source + ", account " + std::to_string(i + 1);
     TRY(account, parse_account(document[i], where));
-    for (const Account& other : accounts) {
-      if (other.access_key != account.access_key) continue;
+    if (!seen.insert(account.access_key).second) {
       return fail(Errc::invalid, where + ": access key " + account.access_key + " occurs twice");
     }
     accounts.push_back(std::move(account));
@@ -139,21 +135,51 @@ std::string random_text(Random& random, std::string_view alphabet, std::size_t s
 }  // namespace
 
 Result<CredentialStore> CredentialStore::make(std::vector<Account> accounts) {
-  CredentialStore store;
+  auto made = std::make_shared<Accounts>();
   for (Account& account : accounts) {
     CHECK_OK(check_account(account));
     const std::string access_key = account.access_key;
     auto shared = std::make_shared<const Account>(complete_account(std::move(account)));
-    if (!store.accounts_.emplace(access_key, std::move(shared)).second) {
+    if (!made->emplace(access_key, std::move(shared)).second) {
       return fail(Errc::invalid, "access key " + access_key + " occurs twice");
     }
   }
+  CredentialStore store;
+  store.state_->accounts = std::move(made);
   return store;
 }
 
+std::shared_ptr<const CredentialStore::Accounts> CredentialStore::accounts() const {
+  const std::shared_lock lock(state_->mutex);
+  return state_->accounts;
+}
+
 std::shared_ptr<const Account> CredentialStore::find(std::string_view access_key) const {
-  const auto found = accounts_.find(access_key);
-  return found == accounts_.end() ? nullptr : found->second;
+  const auto now = accounts();
+  const auto found = now->find(access_key);
+  return found == now->end() ? nullptr : found->second;
+}
+
+std::size_t CredentialStore::size() const { return accounts()->size(); }
+
+CredentialStore::Difference CredentialStore::replace(CredentialStore next) {
+  const auto before = accounts();
+  auto after = std::make_shared<Accounts>(*next.accounts());
+  Difference difference;
+  for (auto& [access_key, account] : *after) {
+    const auto old = before->find(access_key);
+    if (old == before->end()) {
+      ++difference.added;
+    } else if (*old->second == *account) {
+      account = old->second;
+    } else {
+      ++difference.changed;
+    }
+  }
+  difference.removed = before->size() + difference.added - after->size();
+  const std::unique_lock lock(state_->mutex);
+  state_->accounts = std::move(after);
+  return difference;
 }
 
 std::string default_account_id(std::string_view access_key) {
@@ -192,8 +218,30 @@ Result<std::vector<Account>> parse_accounts(std::string_view json) {
   return parse_accounts_of(json, "the accounts text");
 }
 
+Result<std::string> read_accounts_text(const std::string& path) {
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait
+  if (!file.is_open()) {
+    return fail(errno == ENOENT ? Errc::not_found : Errc::io, system_error("cannot open", path));
+  }
+  struct stat status {};
+  if (::fstat(file.fd(), &status) != 0) return fail(Errc::io, system_error("cannot stat", path));
+  CHECK_OK(check_private(status, path));
+  std::string text;
+  std::array<char, 65536> piece;
+  while (true) {
+    const ssize_t got = ::read(file.fd(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(Errc::io, system_error("cannot read", path));
+    if (got == 0) return text;
+    text.append(piece.data(), static_cast<std::size_t>(got));
+    if (text.size() > kAccountsFileBytesMax) {
+      return fail(Errc::invalid, path + ": larger than 16 MiB");
+    }
+  }
+}
+
 Result<std::vector<Account>> read_accounts(const std::string& path) {
-  TRY(text, read_file(path));
+  TRY(text, read_accounts_text(path));
   return parse_accounts_of(text, path);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,19 +20,34 @@ struct Account {
   std::string account_id;  // owner of what it makes
   std::string display_name;
   std::string email;
+  bool operator==(const Account&) const = default;
 };
 
-// The accounts in force. Immutable, so that it is shared by all I/O threads without a lock.
+// The accounts in force. Thread-safety: any thread; a look-up waits for no reload, only for the
+// exchange of one pointer.
 class CredentialStore {
  public:
   // Errors: invalid - an account fails check_account(), or two have the same access key.
   static Result<CredentialStore> make(std::vector<Account> accounts);
   // Null if there is none. Shared: a request in flight keeps the account it was let in by.
   std::shared_ptr<const Account> find(std::string_view access_key) const;
-  std::size_t size() const { return accounts_.size(); }
+  std::size_t size() const;
+  // From now on those of `next` are in force, all at once. An account that stays as it was stays
+  // the same object.
+  struct Difference {
+    std::size_t added = 0, removed = 0, changed = 0;
+  };
+  Difference replace(CredentialStore next);
 
  private:
-  std::map<std::string, std::shared_ptr<const Account>, std::less<>> accounts_;
+  using Accounts = std::map<std::string, std::shared_ptr<const Account>, std::less<>>;
+  struct State {
+    mutable std::shared_mutex mutex;  // guards the pointer; what it points to never changes
+    std::shared_ptr<const Accounts> accounts = std::make_shared<const Accounts>();
+  };
+  std::shared_ptr<const Accounts> accounts() const;
+
+  std::unique_ptr<State> state_ = std::make_unique<State>();
 };
 
 // 64 hex digits, the SHA-256 of the access key: what an account without an id of its own is called.
@@ -46,8 +62,12 @@ Result<> check_account(const Account& account);
 // "email"}, …], of which the first two are required. Errors: invalid - not that shape; says which
 // entry and why. Unknown members are errors.
 Result<std::vector<Account>> parse_accounts(std::string_view json);
-// The same of a file. Errors: as parse_accounts; not_found; io.
+// The same of a file, which others than its owner must not be able to read; its group may, if the
+// owner is root and this process is not (0640 root:penstock). Errors: as parse_accounts, or open to
+// others, or no regular file; not_found; io.
 Result<std::vector<Account>> read_accounts(const std::string& path);
+// Its text alone, with the same checks of the file.
+Result<std::string> read_accounts_text(const std::string& path);
 
 // A new random pair: 20 characters of A-Z 0-9, and 40 of A-Z a-z 0-9.
 Account make_root_account(Random& random);

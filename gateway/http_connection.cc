@@ -1,14 +1,21 @@
 #include "gateway/http_connection.h"
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 
 namespace penstock {
 namespace {
 constexpr std::size_t kResponseHeadBytes = 512;  // of nearly all answers
+
+boost::asio::ip::address address_of(const HttpStream::Socket& socket) {
+  boost::system::error_code gone;
+  return socket.remote_endpoint(gone).address();
+}
 }  // namespace
 
 HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket)
     : loop_(std::move(loop)),
+      remote_(address_of(socket)),
       stream_(std::move(socket), loop_->wheel(), loop_->shared().options),
       body_(stream_, input_) {
   response_head_.reserve(kResponseHeadBytes);
@@ -102,7 +109,12 @@ Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_byt
 
 Awaitable<HttpConnection::Next> HttpConnection::serve() {
   Service& service = loop_->shared().service;
-  co_await service.handle(*this);
+  try {
+    co_await service.handle(*this);
+  } catch (...) {
+    report_exception("a connection");
+    co_return Next::close;
+  }
   if (!answered_ || send_failed_) co_return Next::close;
   if (!keep_open_) {
     const bool all_read = body_.finished() && input_.unread().empty();
@@ -126,7 +138,12 @@ Task<> HttpConnection::send(S3Response response, bool close) {
     terms.persistence = ResponseTerms::Persistence::keep_alive;
   }
   ResponseSender sender(stream_, response_head_);
-  auto sent = co_await sender.send(terms, std::move(response));
+  Result<> sent;
+  try {
+    sent = co_await sender.send(terms, std::move(response));
+  } catch (...) {
+    sent = error_of_exception("an answer");
+  }
   answered_ = sender.started();
   body_bytes_sent_ = sender.body_bytes_sent();
   send_failed_ = answered_ && !sent;
@@ -147,6 +164,7 @@ Awaitable<HttpConnection::Next> HttpConnection::refuse(HttpRefusal reason, S3Err
   response.set_xml(error_xml(error, {}, request_id_, host_id()));
   response.status = http_status(error.code);
   const auto sent = co_await send(std::move(response), true);
+  loop_->shared().service.refused(*this, error);
   co_return sent ? Next::linger : Next::close;
 }
 

@@ -6,6 +6,7 @@
 //      v                          v
 //    closed <-----linger------ closing
 #pragma once
+#include <boost/asio/ip/address.hpp>
 #include <boost/intrusive/list.hpp>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   std::uint64_t body_bytes_read() const override { return body_.bytes_read(); }
   std::string_view request_id() const override { return request_id_; }
   std::string_view host_id() const override { return loop_->host_id(); }
+  std::string remote() const override { return remote_.to_string(); }
   bool file_pieces() const override { return loop_->shared().options.sendfile; }
   Task<> send(S3Response response, bool close) override;
   bool answered() const override { return answered_; }
@@ -49,6 +51,7 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   void start_exchange();
 
   std::shared_ptr<HttpLoop> loop_;
+  const boost::asio::ip::address remote_;
   HttpStream stream_;
   InputBuffer input_;
   ConnectionBody body_;

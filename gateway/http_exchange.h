@@ -2,6 +2,7 @@
 // service. No sockets.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "gateway/http_body.h"
@@ -19,6 +20,8 @@ class HttpExchange {
   virtual std::uint64_t body_bytes_read() const = 0;
   virtual std::string_view request_id() const = 0;  // unique, of letters and digits
   virtual std::string_view host_id() const = 0;
+  // Who asks: the peer's address without its port; empty if it is not known.
+  virtual std::string remote() const { return {}; }
   // Pieces of files may be in the response: they go out by sendfile(2).
   virtual bool file_pieces() const = 0;
 
@@ -38,6 +41,8 @@ class Service {
   virtual ~Service() = default;
   // Answers one request. A request left unanswered closes the connection.
   virtual Awaitable<void> handle(HttpExchange& exchange) = 0;
+  // What the server refused by itself, because it is no request: told afterwards. There is no head.
+  virtual void refused(const HttpExchange&, const S3Error&) {}
 };
 
 }  // namespace penstock

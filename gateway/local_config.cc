@@ -111,6 +111,24 @@ Result<> read_removal(const Json& object, RemovalConfig& removal) {
   fields.number("steps_per_second", removal.steps_per_second, 1, 1'000'000);
   return fields.finish();
 }
+// A region is signed as it is named here, between slashes.
+Result<> check_names(const GatewayConfig& gateway) {
+  constexpr std::size_t kRegionBytesMax = 64;
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  };
+  const std::string& region = gateway.region;
+  if (region.empty() || region.size() > kRegionBytesMax ||
+      !std::all_of(region.begin(), region.end(), plain)) {
+    return fail(Errc::invalid, "key \"region\" wants 1 to 64 letters, digits, dashes, underscores: "
+                               "name one, or leave the key out for us-east-1");
+  }
+  for (const std::string& domain : gateway.domains) {
+    if (domain.empty()) return fail(Errc::invalid, "key \"domains\" holds an empty name");
+  }
+  return {};
+}
 }  // namespace
 
 Result<LocalConfig> parse_local_config(std::string_view json) {
@@ -128,10 +146,13 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
   fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
   fields.flag("sendfile", config.sendfile);
+  fields.flag("signature_v2", config.signature_v2);
+  fields.text("access_log", config.access_log);
   fields.text("log_level", config.log_level);
   const Json* layout = fields.object("layout");
   const Json* removal = fields.object("removal");
   CHECK_OK(fields.finish());
+  CHECK_OK(check_names(config.gateway));
   config.io_threads = static_cast<unsigned>(io_threads);
   if (layout != nullptr) CHECK_OK(read_layout(*layout, config));
   if (removal != nullptr) CHECK_OK(read_removal(*removal, config.removal));

@@ -40,6 +40,8 @@ struct LocalConfig {
   bool sendfile = false;    // send verified file pages without a copy: see HttpOptions
   bool has_policy = false;  // "layout" was given; it counts when the store is formatted
   LayoutPolicy policy;
+  bool signature_v2 = true;    // false: Signature Version 2 is refused
+  std::string access_log;      // "stdout" or a file; empty: none
   std::string log_level = "info";
   RemovalConfig removal;
 };

@@ -5,19 +5,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <cstdio>
 #include <future>
-#include <iostream>
 #include <thread>
 
+#include "gateway/access_log.h"
+#include "gateway/accounts_follower.h"
 #include "gateway/admin_server.h"
+#include "gateway/command_line.h"
 #include "gateway/http_server.h"
 #include "gateway/local_arguments.h"
+#include "gateway/log_metrics.h"
 #include "gateway/ring_command.h"
 #include "gateway/s3_service.h"
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "server/background/background.h"
 #include "server/background/background_metrics.h"
@@ -59,9 +62,11 @@ class LocalProcess {
     if (!arguments.credentials_file.empty()) {
       CHECK_OK(read_accounts(arguments.credentials_file));
     }
+    CHECK_OK(open_access_log(arguments));
     LocalStoreOptions options;
     options.directories = arguments.directories;
     options.volumes = arguments.volumes;
+    options.format = arguments.format;
     options.boot_id = boot_id();
     options.volume.space.reserve_bytes = config_.free_space_min_bytes;
     if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
@@ -72,9 +77,13 @@ class LocalProcess {
     directories_ = arguments.directories;
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);
-    TRY(credentials, load_credentials(arguments, store_->map()->cluster, random_));
-    credentials_ = std::make_unique<CredentialStore>(std::move(credentials));
-    return wire();
+    TRY(accounts, load_credentials(arguments, store_->map()->cluster, random_));
+    credentials_ = accounts.store;
+    CHECK_OK(wire());
+    follow_accounts(arguments, accounts.root);
+    add_collectors_of_logs(*metrics_, service_->refused_logins(), *credentials_,
+                           access_log_.get(), follower_.get());
+    return Result<>{};
   }
 
   Result<> serve(const Endpoint& s3, const Endpoint& admin) {
@@ -92,12 +101,20 @@ class LocalProcess {
     const auto lost = states.size() - static_cast<std::size_t>(open);
     const std::size_t survived = policy.losses_survived();
     log_event(LogLevel::info, "store_ready",
-              {{"listen", s3.address + ":" + std::to_string(http_->port())},
-               {"admin", admin.address + ":" + std::to_string(admin_->port())},
+              {{"listen", endpoint_text(s3.address, http_->port())},
+               {"admin", endpoint_text(admin.address, admin_->port())},
                {"volumes_open", std::to_string(open) + "/" + std::to_string(states.size())},
                {"layout", std::to_string(policy.k) + "+" + std::to_string(policy.m)},
                {"survives_losses", std::to_string(survived - std::min(survived, lost))}});
     return Result<>{};
+  }
+
+  // SIGHUP: accounts are read again, the access log is opened anew.
+  void hang_up() {
+    log_event(LogLevel::info, "hang_up");
+    if (follower_) follower_->ask();
+    if (follower_thread_) follower_thread_->poke();
+    if (access_log_) access_log_->reopen();
   }
 
   void stop() {
@@ -112,6 +129,7 @@ class LocalProcess {
     on_io_void(end_background());
     on_io_void(proposer_->drain());
     if (watcher_.joinable()) watcher_.join();
+    if (access_log_) access_log_->stop();
     store_.reset();  // closes the volumes; their last answers still reach the I/O threads
     io_.stop();
     log_event(LogLevel::info, "stopped");
@@ -140,14 +158,16 @@ class LocalProcess {
     control_ = std::make_unique<ControlSocket>(
         [this](const std::string& question) { return ring_control_->answer(question); });
     gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
-    Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region};
-    authenticator_ = std::make_unique<Authenticator>(*credentials_, clock_, options);
+    Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region,
+                                   config_.signature_v2};
+    authenticator_ = std::make_shared<Authenticator>(*credentials_, clock_, options);
     metrics_ =
         std::make_unique<Metrics>(S3Service::operation_names(), S3Service::error_code_names());
     // One thread: the more streams it finds waiting, the more lanes it fills.
     md5_worker_ = std::make_unique<ThreadWorker>("md5", 1);
     md5_ = std::make_unique<Md5Service>(*md5_worker_, 1);
-    service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_, md5_.get());
+    service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_, md5_.get(),
+                                           access_log_.get());
     HttpOptions http_options;
     http_options.connections_max = config_.connections_max;
     http_options.sendfile = config_.sendfile;
@@ -160,6 +180,26 @@ class LocalProcess {
     add_collectors_of_background(*metrics_, [this] { return background_->status(); });
     add_collectors_of_ring(*metrics_, *ring_control_);
     return Result<>{};
+  }
+
+  Result<> open_access_log(const LocalArguments& arguments) {
+    const bool given = !arguments.access_log.empty();
+    const std::string& target = given ? arguments.access_log : config_.access_log;
+    if (target.empty()) return Result<>{};
+    TRY(access_log, AccessLog::open(target));
+    access_log_ = std::move(access_log);
+    return Result<>{};
+  }
+
+  // What the thread touches it shares: a file system that hangs may keep it.
+  void follow_accounts(const LocalArguments& arguments, const Account& root) {
+    if (arguments.credentials_file.empty()) return;
+    auto forget = [authenticator = authenticator_] { authenticator->forget_signing_keys(); };
+    follower_ = std::make_shared<AccountsFollower>(arguments.credentials_file, root, credentials_,
+                                                   std::move(forget));
+    auto look = [follower = follower_] { follower->look(false); };
+    follower_thread_ = std::make_unique<SideThread>("accounts", AccountsFollower::kLookEvery,
+                                                    std::move(look));
   }
 
   BackgroundContext background_context() {
@@ -267,7 +307,12 @@ class LocalProcess {
     while (!stopping_.load()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (clock_.boot() < next) continue;
-      store_->watch();
+      try {
+        store_->watch();
+        service_->refused_logins().tell_left_out();
+      } catch (...) {
+        report_exception("the watch over volumes");
+      }
       next = clock_.boot() + kWatchEvery;
     }
   }
@@ -276,14 +321,20 @@ class LocalProcess {
   template <class Function>
   Result<> on_io(Function function) {
     std::promise<Result<>> promise;
-    boost::asio::post(io_.at(0), [&promise, &function] { promise.set_value(function()); });
+    boost::asio::post(io_.at(0), [&promise, &function] {
+      try {
+        promise.set_value(function());
+      } catch (...) {
+        promise.set_value(error_of_exception("start"));
+      }
+    });
     return promise.get_future().get();
   }
   Result<> on_io_task(Task<> task) {
     std::promise<Result<>> promise;
     boost::asio::co_spawn(io_.at(0), std::move(task),
                           [&promise](std::exception_ptr error, Result<> result) {
-                            if (error) result = fail(Errc::aborted, "a coroutine threw");
+                            if (error) result = error_of_exception("end", error);
                             promise.set_value(std::move(result));
                           });
     return promise.get_future().get();
@@ -291,7 +342,10 @@ class LocalProcess {
   void on_io_void(Awaitable<void> task) {
     std::promise<void> promise;
     boost::asio::co_spawn(io_.at(0), std::move(task),
-                          [&promise](std::exception_ptr) { promise.set_value(); });
+                          [&promise](std::exception_ptr error) {
+                            if (error) report_exception("end", error);
+                            promise.set_value();
+                          });
     promise.get_future().get();
   }
 
@@ -304,7 +358,8 @@ class LocalProcess {
   CodecCache codecs_;
   IoThreads io_;
   std::unique_ptr<LocalStore> store_;
-  std::unique_ptr<CredentialStore> credentials_;
+  std::shared_ptr<CredentialStore> credentials_;
+  std::unique_ptr<AccessLog> access_log_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<Proposer> proposer_;
   std::unique_ptr<Index> index_;
@@ -315,7 +370,9 @@ class LocalProcess {
   std::unique_ptr<RingControl> ring_control_;
   std::unique_ptr<ControlSocket> control_;
   std::unique_ptr<Gateway> gateway_;
-  std::unique_ptr<Authenticator> authenticator_;
+  std::shared_ptr<Authenticator> authenticator_;
+  std::shared_ptr<AccountsFollower> follower_;
+  std::unique_ptr<SideThread> follower_thread_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Md5Service> md5_;
   std::unique_ptr<ThreadWorker> md5_worker_;  // goes first: it runs what is queued
@@ -353,120 +410,54 @@ int run_local(const LocalArguments& arguments) {
     return complain(fail(Errc::invalid, "log_level wants debug, info, warn or error"));
   }
   set_log_level(level->second);
-  auto s3 = parse_endpoint(arguments.listen, "--listen");
-  if (!s3) return complain(s3.error());
-  Endpoint admin{s3->address, static_cast<std::uint16_t>(s3->port == 0 ? 0 : s3->port + 1)};
-  if (!arguments.admin_listen.empty()) {
-    auto given = parse_endpoint(arguments.admin_listen, "--admin-listen");
-    if (!given) return complain(given.error());
-    admin = *given;
-  }
+  auto endpoints = read_endpoints(arguments);
+  if (!endpoints) return complain(endpoints.error());
   // Blocked before any thread starts, so that only sigwait() below sees them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // sendfile(2) has no MSG_NOSIGNAL
   raise_file_limit();
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   LocalProcess process(*config, config->io_threads == 0 ? cores : config->io_threads);
   if (const auto opened = process.open(arguments); !opened) return complain(opened.error());
-  if (const auto serving = process.serve(*s3, admin); !serving) return complain(serving.error());
+  if (const auto serving = process.serve(endpoints->s3, endpoints->admin); !serving) {
+    return complain(serving.error());
+  }
   int received = 0;
-  sigwait(&signals, &received);
+  while (sigwait(&signals, &received) == 0 && received == SIGHUP) process.hang_up();
   process.stop();
   return 0;
+}
+
+int run_command(const CommandLine& line) {
+  const RingArguments& ring = line.ring;
+  switch (line.command) {
+    case CommandLine::Command::local: return run_local(line.local);
+    case CommandLine::Command::ring_status: return show_ring_status(ring.directory, ring.json);
+    case CommandLine::Command::ring_replace:
+      return replace_ring_volume(ring.directory, ring.volume, ring.with, ring.wait);
+  }
+  return kUsageError;
 }
 
 }  // namespace
 }  // namespace penstock
 
-namespace {
-
-struct RingArguments {
-  std::string directory;
-  std::string volume;
-  std::string with;
-  bool wait = false;
-  bool json = false;
-};
-struct RingCommands {
-  CLI::App* status;
-  CLI::App* replace;
-};
-
-RingCommands add_ring_commands(CLI::App& app, RingArguments& arguments) {
-  auto* ring = app.add_subcommand("ring", "The volumes of a running store: show, replace.");
-  ring->require_subcommand(1);
-  auto* status = ring->add_subcommand(
-      "status",
-      "Which volumes there are, what is lost, how far a replacement has come.\n"
-      "Asks the running `penstock local DIR` through DIR/control.sock.");
-  auto* replace = ring->add_subcommand(
-      "replace",
-      "Replaces a volume, lost or still working, by a new one while the store is in use.\n"
-      "NEWDIR must be empty: it becomes a volume with an identity of its own; a wiped disk never\n"
-      "takes its old one up again. Rows and fragments are made anew from the other volumes, or\n"
-      "copied while the old one can be read. A restart in between goes on with it.\n"
-      "Example: penstock ring replace /data --volume v2 --with /mnt/new-disk --wait");
-  for (auto* command : {status, replace}) {
-    command->add_option("DIR", arguments.directory, "The directory `penstock local` was given")
-        ->required();
-  }
-  status->add_flag("--json", arguments.json, "The whole answer as JSON");
-  replace->add_option("--volume", arguments.volume, "Name, id or directory of the old volume")
-      ->required();
-  replace->add_option("--with", arguments.with, "Directory of the new volume, on a new disk")
-      ->required();
-  replace->add_flag("--wait", arguments.wait, "Until the store is whole, showing the progress");
-  return {status, replace};
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  CLI::App app(
-      "Penstock: an S3-compatible object store tuned for training.\n"
-      "Start one with `penstock local DIR`, then point any S3 client at http://127.0.0.1:9000.");
-  app.set_version_flag("--version", "penstock 0.1.0");
-  app.require_subcommand(1);
-  app.footer("Each subcommand has its own --help.");
-  penstock::LocalArguments arguments;
-  auto* local = app.add_subcommand(
-      "local",
-      "A whole store in one process: S3 on one port, erasure-coded volumes under DIR.\n"
-      "The first start formats DIR and prints the root credentials; later ones find everything "
-      "again.\n"
-      "Any p volumes may be lost (2 of 6): reads and writes go on. SIGTERM ends it in order.");
-  local
-      ->add_option(
-          "DIR", arguments.directories,
-          "One directory for all volumes, or one per volume when several are given (one per disk)")
-      ->required();
-  local->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")
-      ->capture_default_str();
-  local->add_option("--admin-listen", arguments.admin_listen,
-                    "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the S3 port + 1");
-  local->add_option(
-      "--credentials", arguments.credentials_file,
-      "JSON file of accounts: "
-      "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
-      "PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY in the environment replace the root pair");
-  local->add_option("--config", arguments.config_file,
-                    "JSON file of settings; see conf/local.json");
-  local
-      ->add_option("--volumes", arguments.volumes,
-                   "Volumes under a single DIR when it is formatted: 1, or 3 and more")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 64u));
-  RingArguments ring_arguments;
-  const RingCommands ring = add_ring_commands(app, ring_arguments);
-  CLI11_PARSE(app, argc, argv);
-  if (local->parsed()) return penstock::run_local(arguments);
-  if (ring.status->parsed()) {
-    return penstock::show_ring_status(ring_arguments.directory, ring_arguments.json);
+  using namespace penstock;
+  // What gets past all that catches tells at least what it was.
+  std::set_terminate([] {
+    report_exception("the end of the process");
+    std::abort();
+  });
+  try {
+    const ParsedCommandLine parsed = parse_command_line(argc, argv);
+    return parsed.command ? run_command(*parsed.command) : parsed.exit_code;
+  } catch (...) {
+    return complain(error_of_exception("main"));
   }
-  return penstock::replace_ring_volume(ring_arguments.directory, ring_arguments.volume,
-                                       ring_arguments.with, ring_arguments.wait);
 }

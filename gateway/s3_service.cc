@@ -5,6 +5,7 @@
 #include "gateway/body_reader.h"
 #include "gateway/query_headers.h"
 #include "gateway/request_head.h"
+#include "penstock/caught.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 
@@ -12,6 +13,7 @@ namespace penstock {
 namespace {
 constexpr std::size_t kErrorCodes = static_cast<std::size_t>(S3Code::NotModified) + 1;
 constexpr std::size_t kUnreadable = kOperationCount;  // the label of requests that ask for nothing
+constexpr std::string_view kUnreadableName = "Unreadable";
 constexpr int kInternalServerError = 500;
 constexpr int kFailureLinesPerSecond = 50;
 
@@ -19,6 +21,15 @@ constexpr int kFailureLinesPerSecond = 50;
 bool lacks_length(Operation operation, const HeadFraming& framing) {
   const bool upload = operation == Operation::PutObject || operation == Operation::UploadPart;
   return upload && !framing.chunked && !framing.content_length;
+}
+
+// Of the body nobody knows how much was read.
+S3Error error_of_thrown(const std::exception_ptr& thrown) {
+  const bool memory = is_out_of_memory(thrown);
+  S3Error error = s3_error(memory ? S3Code::SlowDown : S3Code::InternalError);
+  error.cause = error_of_exception("a request", thrown).context;
+  error.close = true;
+  return error;
 }
 }  // namespace
 
@@ -32,19 +43,27 @@ struct S3Service::Call {
   S3Request request;
   Operation operation = Operation::NotImplemented;
   std::unique_ptr<BodyReader> body;
-  int status = 0;  // of the answer
+  int status = 0;            // of the answer
+  std::string_view error;    // its code
+  bool readable = false;     // the request asks for something
+  bool cut_off = false;      // the connection ended before the answer did
 };
 
 S3Service::S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
-                     Md5Service* md5)
-    : gateway_(gateway), authenticator_(authenticator), metrics_(metrics), md5_(md5) {}
+                     Md5Service* md5, AccessLog* access_log)
+    : gateway_(gateway),
+      authenticator_(authenticator),
+      metrics_(metrics),
+      md5_(md5),
+      access_log_(access_log),
+      refused_logins_(gateway.clock) {}
 
 std::vector<std::string> S3Service::operation_names() {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < kOperationCount; ++i) {
     names.emplace_back(to_string(static_cast<Operation>(i)));
   }
-  names.emplace_back("Unreadable");
+  names.emplace_back(kUnreadableName);
   return names;
 }
 
@@ -63,9 +82,28 @@ void S3Service::find_operation(Call& call) {
 
 Awaitable<void> S3Service::handle(HttpExchange& exchange) {
   Call call(exchange, metrics_, gateway_.clock);
-  auto result = co_await run(call);
+  S3Result<S3Response> result = s3_error(S3Code::InternalError);
+  try {
+    result = co_await run(call);
+  } catch (...) {
+    result = error_of_thrown(std::current_exception());
+  }
   co_await deliver(call, std::move(result));
   finish(call);
+}
+
+void S3Service::refused(const HttpExchange& exchange, const S3Error& error) {
+  if (access_log_ == nullptr) return;
+  const std::string address = exchange.remote();
+  AccessEntry entry;
+  entry.time = gateway_.clock.wall();
+  entry.address = address;
+  entry.operation = kUnreadableName;
+  entry.status = http_status(error.code);
+  entry.error = code_name(error.code);
+  entry.bytes_out = exchange.body_bytes_sent();
+  entry.request_id = exchange.request_id();
+  access_log_->write(entry);
 }
 
 S3Task<S3Response> S3Service::run(Call& call) {
@@ -76,6 +114,7 @@ S3Task<S3Response> S3Service::run(Call& call) {
     co_return std::move(request).error();
   }
   call.request = std::move(request).value();
+  call.readable = true;
   call.request.request_id = std::string(call.exchange.request_id());
   call.request.deadline = call.timer.start() + limits::kOperationDeadline;
   call.request.file_pieces = call.exchange.file_pieces();
@@ -85,7 +124,10 @@ S3Task<S3Response> S3Service::run(Call& call) {
   if (call.operation == Operation::Preflight) co_return refuse_preflight(call.request);
   if (call.operation == Operation::PostObject) co_return refuse_form();
   auto identity = authenticator_.authenticate(call.request);
-  if (!identity) co_return std::move(identity).error();
+  if (!identity) {
+    refused_logins_.tell(call.request, call.exchange.remote(), identity.error());
+    co_return std::move(identity).error();
+  }
   call.request.principal = std::move(identity.value().principal);
   CO_CHECK(take_query_headers(call.request, identity.value().by));
   find_operation(call);  // a link may have named the source of a copy
@@ -103,16 +145,19 @@ Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
   if (result) {
     call.status = result.value().status;
     const auto sent = co_await call.exchange.send(std::move(result).value(), false);
+    call.cut_off = !sent;
     if (sent || call.exchange.answered()) co_return;
     result = to_s3(sent.error());  // the body failed before its first byte
   }
   const auto sent = co_await send_error(call, std::move(result).error());
   // The client is gone, or will see the connection end: there is nobody left to tell.
+  call.cut_off = !sent;
   if (!sent) call.status = 0;
 }
 
 Task<> S3Service::send_error(Call& call, S3Error error) {
   call.timer.set_error(static_cast<std::size_t>(error.code));
+  call.error = code_name(error.code);
   S3Response response;
   if (error.code != S3Code::NotModified) {
     response.set_xml(
@@ -148,6 +193,7 @@ void S3Service::log_failure(const Call& call, const S3Error& error) {
 void S3Service::finish(Call& call) {
   call.timer.add_bytes_in(call.exchange.body_bytes_read());
   call.timer.add_bytes_out(call.exchange.body_bytes_sent());
+  if (access_log_ != nullptr) log_access(call);
   if (!log_enabled(LogLevel::debug)) return;
   log_event(LogLevel::debug, "request",
             {{"request_id", std::string(call.exchange.request_id())},
@@ -159,6 +205,33 @@ void S3Service::finish(Call& call) {
              {"bytes_in", std::to_string(call.exchange.body_bytes_read())},
              {"bytes_out", std::to_string(call.exchange.body_bytes_sent())},
              {"duration_us", std::to_string(call.timer.elapsed().count())}});
+}
+
+void S3Service::log_access(const Call& call) {
+  const std::string address = call.exchange.remote();
+  const auto header = [&](std::string_view name) {
+    const std::string* value = call.request.header(name);
+    return value == nullptr ? std::string_view() : std::string_view(*value);
+  };
+  AccessEntry entry;
+  entry.time = gateway_.clock.wall();
+  entry.address = address;
+  entry.account = call.request.principal.account_id;
+  entry.access_key = call.request.principal.access_key;
+  entry.operation = call.readable ? to_string(call.operation) : kUnreadableName;
+  entry.method = call.exchange.head().method;
+  entry.bucket = call.request.bucket;
+  entry.key = call.request.key;
+  entry.status = call.status;
+  entry.error = call.error;
+  entry.bytes_in = call.exchange.body_bytes_read();
+  entry.bytes_out = call.exchange.body_bytes_sent();
+  entry.took = call.timer.elapsed();
+  entry.request_id = call.exchange.request_id();
+  entry.range = header("range");
+  entry.user_agent = header("user-agent");
+  entry.cut_off = call.cut_off;
+  access_log_->write(entry);
 }
 
 }  // namespace penstock

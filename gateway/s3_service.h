@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "gateway/access_log.h"
 #include "gateway/authenticator.h"
 #include "gateway/http_exchange.h"
 #include "gateway/operations.h"
+#include "gateway/refused_logins.h"
 #include "penstock/md5_service.h"
 #include "penstock/metrics.h"
 
@@ -16,15 +18,19 @@ namespace penstock {
 // Thread-safety: handle() runs on every I/O thread. Ownership: borrows all.
 class S3Service final : public Service {
  public:
-  // `md5`: hashes large bodies; null: on the I/O thread.
+  // `md5`: hashes large bodies; null: on the I/O thread. `access_log`: null: none.
   S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
-            Md5Service* md5 = nullptr);
+            Md5Service* md5 = nullptr, AccessLog* access_log = nullptr);
 
   // The label values that record what this service does, for the constructor of Metrics.
   static std::vector<std::string> operation_names();
   static std::vector<std::string> error_code_names();
 
+  // What an operation throws ends as an answer, too: 503 without memory, else 500.
   Awaitable<void> handle(HttpExchange& exchange) override;
+  void refused(const HttpExchange& exchange, const S3Error& error) override;
+
+  RefusedLogins& refused_logins() { return refused_logins_; }
 
  private:
   struct Call;
@@ -35,11 +41,14 @@ class S3Service final : public Service {
   Task<> send_error(Call& call, S3Error error);
   void log_failure(const Call& call, const S3Error& error);
   void finish(Call& call);
+  void log_access(const Call& call);
 
   Gateway& gateway_;
   Authenticator& authenticator_;
   Metrics& metrics_;
   Md5Service* md5_;
+  AccessLog* access_log_;
+  RefusedLogins refused_logins_;
   // Of log_failure(): lines in this second.
   std::atomic<std::int64_t> log_second_{0};
   std::atomic<int> log_lines_{0};

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,50 @@ TEST_CASE("the store finds accounts by their exact access key") {
   for (const std::string_view other : {"ABC", "ab", "abcd", ""}) CHECK_FALSE(store->find(other));
   CHECK_FALSE(
       CredentialStore::make({{"abc", "12345678", "", "", ""}, {"abc", "87654321", "", "", ""}}));
+}
+
+TEST_CASE("accounts are exchanged all at once, and those that stay are the same objects") {
+  auto store = CredentialStore::make({{"abc", "12345678", "", "", ""},
+                                      {"def", "12345678", "", "", ""},
+                                      {"ghi", "12345678", "", "", ""}});
+  REQUIRE(store);
+  const auto kept = store->find("abc");
+  const auto in_flight = store->find("def");
+  auto next = CredentialStore::make({{"abc", "12345678", "", "", ""},
+                                     {"ghi", "87654321", "", "", ""},
+                                     {"jkl", "12345678", "", "", ""},
+                                     {"mno", "12345678", "", "", ""}});
+  const auto difference = store->replace(std::move(*next));
+  CHECK(difference.added == 2);
+  CHECK(difference.changed == 1);
+  CHECK(difference.removed == 1);
+  CHECK(store->find("abc") == kept);
+  CHECK_FALSE(store->find("def"));
+  CHECK(in_flight->secret_key == "12345678");
+  CHECK(store->find("ghi")->secret_key == "87654321");
+  CHECK(store->size() == 4);
+}
+
+TEST_CASE("a file of secrets that is open to others is refused, and what is no file too") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/accounts.json";
+  std::ofstream(path) << R"([{"access_key": "abc", "secret_key": "12345678"}])";
+  for (const mode_t mode : {0644u, 0604u, 0602u, 0601u, 0620u, 0660u, 0777u}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    const auto refused = read_accounts(path);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::invalid);
+    CHECK(refused.error().context.find("chmod 600 " + path) != std::string::npos);
+  }
+  for (const mode_t mode : {0600u, 0400u, 0700u}) {
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    if (mode != 0400u || ::geteuid() == 0) CHECK(read_accounts(path));
+  }
+  CHECK(code_of(read_accounts(directory.path())) == Errc::invalid);
+  const std::string pipe = directory.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(code_of(read_accounts(pipe)) == Errc::invalid);  // and does not wait for a writer
 }
 
 TEST_CASE("a root pair has S3's form and differs each time") {

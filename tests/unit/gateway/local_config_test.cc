@@ -39,6 +39,12 @@ TEST_CASE("what is wrong is named") {
       {R"({"layout":{"kk":1}})", "layout.kk"},
       {R"({"layout":3})", "layout"},
       {R"({"strict_region":"yes"})", "strict_region"},
+      {R"({"signature_v2":1})", "signature_v2"},
+      {R"({"access_log":true})", "access_log"},
+      {R"({"region":""})", "us-east-1"},
+      {R"({"region":"eu/1"})", "region"},
+      {R"({"region":"eu 1"})", "region"},
+      {R"({"domains":["a.test",""]})", "domains"},
   };
   for (const auto& [json, named] : cases) {
     CAPTURE(json);

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <new>
+#include <stdexcept>
 #include <string>
 
+#include "penstock/caught.h"
 #include "signing.h"
 #include "tests/fake/fake_cluster.h"
 
@@ -54,6 +57,7 @@ class FakeExchange final : public HttpExchange, public RawBody {
   std::optional<std::uint64_t> content_length() const override { return body_.size(); }
   bool chunked() const override { return false; }
   Task<std::size_t> read(MutBytes buffer) override {
+    if (throws) std::rethrow_exception(throws);
     const std::size_t count = std::min(buffer.size(), body_.size() - read_);
     std::copy_n(as_bytes(body_).begin() + static_cast<std::ptrdiff_t>(read_), count,
                 buffer.begin());
@@ -65,6 +69,7 @@ class FakeExchange final : public HttpExchange, public RawBody {
   S3Response response;
   std::string text;
   bool closes = false;
+  std::exception_ptr throws;  // from the first read of the body
 
   std::string header(std::string_view name) const {
     for (const auto& [key, value] : response.headers) {
@@ -99,21 +104,24 @@ struct Bench {
     return CredentialStore::make(std::move(accounts)).value();
   }
   std::unique_ptr<FakeExchange> ask(const std::string& method, const std::string& target,
-                                    testing::Pairs fields = {}, std::string body = {}) {
+                                    testing::Pairs fields = {}, std::string body = {},
+                                    std::exception_ptr throws = nullptr) {
     auto exchange =
         std::make_unique<FakeExchange>(method, target, std::move(fields), std::move(body));
+    exchange->throws = std::move(throws);
     run_task(cluster.io, cluster.clock, handle(service, *exchange));
     return exchange;
   }
   std::unique_ptr<FakeExchange> ask_signed(const std::string& method, const std::string& path,
-                                           testing::Pairs fields = {}, std::string body = {}) {
+                                           testing::Pairs fields = {}, std::string body = {},
+                                           std::exception_ptr throws = nullptr) {
     fields.emplace_back("host", "localhost");
     fields.emplace_back("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
     S3Request request = testing::sent_request(method, path, {}, std::move(fields));
     testing::SignWith with;
     with.timestamp = kNow;
     testing::sign_header(request, with);
-    return ask(method, path, request.headers, std::move(body));
+    return ask(method, path, request.headers, std::move(body), std::move(throws));
   }
   bool counted(const std::string& line) const {
     return metrics.text().find("penstock_" + line + "\n") != std::string::npos;
@@ -231,4 +239,31 @@ TEST_CASE("an unsigned HEAD of a bucket tells the region") {
   const auto answer = bench.ask("HEAD", "/bucket", {{"host", "h"}});
   CHECK(answer->response.status == 403);
   CHECK(answer->header("x-amz-bucket-region") == "us-east-1");
+}
+
+TEST_CASE("what an operation throws is an answer and no end of the process") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  const struct {
+    std::exception_ptr thrown;
+    int status;
+    const char* code;
+  } rows[] = {
+      {std::make_exception_ptr(std::bad_alloc()), 503, "<Code>SlowDown</Code>"},
+      {std::make_exception_ptr(std::out_of_range("planted")), 500, "<Code>InternalError</Code>"},
+      {std::make_exception_ptr(7), 500, "<Code>InternalError</Code>"},
+  };
+  for (const auto& row : rows) {
+    const std::uint64_t before = exceptions_caught();
+    const auto put = bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello",
+                                      row.thrown);
+    CHECK(put->response.status == row.status);
+    CHECK(put->text.find(row.code) != std::string::npos);
+    CHECK(put->text.find("planted") == std::string::npos);  // not for strangers
+    CHECK(put->closes);  // nobody knows where its body stands
+    CHECK(exceptions_caught() > before);
+    CHECK(bench.ask_signed("GET", "/bucket/key")->response.status == 404);
+  }
+  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
+            ->response.status == 200);
 }

@@ -95,6 +95,21 @@ TEST_CASE("a version 2 link is let in until it expires") {
   CHECK(world.code(request) == "AccessDenied");
 }
 
+TEST_CASE("version 2 can be switched off, and says what to use") {
+  World world;
+  Authenticator strict(world.credentials, world.clock, {"us-east-1", false, false});
+  S3Request link = put_request();
+  presign_v2(link);
+  S3Request header = put_request();
+  set_header(header, "authorization", "AWS " + std::string(kAccessKey) + ":signature");
+  for (const S3Request& request : {link, header}) {
+    const auto refused = strict.authenticate(request);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == S3Code::InvalidRequest);
+    CHECK(refused.error().message.find("AWS4-HMAC-SHA256") != std::string::npos);
+  }
+}
+
 TEST_CASE("what boto3 presigns into the query counts as the header that it stands for") {
   World world;
   S3Request request = put_request();

@@ -1,0 +1,35 @@
+// The command line of `penstock`: what may be said, and what is wrong with what was said.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "gateway/local_arguments.h"
+
+namespace penstock {
+
+struct RingArguments {
+  std::string directory;
+  std::string volume;
+  std::string with;
+  bool wait = false;
+  bool json = false;
+};
+
+struct CommandLine {
+  enum class Command : std::uint8_t { local, ring_status, ring_replace };
+  Command command = Command::local;
+  LocalArguments local;
+  RingArguments ring;
+};
+
+inline constexpr int kUsageError = 2;  // exit code
+
+// What is to be done; else nothing is, and `exit_code` says how the process ends: help and version
+// were written to standard output (0), or the reason to standard error (kUsageError).
+struct ParsedCommandLine {
+  std::optional<CommandLine> command;
+  int exit_code = 0;
+};
+ParsedCommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace penstock
