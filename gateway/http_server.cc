@@ -106,6 +106,7 @@ struct HttpServer::State {
   void hand_out(HttpStream::Socket socket);
   void stop_connections(bool at_once);
   static Awaitable<void> accept_all(std::shared_ptr<State> self);
+  static void start_accepting(std::shared_ptr<State> self);
 };
 
 void HttpServer::State::hand_out(HttpStream::Socket socket) {
@@ -129,11 +130,7 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     HttpStream::Socket socket = co_await self->acceptor.async_accept(target, token);
     if (error == asio::error::operation_aborted || !self->acceptor.is_open()) co_return;
     if (!error) {
-      try {
-        self->hand_out(std::move(socket));
-      } catch (...) {
-        report_exception("an accepted connection");
-      }
+      self->hand_out(std::move(socket));
       continue;
     }
     // Out of descriptors, usually: trying again at once would only burn the processor.
@@ -142,6 +139,16 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     const BootTime later = self->shared->clock.boot() + kAcceptPause;
     co_await self->shared->clock.sleep_until(later);
   }
+}
+
+// What it throws ends one acceptance, never all that would come after.
+void HttpServer::State::start_accepting(std::shared_ptr<State> self) {
+  const auto executor = self->acceptor.get_executor();
+  asio::co_spawn(executor, accept_all(self), [self](std::exception_ptr thrown) {
+    if (!thrown || !self->acceptor.is_open()) return;
+    report_exception("an accepted connection", thrown);
+    start_accepting(self);
+  });
 }
 
 void HttpServer::State::stop_connections(bool at_once) {
@@ -183,7 +190,7 @@ Result<> HttpServer::listen(const std::string& address, std::uint16_t port) {
   for (const std::shared_ptr<HttpLoop>& loop : state_->loops) {
     asio::co_spawn(loop->executor(), HttpLoop::keep_time(loop), asio::detached);
   }
-  asio::co_spawn(acceptor.get_executor(), State::accept_all(state_), asio::detached);
+  State::start_accepting(state_);
   return Result<>{};
 }
 
