@@ -105,6 +105,7 @@ std::string access_line(const AccessEntry& entry) {
   fmt::format_to(std::back_inserter(line), ",\"ms\":{:.3f}",
                  static_cast<double>(entry.took.count()) / 1000.0);
   add_text(line, "request_id", entry.request_id);
+  add_bounded(line, "target", entry.target);
   add_bounded(line, "range", entry.range);
   add_bounded(line, "user_agent", entry.user_agent);
   if (entry.cut_off) line += ",\"cut_off\":true";

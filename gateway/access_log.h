@@ -34,6 +34,7 @@ struct AccessEntry {
   std::uint64_t bytes_out = 0;
   Duration took{};
   std::string_view request_id;
+  std::string_view target;  // of a request that could not be read: as it came
   std::string_view range;
   std::string_view user_agent;
   bool cut_off = false;  // the connection ended before the answer did

@@ -209,17 +209,14 @@ void S3Service::finish(Call& call) {
 
 void S3Service::log_access(const Call& call) {
   const std::string address = call.exchange.remote();
-  const auto header = [&](std::string_view name) {
-    const std::string* value = call.request.header(name);
-    return value == nullptr ? std::string_view() : std::string_view(*value);
-  };
+  const HttpHead& head = call.exchange.head();
   AccessEntry entry;
   entry.time = gateway_.clock.wall();
   entry.address = address;
   entry.account = call.request.principal.account_id;
   entry.access_key = call.request.principal.access_key;
   entry.operation = call.readable ? to_string(call.operation) : kUnreadableName;
-  entry.method = call.exchange.head().method;
+  entry.method = head.method;
   entry.bucket = call.request.bucket;
   entry.key = call.request.key;
   entry.status = call.status;
@@ -228,8 +225,9 @@ void S3Service::log_access(const Call& call) {
   entry.bytes_out = call.exchange.body_bytes_sent();
   entry.took = call.timer.elapsed();
   entry.request_id = call.exchange.request_id();
-  entry.range = header("range");
-  entry.user_agent = header("user-agent");
+  entry.range = head.field("range").value_or("");
+  entry.user_agent = head.field("user-agent").value_or("");
+  if (!call.readable) entry.target = head.target;
   entry.cut_off = call.cut_off;
   access_log_->write(entry);
 }

@@ -84,9 +84,10 @@ TEST_CASE("A group commit that throws answers who waits and closes its volume") 
   REQUIRE(opened);
   harness.volume = std::move(*opened);
   REQUIRE(harness.run(harness.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
-  const auto key = VolumeHarness::object("a");
-  REQUIRE(harness.prepare(key, harness.ballot(1)));
-  clock.throwing = true;  // a prepare asks it while its batch is decided
+  REQUIRE(harness.prepare(VolumeHarness::object("a"), harness.ballot(1)));
+  // A prepare of a row that is not in memory asks it while its batch is decided.
+  const auto key = VolumeHarness::object("b");
+  clock.throwing = true;
   CHECK(code_of(harness.prepare(key, harness.ballot(2))) == Errc::io);
   clock.throwing = false;
   CHECK(harness.volume->status().state == VolumeStatus::State::closed);
