@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -123,3 +124,24 @@ def test_aws_cli_copies_and_syncs(store, s3, bucket):
         aws("mv", f"s3://{bucket}/tree/b/d", f"s3://{bucket}/moved")
         aws("rm", "--recursive", f"s3://{bucket}/")
         aws("rb", f"s3://{bucket}")
+
+
+def ask(store, question):
+    """The answer of the control socket; empty if the connection just ends."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.path.join(store.data, "control.sock"))
+        connection.sendall(json.dumps(question).encode() + b"\n")
+        received = b""
+        while block := connection.recv(65536):
+            received += block
+    return json.loads(received) if received else {}
+
+
+def test_a_path_that_cannot_be_looked_at_ends_nothing(fresh_store, tmp_path):
+    loop = str(tmp_path / "loop")
+    os.symlink(loop, loop)
+    for path in (str(tmp_path / ("x" * 300)), loop, loop + "/below", "/proc/self/fd/0/x", "/dev/null/x", "/x" * 3000):
+        answer = ask(fresh_store, {"op": "replace", "volume": "v2", "with": path})
+        assert answer.get("ok") is False and answer["error"], path
+    assert ask(fresh_store, {"op": "status"})["whole"]
+    assert fresh_store.process.poll() is None and fresh_store.ready()
