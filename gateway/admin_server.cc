@@ -5,6 +5,7 @@
 namespace penstock {
 namespace {
 constexpr std::size_t kConnectionsMax = 64;
+constexpr Duration kPausedEvictable = std::chrono::seconds(5);  // probes do not pause
 constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
 constexpr int kInternalError = 500;
@@ -13,6 +14,7 @@ constexpr int kServiceUnavailable = 503;
 HttpOptions admin_options() {
   HttpOptions options;
   options.connections_max = kConnectionsMax;
+  options.paused_evictable = kPausedEvictable;
   return options;
 }
 

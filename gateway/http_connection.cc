@@ -13,13 +13,14 @@ boost::asio::ip::address address_of(const HttpStream::Socket& socket) {
 }
 }  // namespace
 
-HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket)
+HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket,
+                               std::uint32_t address)
     : loop_(std::move(loop)),
       remote_(address_of(socket)),
-      stream_(std::move(socket), loop_->wheel(), loop_->shared().options),
+      stream_(std::move(socket), loop_->wheel(), loop_->shared().options, this),
+      input_(loop_->shared().options.memory),
       body_(stream_, input_) {
-  response_head_.reserve(kResponseHeadBytes);
-  loop_->join(*this);
+  loop_->join(*this, address);
 }
 
 void HttpConnection::stop(bool at_once) {
@@ -28,7 +29,9 @@ void HttpConnection::stop(bool at_once) {
 
 void HttpConnection::start_exchange() {
   write_request_id(loop_->shared().random.next(), request_id_);
+  response_head_.reserve(kResponseHeadBytes);
   body_bytes_sent_ = 0;
+  has_asked_ = true;
   answered_ = send_failed_ = keep_open_ = head_valid_ = false;
 }
 
@@ -38,24 +41,63 @@ Awaitable<void> HttpConnection::run() {
     next = co_await read_head();
     if (next == Next::serve) next = co_await serve();
   }
-  if (next == Next::linger) co_await stream_.linger();
+  if (next == Next::linger) co_await linger();
   stream_.close();
+}
+
+// Thousands may be refused at once: beyond the bound they may miss their answer.
+Awaitable<void> HttpConnection::linger() {
+  HttpShared& shared = loop_->shared();
+  if (++shared.lingering <= shared.options.lingers_max) {
+    input_.consume(input_.unread().size());
+    release_buffers();
+    loop_->rest(*this, HttpLoop::Rest::idle);
+    co_await stream_.linger();
+  }
+  --shared.lingering;
+}
+
+void HttpConnection::release_buffers() {
+  input_.release();
+  head_ = HttpHead();
+  response_head_ = std::string();
 }
 
 Awaitable<HttpConnection::Next> HttpConnection::read_head() {
   HeadScan scan;
   input_.next_head();
+  loop_->rest(*this, HttpLoop::Rest::idle);
   if (input_.unread().empty()) {
     if (loop_->shared().stopping) co_return Next::close;
     waiting_ = true;
-    const Duration patience = loop_->shared().options.idle_timeout;
-    const auto received = co_await stream_.receive_within(input_.free_space(), patience);
+    const auto received = co_await wait_for_request();
     waiting_ = false;
     if (!received || received.value() == 0) co_return Next::close;  // nothing was asked
     input_.received(received.value());
   }
   start_exchange();
   co_return co_await read_rest_of_head(scan);
+}
+
+// The first bytes of a request, in the input's free space. Whoever keeps us waiting holds no
+// buffers; whoever still takes the rest of the last answer is not idle.
+Task<std::size_t> HttpConnection::wait_for_request() {
+  const HttpOptions& options = loop_->shared().options;
+  const Duration patience = has_asked_ ? options.idle_timeout : options.first_byte_timeout;
+  const Duration moment = std::min(patience, options.idle_holds);
+  auto received = co_await stream_.receive_within(input_.free_space(), moment);
+  if (received || received.error().code != Errc::timeout) co_return received;
+  release_buffers();
+  BootTime end = loop_->wheel().now() + patience - moment;
+  while (true) {
+    const Duration left = end - loop_->wheel().now();
+    if (left <= Duration(0) && !stream_.peer_goes_on()) co_return received;
+    if (left <= Duration(0)) end = loop_->wheel().now() + patience;
+    const auto readable = co_await stream_.wait_readable(std::max(left, Duration(1)));
+    if (!readable && readable.error().code != Errc::timeout) co_return readable.error();
+    if (!readable) continue;
+    if (auto now = stream_.receive_now(input_.free_space(), {})) co_return std::move(*now);
+  }
 }
 
 Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan) {
@@ -68,7 +110,12 @@ Awaitable<HttpConnection::Next> HttpConnection::read_rest_of_head(HeadScan& scan
       auto error = s3_error(S3Code::InvalidRequest, "The request is not valid HTTP/1.1.");
       co_return co_await refuse(HttpRefusal::malformed_head, std::move(error));
     }
-    if (!input_.grow(options.head_bytes_max)) break;
+    const InputBuffer::Grown grown = input_.grow(options.head_bytes_max);
+    if (grown == InputBuffer::Grown::at_max) break;
+    if (grown == InputBuffer::Grown::no_memory) {
+      auto error = s3_error(S3Code::SlowDown);
+      co_return co_await refuse(HttpRefusal::no_memory, std::move(error));
+    }
     const Duration patience = std::max(end - loop_->wheel().now(), Duration(1));
     const auto received = co_await stream_.receive_within(input_.free_space(), patience);
     if (received && received.value() > 0) {
@@ -97,6 +144,7 @@ Awaitable<HttpConnection::Next> HttpConnection::accept_head(std::size_t head_byt
     co_return co_await refuse(reason, std::move(error));
   }
   head_valid_ = true;
+  loop_->wake(*this);
   body_.start(check.framing);
   // An empty body needs no permission, but botocore asks for it all the same, and takes a final
   // answer without it for the answer to the next request of the connection, too.
@@ -154,6 +202,7 @@ Task<> HttpConnection::send(S3Response response, bool close) {
 // looked at.
 Awaitable<HttpConnection::Next> HttpConnection::refuse(HttpRefusal reason, S3Error error) {
   loop_->shared().refusals.count(reason);
+  loop_->wake(*this);
   if (log_enabled(LogLevel::debug)) {
     log_event(LogLevel::debug, "request_refused",
               {{"request_id", request_id_},

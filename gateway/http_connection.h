@@ -20,10 +20,13 @@
 
 namespace penstock {
 
-class HttpConnection final : public HttpExchange, public HttpLoop::Member {
+class HttpConnection final : public HttpExchange,
+                             public HttpLoop::Member,
+                             private PauseListener {
  public:
-  // Ownership: keeps the loop alive; takes the socket.
-  HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket);
+  // Ownership: keeps the loop alive; takes the socket. `address`: as HttpLoop::join().
+  HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket, std::uint32_t address);
+  ~HttpConnection() override { loop_->wake(*this); }
 
   // Serves until the connection ends, then closes it.
   Awaitable<void> run();
@@ -43,12 +46,17 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   enum class Next : std::uint8_t { serve, close, linger };
 
   void stop(bool at_once) override;
+  void paused() override { loop_->rest(*this, HttpLoop::Rest::paused); }
+  void resumed() override { loop_->wake(*this); }
   Awaitable<Next> read_head();
+  Task<std::size_t> wait_for_request();
   Awaitable<Next> read_rest_of_head(HeadScan& scan);
   Awaitable<Next> accept_head(std::size_t head_bytes);
   Awaitable<Next> serve();
   Awaitable<Next> refuse(HttpRefusal reason, S3Error error);
+  Awaitable<void> linger();
   void start_exchange();
+  void release_buffers();
 
   std::shared_ptr<HttpLoop> loop_;
   const boost::asio::ip::address remote_;
@@ -60,6 +68,7 @@ class HttpConnection final : public HttpExchange, public HttpLoop::Member {
   std::string request_id_;
   std::uint64_t body_bytes_sent_ = 0;
   bool waiting_ = false;  // for the first byte of a request
+  bool has_asked_ = false;
   bool answered_ = false;
   bool head_valid_ = false;
   bool keep_open_ = false;  // after this answer

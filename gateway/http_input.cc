@@ -47,14 +47,32 @@ void InputBuffer::next_head() {
   if (!rest.empty()) std::memmove(memory_.get(), rest.data(), rest.size());
   pinned_ = begin_ = 0;
   end_ = rest.size();
-  if (capacity_ > kFirstCapacity && end_ <= kFirstCapacity) reallocate(kFirstCapacity);
+  if (capacity_ > kFirstCapacity && end_ <= kFirstCapacity) {
+    reallocate(kFirstCapacity);
+    lease_ = MemoryBudget::Lease();
+  }
 }
 
-bool InputBuffer::grow(std::size_t head_bytes_max) {
-  if (end_ < capacity_) return true;
-  if (end_ >= head_bytes_max) return false;
-  reallocate(head_bytes_max);
-  return true;
+InputBuffer::Grown InputBuffer::grow(std::size_t head_bytes_max) {
+  if (end_ < capacity_) return Grown::has_room;
+  if (end_ >= head_bytes_max) return Grown::at_max;
+  const std::size_t capacity = std::min(2 * std::max(capacity_, kFirstCapacity), head_bytes_max);
+  if (memory_budget_ != nullptr) {
+    // Nobody has been asked for a name yet: all strangers are one account.
+    const MemoryUser stranger{MemoryUse::documents, memory_budget_->account({})};
+    auto lease = memory_budget_->take(stranger, capacity);
+    if (!lease) return Grown::no_memory;
+    lease_ = std::move(lease).value();
+  }
+  reallocate(capacity);
+  return Grown::has_room;
+}
+
+void InputBuffer::release() {
+  assert(unread().empty());
+  memory_.reset();
+  capacity_ = pinned_ = begin_ = end_ = 0;
+  lease_ = MemoryBudget::Lease();
 }
 
 void ConnectionBody::start(const HeadFraming& framing) {
@@ -150,7 +168,7 @@ Task<std::size_t> ConnectionBody::read(MutBytes buffer) {
 Task<> ConnectionBody::send_continue() {
   if (!owes_continue_) co_return Result<>{};
   owes_continue_ = false;
-  auto sent = co_await stream_.send(as_bytes(kContinue), {}, false);
+  auto sent = co_await stream_.send(as_bytes(kContinue), {});
   if (!sent) failed_ = true;
   co_return sent;
 }

@@ -14,11 +14,15 @@
 #include "gateway/http_body.h"
 #include "gateway/http_head.h"
 #include "gateway/http_stream.h"
+#include "penstock/memory_budget.h"
 
 namespace penstock {
 
 class InputBuffer {
  public:
+  // What a head takes beyond the first 4 KiB counts in `memory`; null: it does not.
+  explicit InputBuffer(MemoryBudget* memory) : memory_budget_(memory) {}
+
   std::string_view unread() const { return {memory_.get() + begin_, end_ - begin_}; }
   void consume(std::size_t count);
   MutBytes free_space();
@@ -28,12 +32,17 @@ class InputBuffer {
   std::string_view pin_head(std::size_t head_bytes);
   // Forgets the head and moves what follows to the front.
   void next_head();
-  // Makes room for a head of up to `head_bytes_max`. False: it is that long already.
-  bool grow(std::size_t head_bytes_max);
+  // Makes room for more of a head, if there is none.
+  enum class Grown : std::uint8_t { has_room, at_max, no_memory };
+  Grown grow(std::size_t head_bytes_max);
+  // Frees its memory. Pre: nothing is unread, and no head is in use.
+  void release();
 
  private:
   void reallocate(std::size_t capacity);
 
+  MemoryBudget* memory_budget_;
+  MemoryBudget::Lease lease_;
   std::unique_ptr<char[]> memory_;
   std::size_t capacity_ = 0;
   std::size_t pinned_ = 0;

@@ -37,7 +37,50 @@ HttpLoop::HttpLoop(boost::asio::io_context& context, std::shared_ptr<HttpShared>
     : context_(context),
       shared_(std::move(shared)),
       wheel_(shared_->clock.boot(), shared_->options.deadline_tick) {
+  publish();
   advance();
+}
+
+void HttpLoop::rest(Member& member, Rest kind) {
+  member.rest_hook_.unlink();
+  member.rests_since_ = wheel_.now();
+  resting_[static_cast<std::size_t>(kind)].push_back(member);
+  publish();
+}
+
+void HttpLoop::wake(Member& member) {
+  if (!member.rest_hook_.is_linked()) return;
+  member.rest_hook_.unlink();
+  publish();
+}
+
+void HttpLoop::publish() {
+  for (std::size_t kind = 0; kind < resting_.size(); ++kind) {
+    const RestList& list = resting_[kind];
+    const BootTime since = list.empty() ? BootTime::max() : list.front().rests_since_;
+    rests_since_[kind].store(since.time_since_epoch().count(), std::memory_order_relaxed);
+  }
+}
+
+BootTime HttpLoop::rests_since(Rest kind) const {
+  const auto& since = rests_since_[static_cast<std::size_t>(kind)];
+  return BootTime(Duration(since.load(std::memory_order_relaxed)));
+}
+
+void HttpLoop::evict(Rest kind, std::optional<std::uint32_t> address) {
+  RestList& list = resting_[static_cast<std::size_t>(kind)];
+  const BootTime latest = kind == Rest::paused ? wheel_.now() - shared_->options.paused_evictable
+                                               : BootTime::max();
+  std::size_t looked_at = 0;
+  for (Member& member : list) {
+    if (member.rests_since_ > latest || ++looked_at > limits::kEvictionLook) return;
+    if (address && member.address_ != *address) continue;
+    wake(member);
+    shared_->refusals.count(kind == Rest::idle ? HttpRefusal::evicted_idle
+                                               : HttpRefusal::evicted_paused);
+    member.stop(true);
+    return;
+  }
 }
 
 void HttpLoop::advance() {

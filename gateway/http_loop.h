@@ -1,10 +1,17 @@
-// What the connections of one I/O thread share: deadlines, the date, the service, and who is there.
+// What the connections of one I/O thread share: deadlines, the date, the service, who is there, and
+// who could go.
+//
+// At the bound of connections the one that rests longest makes room for a new one: first those that
+// wait for a request or for the rest of its head, then readers that took nothing for a while. One
+// that moves never goes for one that does not.
 //
 // Thread-safety: its thread only, but for the counters.
 #pragma once
+#include <array>
 #include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +31,10 @@ struct HttpShared {
   HttpOptions options;
   std::string host_id;
   std::atomic<std::size_t> open_connections{0};
+  std::atomic<std::size_t> turned_away{0};  // that still linger
+  std::atomic<std::size_t> lingering{0};
+  // Open connections by the hash of the peer's address.
+  std::array<std::atomic<std::uint32_t>, limits::kPeerAddresses> of_address{};
   std::atomic<bool> stopping{false};
   HttpRefusals refusals;
 
@@ -36,7 +47,11 @@ void write_request_id(std::uint64_t number, std::string& id);
 // Ownership: shared by the server and by every coroutine that it spawned on this thread, because a
 // thread may be ended with connections still open.
 class HttpLoop {
+  using RestLink = boost::intrusive::link_mode<boost::intrusive::auto_unlink>;
+  using RestHook = boost::intrusive::list_member_hook<RestLink>;
+
  public:
+  enum class Rest : std::uint8_t { idle, paused };
   // A connection, as far as the loop knows it. Leaves the loop when it is destroyed.
   class Member : public boost::intrusive::list_base_hook<
                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
@@ -44,6 +59,12 @@ class HttpLoop {
     virtual ~Member() = default;
     // Ends the connection after the request in work, or `at_once`.
     virtual void stop(bool at_once) = 0;
+
+   private:
+    friend class HttpLoop;  // one class in two halves
+    RestHook rest_hook_;
+    BootTime rests_since_;
+    std::uint32_t address_ = 0;
   };
 
   HttpLoop(boost::asio::io_context& context, std::shared_ptr<HttpShared> shared);
@@ -54,18 +75,37 @@ class HttpLoop {
   std::string_view date() const { return date_; }
   std::string_view host_id() const { return shared_->host_id; }
 
-  void join(Member& member) { members_.push_back(member); }
+  // `address`: the place of its peer in HttpShared::of_address.
+  void join(Member& member, std::uint32_t address) {
+    member.address_ = address;
+    members_.push_back(member);
+  }
+  // From now on it may go; until wake(), which must come before its end.
+  void rest(Member& member, Rest kind);
+  void wake(Member& member);
+  // Ends the member that rests longest, if one may go; of `address` only, if given, among the first
+  // limits::kEvictionLook.
+  void evict(Rest kind, std::optional<std::uint32_t> address);
+  // Since when the member that may go next rests; max: there is none. Thread-safety: any thread.
+  BootTime rests_since(Rest kind) const;
   void stop_members(bool at_once);
   // Moves time on until the server stops and the last member is gone.
   static Awaitable<void> keep_time(std::shared_ptr<HttpLoop> self);
 
  private:
+  using RestList = boost::intrusive::list<
+      Member, boost::intrusive::member_hook<Member, RestHook, &Member::rest_hook_>,
+      boost::intrusive::constant_time_size<false>>;
+
   void advance();
+  void publish();
 
   boost::asio::io_context& context_;
   std::shared_ptr<HttpShared> shared_;
   DeadlineWheel wheel_;
   boost::intrusive::list<Member, boost::intrusive::constant_time_size<false>> members_;
+  std::array<RestList, 2> resting_;  // by Rest, in the order in which they began
+  std::array<std::atomic<Duration::rep>, 2> rests_since_;
   std::string date_;
   std::int64_t date_second_ = 0;
 };

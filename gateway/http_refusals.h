@@ -14,9 +14,15 @@ enum class HttpRefusal : std::uint8_t {
   malformed_head,
   head_too_large,
   head_timeout,
+  too_many_of_address,  // turned away with a 503
+  evicted_idle,         // closed for a new connection at the bound
+  evicted_paused,
+  no_memory,  // for a long head
 };
-inline constexpr std::array<std::string_view, 5> kHttpRefusalNames{
-    "too_many_connections", "accept_failed", "malformed_head", "head_too_large", "head_timeout"};
+inline constexpr std::array<std::string_view, 9> kHttpRefusalNames{
+    "too_many_connections", "accept_failed",       "malformed_head", "head_too_large",
+    "head_timeout",         "too_many_of_address", "evicted_idle",   "evicted_paused",
+    "no_memory"};
 
 class HttpRefusals {
  public:

@@ -107,7 +107,7 @@ Task<> ResponseSender::send(ResponseTerms terms, S3Response response) {
   if (terms.head_only || !has_body(response.status) || response.content_length == 0) {
     append_response_head(head_, terms, response);
     started_ = true;
-    co_return co_await stream_.send(as_bytes(head_), {}, false);
+    co_return co_await stream_.send(as_bytes(head_), {});
   }
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
     co_return co_await send_stream(terms, std::move(response));
@@ -118,7 +118,7 @@ Task<> ResponseSender::send(ResponseTerms terms, S3Response response) {
   }
   append_response_head(head_, terms, response);
   started_ = true;
-  auto sent = co_await stream_.send(as_bytes(head_), as_bytes(*text), false);
+  auto sent = co_await stream_.send(as_bytes(head_), as_bytes(*text));
   if (sent) body_bytes_sent_ = text->size();
   co_return sent;
 }
@@ -139,18 +139,35 @@ Task<> ResponseSender::send_stream(ResponseTerms terms, S3Response response) {
       head = as_bytes(head_);
       started_ = true;
     }
-    CO_CHECK(co_await send_piece(head, std::move(piece)));
-    body_bytes_sent_ += length;
-    head = {};
+    CO_TRY(sent, co_await send_piece(head, std::move(piece)));
+    const std::size_t of_head = std::min(sent, head.size());
+    const std::size_t of_piece = sent - of_head;
+    head = head.subspan(of_head);
+    body_bytes_sent_ += of_piece;
+    if (of_piece == length) continue;
+    source.put_back(length - of_piece);
+    CO_CHECK(co_await wait_for_reader(source));
   }
   co_return Result<>{};
 }
 
-Task<> ResponseSender::send_piece(ConstBytes head, Piece piece) {
+Task<std::size_t> ResponseSender::send_piece(ConstBytes head, Piece piece) {
   // Only the head may wait in the kernel: a piece that did would wait for the next one's disk.
-  if (piece.fd < 0) co_return co_await stream_.send(head, piece.bytes(), false);
-  if (!head.empty()) CO_CHECK(co_await stream_.send(head, {}, true));
-  co_return co_await stream_.send_file(piece.fd, piece.file_offset, piece.length);
+  if (piece.fd < 0) co_return co_await stream_.send_while_taken(head, piece.bytes(), false);
+  if (!head.empty()) {
+    CO_TRY(sent, co_await stream_.send_while_taken(head, {}, true));
+    if (sent < head.size()) co_return sent;
+  }
+  CO_TRY(sent, co_await stream_.send_file_while_taken(piece.fd, piece.file_offset, piece.length));
+  co_return head.size() + sent;
+}
+
+Task<> ResponseSender::wait_for_reader(BodySource& source) {
+  while (true) {
+    CO_TRY(kept_for, co_await source.keep());
+    CO_TRY(has_room, co_await stream_.wait_for_room(kept_for));
+    if (has_room) co_return Result<>{};
+  }
 }
 
 }  // namespace penstock

@@ -31,7 +31,7 @@ bool has_body(int status);
 void append_response_head(std::string& out, const ResponseTerms& terms, const S3Response& response);
 
 // Sends one response: the head with the first piece in one call, later pieces as the source gives
-// them, files without a copy.
+// them, files without a copy. While the client does not read, no piece is held.
 class ResponseSender {
  public:
   // `head` is scratch memory, kept between responses.
@@ -45,7 +45,9 @@ class ResponseSender {
 
  private:
   Task<> send_stream(ResponseTerms terms, S3Response response);
-  Task<> send_piece(ConstBytes head, Piece piece);
+  // How many bytes of both were sent before the peer stopped to take them.
+  Task<std::size_t> send_piece(ConstBytes head, Piece piece);
+  Task<> wait_for_reader(BodySource& source);
 
   HttpStream& stream_;
   std::string& head_;

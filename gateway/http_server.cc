@@ -8,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <csignal>
+#include <cstring>
 
 #include "gateway/http_connection.h"
 #include "gateway/http_loop.h"
@@ -24,6 +25,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr int kBacklog = 4096;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kRoomPause = std::chrono::milliseconds(10);
 constexpr Duration kStopPoll = std::chrono::milliseconds(10);
 constexpr Duration kStopAtOnceGrace = std::chrono::seconds(2);
 
@@ -36,30 +38,66 @@ void choose_congestion_control(int fd) {
   }
 }
 
-// A counted place among the server's connections.
+// A counted place among the server's connections, and among those of its peer's address.
 class Place {
  public:
-  explicit Place(std::shared_ptr<HttpShared> shared) : shared_(std::move(shared)) {
+  Place(std::shared_ptr<HttpShared> shared, std::uint32_t address)
+      : shared_(std::move(shared)), address_(address) {
     ++shared_->open_connections;
+    ++shared_->of_address[address_];
   }
   Place(Place&& other) noexcept = default;
   Place& operator=(Place&&) = delete;
   ~Place() {
-    if (shared_ != nullptr) --shared_->open_connections;
+    if (shared_ == nullptr) return;
+    --shared_->open_connections;
+    --shared_->of_address[address_];
   }
+  std::uint32_t address() const { return address_; }
 
  private:
   std::shared_ptr<HttpShared> shared_;
+  std::uint32_t address_;
 };
 
+// Where connections of this peer are counted. Of an IPv6 address its network: a host has as many
+// addresses in it as it likes.
+std::uint32_t address_place(const HttpStream::Socket& socket) {
+  error_code error;
+  const asio::ip::address address = socket.remote_endpoint(error).address();
+  if (error) return 0;
+  std::uint64_t number = 0;
+  if (address.is_v4()) {
+    number = address.to_v4().to_uint();
+  } else if (address.to_v6().is_v4_mapped()) {
+    number = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_uint();
+  } else {
+    const auto bytes = address.to_v6().to_bytes();
+    std::memcpy(&number, bytes.data(), sizeof number);
+  }
+  return static_cast<std::uint32_t>(mix_hash(number) % limits::kPeerAddresses);
+}
+
 Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket,
-                               [[maybe_unused]] Place place) {
+                               Place place) {
   try {
-    HttpConnection connection(std::move(loop), std::move(socket));
+    HttpConnection connection(std::move(loop), std::move(socket), place.address());
     co_await connection.run();
   } catch (...) {
     report_exception("a connection");
   }
+}
+
+// Reads on for a while, or the answer would be destroyed together with the request.
+Awaitable<void> linger_turned_away(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket) {
+  try {
+    HttpStream stream(std::move(socket), loop->wheel(), loop->shared().options, nullptr);
+    co_await stream.linger();
+    stream.close();
+  } catch (...) {
+    report_exception("a connection that was turned away");
+  }
+  --loop->shared().turned_away;
 }
 
 // Told in one try, on the accepting thread, without reading the request. `loop`: that thread's.
@@ -82,8 +120,6 @@ void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
   bytes += body;
   [[maybe_unused]] const ssize_t sent =
       ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  error_code ignored;
-  socket.shutdown(HttpStream::Socket::shutdown_send, ignored);
 }
 }  // namespace
 
@@ -104,21 +140,78 @@ struct HttpServer::State {
   }
 
   void hand_out(HttpStream::Socket socket);
+  void refuse(HttpStream::Socket socket, HttpRefusal reason);
+  bool has_room_for(std::uint32_t address, HttpRefusal& refusal);
+  bool make_room(std::optional<std::uint32_t> address);
+  // What may be open beyond the bound while those end that make room.
+  std::size_t over_max() const {
+    const std::size_t max = shared->options.connections_max;
+    return std::clamp<std::size_t>(max / 8, 1, limits::kConnectionsOverMax);
+  }
   void stop_connections(bool at_once);
   static Awaitable<void> accept_all(std::shared_ptr<State> self);
   static void start_accepting(std::shared_ptr<State> self);
 };
 
-void HttpServer::State::hand_out(HttpStream::Socket socket) {
-  if (shared->open_connections >= shared->options.connections_max) {
-    shared->refusals.count(HttpRefusal::too_many_connections);
-    turn_away(socket, *loops.front());
+void HttpServer::State::refuse(HttpStream::Socket socket, HttpRefusal reason) {
+  shared->refusals.count(reason);
+  turn_away(socket, *loops.front());
+  if (++shared->turned_away > over_max()) {
+    --shared->turned_away;
+    error_code ignored;
+    socket.shutdown(HttpStream::Socket::shutdown_send, ignored);
     return;
   }
+  const std::shared_ptr<HttpLoop> loop = loops[next_loop];  // whose executor the socket has
+  asio::co_spawn(loop->executor(), linger_turned_away(loop, std::move(socket)), asio::detached);
+}
+
+bool HttpServer::State::has_room_for(std::uint32_t address, HttpRefusal& refusal) {
+  const HttpOptions& options = shared->options;
+  const std::size_t max = options.connections_max;
+  const std::size_t open = shared->open_connections;
+  const std::size_t of_address = shared->of_address[address];
+  if (options.connections_per_address > 0 && of_address >= options.connections_per_address) {
+    refusal = HttpRefusal::too_many_of_address;
+    return of_address < options.connections_per_address + over_max() && open < max + over_max() &&
+           make_room(address);
+  }
+  // Most are one peer's, and most places are taken: it makes room by itself, if some of it rest.
+  const bool is_most = 4 * open >= 3 * max && 2 * of_address >= max;
+  const auto whose = is_most ? std::optional<std::uint32_t>(address) : std::nullopt;
+  refusal = HttpRefusal::too_many_connections;
+  if (open >= max) return open < max + over_max() && make_room(whose);
+  if (is_most) make_room(whose);
+  return true;
+}
+
+// False: none may go.
+bool HttpServer::State::make_room(std::optional<std::uint32_t> address) {
+  const BootTime now = shared->clock.boot();
+  for (const HttpLoop::Rest kind : {HttpLoop::Rest::idle, HttpLoop::Rest::paused}) {
+    const auto longest = std::min_element(
+        loops.begin(), loops.end(), [kind](const auto& a, const auto& b) {
+          return a->rests_since(kind) < b->rests_since(kind);
+        });
+    const BootTime since = (*longest)->rests_since(kind);
+    if (since == BootTime::max()) continue;
+    if (kind == HttpLoop::Rest::paused && since > now - shared->options.paused_evictable) continue;
+    asio::post((*longest)->executor(),
+               [loop = *longest, kind, address] { loop->evict(kind, address); });
+    return true;
+  }
+  return false;
+}
+
+void HttpServer::State::hand_out(HttpStream::Socket socket) {
+  const std::uint32_t address = address_place(socket);
+  HttpRefusal refusal{};
+  if (!has_room_for(address, refusal)) return refuse(std::move(socket), refusal);
   std::shared_ptr<HttpLoop> loop = loops[next_loop];
   next_loop = (next_loop + 1) % loops.size();
   const Executor executor = loop->executor();
-  asio::co_spawn(executor, run_connection(std::move(loop), std::move(socket), Place(shared)),
+  asio::co_spawn(executor, run_connection(std::move(loop), std::move(socket),
+                                           Place(shared, address)),
                  asio::detached);
 }
 
@@ -130,6 +223,12 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     HttpStream::Socket socket = co_await self->acceptor.async_accept(target, token);
     if (error == asio::error::operation_aborted || !self->acceptor.is_open()) co_return;
     if (!error) {
+      const std::size_t max = self->shared->options.connections_max;
+      if (self->shared->open_connections >= max + self->over_max()) {
+        // Those that make room are about to end.
+        const BootTime soon = self->shared->clock.boot() + kRoomPause;
+        co_await self->shared->clock.sleep_until(soon);
+      }
       self->hand_out(std::move(socket));
       continue;
     }

@@ -1,9 +1,13 @@
 #include "gateway/http_stream.h"
 
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <cerrno>
 
@@ -15,6 +19,7 @@ constexpr std::size_t kSendBytesMax = limits::kPieceBytes;  // per system call
 constexpr std::size_t kTurnBytes = 4 * limits::kMiB;
 constexpr std::size_t kLingerBytesMax = 64 * limits::kMiB;
 constexpr std::size_t kLingerStepBytes = 64 * limits::kKiB;
+constexpr Duration kPeerLook = std::chrono::seconds(15);  // at whether a paused peer takes some
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -47,15 +52,20 @@ void drop_front(ConstBytes& first, ConstBytes& second, std::size_t count) {
 }
 }  // namespace
 
-HttpStream::HttpStream(Socket socket, DeadlineWheel& wheel, const HttpOptions& options)
+HttpStream::HttpStream(Socket socket, DeadlineWheel& wheel, const HttpOptions& options,
+                       PauseListener* listener)
     : socket_(std::move(socket)),
       wheel_(wheel),
+      options_(options),
+      listener_(listener),
       receive_pace_(options.body_stall, options.body_bytes_per_second_min),
-      send_pace_(options.send_stall, options.send_bytes_per_second_min),
-      linger_(options.linger) {
+      taken_at_(wheel.now()) {
   error_code ignored;  // the calls below then wait in the kernel's default way
   socket_.non_blocking(true, ignored);
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+  // Without it the kernel holds some MiB for each peer that does not read.
+  const auto unsent = static_cast<int>(2 * limits::kUnsentBytesMax);  // room is half
+  ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
 void HttpStream::on_deadline() {
@@ -82,6 +92,18 @@ Task<std::size_t> HttpStream::receive_within(MutBytes buffer, Duration patience)
   if (error == boost::asio::error::eof) co_return std::size_t{0};
   if (error) co_return wait_error(error);
   co_return received;
+}
+
+Task<> HttpStream::wait_readable(Duration patience) {
+  if (stopped_) co_return fail(Errc::shutting_down, "connection: the server stops");
+  expired_ = false;
+  wheel_.arm(*this, patience);
+  error_code error;
+  auto token = boost::asio::redirect_error(use_task, error);
+  co_await socket_.async_wait(Socket::wait_read, token);
+  DeadlineWheel::disarm(*this);
+  if (error) co_return wait_error(error);
+  co_return Result<>{};
 }
 
 std::optional<Result<std::size_t>> HttpStream::receive_now(MutBytes first, MutBytes second) {
@@ -111,21 +133,56 @@ Task<std::size_t> HttpStream::receive(MutBytes first, MutBytes second) {
 
 void HttpStream::restart_pace() {
   receive_pace_.restart();
-  send_pace_.restart();
 }
 
-Task<> HttpStream::wait_writable() {
+Task<bool> HttpStream::wait_writable(Duration most) {
   if (stopped_) co_return fail(Errc::shutting_down, "connection: the server stops");
   expired_ = false;
-  const BootTime start = wheel_.now();
-  wheel_.arm(*this, send_pace_.patience_left());
+  wheel_.arm(*this, std::max(most, Duration(1)));
   error_code error;
   auto token = boost::asio::redirect_error(use_task, error);
   co_await socket_.async_wait(Socket::wait_write, token);
   DeadlineWheel::disarm(*this);
-  send_pace_.waited(wheel_.now() - start);
-  if (error) co_return wait_error(error);
-  co_return Result<>{};
+  if (!error) co_return true;
+  if (stopped_ || !expired_) co_return wait_error(error);
+  co_return false;
+}
+
+// Room here comes in large steps; what the peer's host acknowledges tells of each byte.
+bool HttpStream::look_at_peer() {
+  int queued = 0;
+  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &queued) != 0 || queued < 0) return false;
+  const std::uint64_t taken = sent_bytes_ - std::min<std::uint64_t>(sent_bytes_, queued);
+  if (taken == taken_bytes_) return false;
+  taken_bytes_ = taken;
+  taken_at_ = wheel_.now();
+  return true;
+}
+
+bool HttpStream::peer_goes_on() {
+  return look_at_peer() && taken_bytes_ < sent_bytes_;
+}
+
+Task<bool> HttpStream::wait_for_room(Duration most, Duration pause_max) {
+  const bool moved = look_at_peer();
+  if (listener_ != nullptr && (moved || !paused_)) listener_->paused();
+  paused_ = true;
+  const Duration look = std::min({most, kPeerLook, pause_max / 8});
+  CO_TRY(has_room, co_await wait_writable(look));
+  if (has_room) {
+    paused_ = false;
+    if (listener_ != nullptr) listener_->resumed();
+    co_return true;
+  }
+  if (!look_at_peer() && wheel_.now() - taken_at_ >= pause_max) {
+    co_return fail(Errc::timeout, "connection: the client does not read");
+  }
+  co_return false;
+}
+
+void HttpStream::sent(std::size_t bytes) {
+  sent_bytes_ += bytes;
+  taken_at_ = wheel_.now();  // there was room, so something was taken
 }
 
 bool HttpStream::turn_is_over(std::size_t bytes) {
@@ -139,55 +196,106 @@ Awaitable<void> HttpStream::let_others_run() {
   return boost::asio::post(socket_.get_executor(), use_task);
 }
 
-Task<> HttpStream::send(ConstBytes first, ConstBytes second, bool more) {
+Result<HttpStream::Push> HttpStream::push(ConstBytes& first, ConstBytes& second, bool more) {
   const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0);
   while (!first.empty() || !second.empty()) {
     Gathered gathered(first, second, kSendBytesMax);
-    const ssize_t sent = ::sendmsg(socket_.native_handle(), &gathered.message, flags);
-    if (sent >= 0) {
-      send_pace_.moved(static_cast<std::uint64_t>(sent));
-      drop_front(first, second, static_cast<std::size_t>(sent));
-      if (turn_is_over(static_cast<std::size_t>(sent))) co_await let_others_run();
+    const ssize_t count = ::sendmsg(socket_.native_handle(), &gathered.message, flags);
+    if (count >= 0) {
+      sent(static_cast<std::size_t>(count));
+      drop_front(first, second, static_cast<std::size_t>(count));
+      if (turn_is_over(static_cast<std::size_t>(count))) return Push::turn_over;
     } else if (would_block(errno)) {
-      CO_CHECK(co_await wait_writable());
+      return Push::blocked;
     } else if (errno != EINTR) {
-      co_return peer_gone(errno);
+      return peer_gone(errno);
     }
   }
-  co_return Result<>{};
+  return Push::done;
 }
 
-Task<> HttpStream::send_file(int fd, std::uint64_t offset, std::size_t length) {
-  auto position = static_cast<off_t>(offset);
+Result<HttpStream::Push> HttpStream::push_file(int fd, std::uint64_t& offset,
+                                               std::size_t& length) {
   while (length > 0) {
+    auto position = static_cast<off_t>(offset);
     const std::size_t step = std::min(length, kSendBytesMax);
-    const ssize_t sent = ::sendfile(socket_.native_handle(), fd, &position, step);
-    if (sent > 0) {
-      send_pace_.moved(static_cast<std::uint64_t>(sent));
-      length -= static_cast<std::size_t>(sent);
-      if (turn_is_over(static_cast<std::size_t>(sent))) co_await let_others_run();
-    } else if (sent == 0) {
-      co_return fail(Errc::io, "connection: a file piece ends too early");
+    const ssize_t count = ::sendfile(socket_.native_handle(), fd, &position, step);
+    if (count > 0) {
+      sent(static_cast<std::size_t>(count));
+      offset += static_cast<std::uint64_t>(count);
+      length -= static_cast<std::size_t>(count);
+      if (turn_is_over(static_cast<std::size_t>(count))) return Push::turn_over;
+    } else if (count == 0) {
+      return fail(Errc::io, "connection: a file piece ends too early");
     } else if (would_block(errno)) {
-      CO_CHECK(co_await wait_writable());
+      return Push::blocked;
     } else if (errno != EINTR) {
-      co_return peer_gone(errno);
+      return peer_gone(errno);
     }
   }
-  co_return Result<>{};
+  return Push::done;
+}
+
+Task<> HttpStream::send(ConstBytes first, ConstBytes second) {
+  while (true) {
+    CO_TRY(state, push(first, second, false));
+    if (state == Push::done) co_return Result<>{};
+    if (state == Push::turn_over) {
+      co_await let_others_run();
+      continue;
+    }
+    CO_TRY(moment, co_await wait_writable(options_.reader_stalled));
+    bool has_room = moment;
+    while (!has_room) {
+      CO_TRY(later, co_await wait_for_room(options_.document_pause, options_.document_pause));
+      has_room = later;
+    }
+  }
+}
+
+Task<std::size_t> HttpStream::send_while_taken(ConstBytes first, ConstBytes second, bool more) {
+  const std::size_t all = first.size() + second.size();
+  while (true) {
+    CO_TRY(state, push(first, second, more));
+    if (state == Push::done) co_return all;
+    if (state == Push::turn_over) {
+      co_await let_others_run();
+      continue;
+    }
+    CO_TRY(has_room, co_await wait_writable(options_.reader_stalled));
+    if (!has_room) co_return all - first.size() - second.size();
+  }
+}
+
+Task<std::size_t> HttpStream::send_file_while_taken(int fd, std::uint64_t offset,
+                                                    std::size_t length) {
+  const std::size_t all = length;
+  while (true) {
+    CO_TRY(state, push_file(fd, offset, length));
+    if (state == Push::done) co_return all;
+    if (state == Push::turn_over) {
+      co_await let_others_run();
+      continue;
+    }
+    CO_TRY(has_room, co_await wait_writable(options_.reader_stalled));
+    if (!has_room) co_return all - length;
+  }
 }
 
 Awaitable<void> HttpStream::linger() {
   error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
-  const BootTime end = wheel_.now() + linger_;
-  std::vector<std::byte> discarded(kLingerStepBytes);
+  const BootTime end = wheel_.now() + options_.linger;
   std::size_t total = 0;
   while (total < kLingerBytesMax && wheel_.now() < end) {
-    auto received = receive_now(discarded, {});
+    // Nobody reads what comes, so all connections of a thread share the place.
+    static thread_local std::array<std::byte, kLingerStepBytes> forgotten;
+    const auto received = receive_now(forgotten, {});
     if (!received) {
       const Duration patience = end - wheel_.now();
-      received = co_await receive_within(discarded, patience);
+      const auto waited = co_await wait_readable(patience);
+      if (!waited) co_return;
+      continue;
     }
     if (!*received || received->value() == 0) co_return;
     total += received->value();

@@ -1,10 +1,12 @@
 // One connection's socket: reads and writes that try first, wait second, and never wait without a
 // deadline.
 //
-// Bytes move between the socket and the caller's memory (or file) directly. Waiting time is charged
-// to the peer, and only while it moves fewer bytes than the minimum rate; time that this process
-// needs is not. Errors of every call: timeout - the deadline or the minimum rate; aborted - the
-// peer is gone; shutting_down - stop(). Thread-safety: none; lives and dies on its I/O thread.
+// Bytes move between the socket and the caller's memory (or file) directly. Of a body that comes
+// in, waiting time is charged to the peer, and only while it moves fewer bytes than the minimum
+// rate; time that this process needs is not. What goes out counts when the peer's host has taken
+// it, not when the kernel here has: a reader may be slow, and may pause for minutes. Errors of
+// every call: timeout - the deadline or the minimum rate; aborted - the peer is gone;
+// shutting_down - stop(). Thread-safety: none; lives and dies on its I/O thread.
 #pragma once
 #include <boost/asio/ip/tcp.hpp>
 
@@ -46,28 +48,49 @@ class Pace {
   std::uint64_t bytes_left_;
 };
 
+// Whoever wants to know that the peer takes nothing.
+class PauseListener {
+ public:
+  virtual ~PauseListener() = default;
+  // For longer than a moment; called again when it took some and stopped again.
+  virtual void paused() = 0;
+  virtual void resumed() = 0;
+};
+
 class HttpStream final : private DeadlineWheel::Entry {
  public:
   using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, Executor>;
 
-  // Ownership: takes the socket, borrows the rest.
-  HttpStream(Socket socket, DeadlineWheel& wheel, const HttpOptions& options);
+  // Ownership: takes the socket, borrows the rest. `listener` may be null.
+  HttpStream(Socket socket, DeadlineWheel& wheel, const HttpOptions& options,
+             PauseListener* listener);
 
   // Waits for the first bytes of something, at most `patience`. 0: the peer has ended its side.
   Task<std::size_t> receive_within(MutBytes buffer, Duration patience);
   // Bytes of a body, at the body's pace: fills `first`, then `second`, in one system call. 0: the
   // peer has ended its side.
   Task<std::size_t> receive(MutBytes first, MutBytes second);
+  // Waits until there is something to receive, or the peer has ended its side.
+  Task<> wait_readable(Duration patience);
   // What is there already; nullopt: nothing.
   std::optional<Result<std::size_t>> receive_now(MutBytes first, MutBytes second);
   // A new body begins: earlier slowness is forgiven.
   void restart_pace();
 
-  // Sends both, gathered. `more`: further bytes follow at once, so the last packet may wait for
-  // them.
-  Task<> send(ConstBytes first, ConstBytes second, bool more);
-  // Sends a range of a file without copying it through this process.
-  Task<> send_file(int fd, std::uint64_t offset, std::size_t length);
+  // Sends both, gathered. Errors: timeout - the peer took nothing for options.document_pause.
+  Task<> send(ConstBytes first, ConstBytes second);
+  // For what can be fetched again: as send(), but returns early, with how many bytes of both were
+  // sent, when the peer takes nothing for options.reader_stalled. `more`: further bytes follow at
+  // once, so the last packet may wait for them.
+  Task<std::size_t> send_while_taken(ConstBytes first, ConstBytes second, bool more);
+  // The same for a range of a file, without copying it through this process.
+  Task<std::size_t> send_file_while_taken(int fd, std::uint64_t offset, std::size_t length);
+  // Waits until the peer takes bytes again, at most `most`. False: not yet. Errors: timeout - it
+  // took nothing for options.reader_pause.
+  Task<bool> wait_for_room(Duration most) { return wait_for_room(most, options_.reader_pause); }
+  // Whether the peer's host took some of what was sent since the last look, and has yet to take
+  // more.
+  bool peer_goes_on();
 
   // Ends our side and reads on for a while, so that an answer to a request that we did not read to
   // its end is not destroyed by a reset. Afterwards only close() makes sense.
@@ -78,18 +101,30 @@ class HttpStream final : private DeadlineWheel::Entry {
 
  private:
   void on_deadline() override;
+  enum class Push : std::uint8_t { done, blocked, turn_over };
+
   Error wait_error(const boost::system::error_code& error) const;
-  Task<> wait_writable();
+  Result<Push> push(ConstBytes& first, ConstBytes& second, bool more);
+  Result<Push> push_file(int fd, std::uint64_t& offset, std::size_t& length);
+  void sent(std::size_t bytes);
+  bool look_at_peer();
+  // False: not within `most`.
+  Task<bool> wait_writable(Duration most);
+  Task<bool> wait_for_room(Duration most, Duration pause_max);
   // After each few MiB the thread's other connections get a turn.
   bool turn_is_over(std::size_t bytes);
   Awaitable<void> let_others_run();
 
   Socket socket_;
   DeadlineWheel& wheel_;
+  const HttpOptions& options_;
+  PauseListener* listener_;
   Pace receive_pace_;
-  Pace send_pace_;
-  Duration linger_;
+  std::uint64_t sent_bytes_ = 0;   // given to the kernel
+  std::uint64_t taken_bytes_ = 0;  // of them, by the peer's host, at the last look
+  BootTime taken_at_;              // when that was less
   std::size_t turn_bytes_ = 0;
+  bool paused_ = false;
   bool expired_ = false;
   bool stopped_ = false;
 };

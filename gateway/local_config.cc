@@ -143,6 +143,8 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   fields.number("io_threads", io_threads, 0, 256);
   fields.number("memory_budget_bytes", config.memory_budget_bytes, 64 * limits::kMiB, limits::kTiB);
   fields.number("connections_max", config.connections_max, 1, 1'000'000);
+  fields.number("connections_per_address_max", config.connections_per_address_max, 0, 1'000'000);
+  fields.number("reader_pause_seconds", config.reader_pause_seconds, 1, 24 * 3600);
   fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
   fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
   fields.flag("sendfile", config.sendfile);

@@ -33,6 +33,9 @@ struct LocalConfig {
   unsigned io_threads = 0;                                         // 0 = one per core
   std::uint64_t memory_budget_bytes = limits::kMemoryBudgetBytes;  // all request bodies together
   std::uint64_t connections_max = limits::kConnectionsMax;
+  std::uint64_t connections_per_address_max = 0;  // 0: as HttpOptions has it
+  std::uint64_t reader_pause_seconds =            // a client that takes nothing so long is gone
+      std::chrono::seconds(limits::kReaderPause).count();
   std::uint64_t free_space_min_bytes =
       limits::kGiB;  // a volume with less (or 2 %) takes no new data
   std::uint64_t ballast_bytes =

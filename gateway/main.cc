@@ -47,7 +47,7 @@ class LocalProcess {
   LocalProcess(const LocalConfig& config, unsigned threads)
       : config_(config),
         buffers_(kIdleBufferBytes),
-        budget_(config.memory_budget_bytes),
+        budget_(config.memory_budget_bytes, MemoryBudget::floors_of(config.memory_budget_bytes)),
         io_(threads) {}
 
   ~LocalProcess() {
@@ -170,7 +170,10 @@ class LocalProcess {
                                            access_log_.get());
     HttpOptions http_options;
     http_options.connections_max = config_.connections_max;
+    http_options.connections_per_address = config_.connections_per_address_max;
+    http_options.reader_pause = std::chrono::seconds(config_.reader_pause_seconds);
     http_options.sendfile = config_.sendfile;
+    http_options.memory = &budget_;
     std::vector<boost::asio::io_context*> contexts;
     for (std::size_t i = 0; i < io_.size(); ++i) contexts.push_back(&io_.at(i));
     http_ = std::make_unique<HttpServer>(contexts, *service_, clock_, random_, http_options);
@@ -248,10 +251,19 @@ class LocalProcess {
           return samples;
         });
     metrics_->add_collector(
-        gauge, "penstock_memory_budget_bytes", "Memory that request bodies may use, and do.",
-        [this] {
+        gauge, "penstock_memory_budget_bytes", "Memory that requests may use, and do.", [this] {
           return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
                          Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
+        });
+    metrics_->add_collector(
+        gauge, "penstock_memory_used_bytes", "Memory that requests use, by what for.", [this] {
+          Samples samples;
+          for (std::size_t i = 0; i < kMemoryUseNames.size(); ++i) {
+            const auto used = budget_.used_bytes(static_cast<MemoryUse>(i));
+            samples.push_back(Sample{{{"use", std::string(kMemoryUseNames[i])}},
+                                     static_cast<double>(used)});
+          }
+          return samples;
         });
     metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
       std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};

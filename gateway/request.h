@@ -66,19 +66,27 @@ struct S3Request {
   Principal principal;
   Deadline deadline{};     // of metadata work; bodies have their own rates
   bool file_pieces = false;  // the response body may hold file ranges
+  MemoryAccount memory;      // of the principal's account
 
   const std::string* header(std::string_view name) const;  // first of that name; null if absent
   const std::string* query_value(std::string_view name) const;
   bool has_query(std::string_view name) const { return query_value(name) != nullptr; }
 };
 
-// Bytes of a response on their way out.
+// Bytes of a response on their way out. A client may stop reading for minutes: then what was
+// fetched for it is put back, and it costs no memory until it reads on.
 class BodySource {
  public:
   virtual ~BodySource() = default;
   // An empty piece at the end. An error after the first byte closes the connection: never a short
   // body on keep-alive.
   virtual Task<Piece> next() = 0;
+  // The last `count` bytes of the piece that next() gave were not sent and the piece is gone: they
+  // come again. Frees all memory.
+  virtual void put_back(std::uint64_t count) = 0;
+  // Keeps what is still to be sent from being removed. Called while the client does not read, not
+  // later than the time that the call before it returned.
+  virtual Task<Duration> keep() = 0;
 };
 
 struct S3Response {
@@ -87,6 +95,7 @@ struct S3Response {
   std::vector<std::pair<std::string, std::string>> headers;
   std::uint64_t content_length = 0;  // also for HEAD: the length that GET would have
   std::variant<std::monostate, std::string, std::unique_ptr<BodySource>> body;
+  MemoryBudget::Lease memory;  // of a body that is a long text, or of a long list of parts
   void set(std::string name, std::string value) {
     headers.emplace_back(std::move(name), std::move(value));
   }

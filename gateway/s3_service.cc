@@ -131,6 +131,8 @@ S3Task<S3Response> S3Service::run(Call& call) {
   call.request.principal = std::move(identity.value().principal);
   CO_CHECK(take_query_headers(call.request, identity.value().by));
   find_operation(call);  // a link may have named the source of a copy
+  MemoryBudget& budget = gateway_.objects.blobs().budget;
+  call.request.memory = budget.account(call.request.principal.account_id);
   if (lacks_length(call.operation, head.framing)) {
     co_return s3_error(S3Code::MissingContentLength);
   }
@@ -141,7 +143,24 @@ S3Task<S3Response> S3Service::run(Call& call) {
   co_return co_await run_operation(gateway_, call.operation, call.request, *call.body);
 }
 
+// A document stays in memory until the client has taken it.
+S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
+  const auto* text = std::get_if<std::string>(&response.body);
+  if (text == nullptr || text->size() <= limits::kFreeDocumentBytes) co_return S3Result<>{};
+  MemoryBudget& budget = gateway_.objects.blobs().budget;
+  const MemoryUser user{MemoryUse::documents, call.request.memory};
+  const BootTime until = gateway_.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await budget.take_patiently(gateway_.clock, user, text->capacity(), until);
+  if (!memory) co_return to_s3(memory.error());
+  response.memory = std::move(*memory);
+  co_return S3Result<>{};
+}
+
 Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
+  if (result) {
+    const auto counted = co_await count_document(call, result.value());
+    if (!counted) result = counted.error();
+  }
   if (result) {
     call.status = result.value().status;
     const auto sent = co_await call.exchange.send(std::move(result).value(), false);

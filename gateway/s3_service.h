@@ -38,6 +38,7 @@ class S3Service final : public Service {
   S3Task<S3Response> run(Call& call);
   static void find_operation(Call& call);
   Awaitable<void> deliver(Call& call, S3Result<S3Response> result);
+  S3Task<> count_document(const Call& call, S3Response& response);
   Task<> send_error(Call& call, S3Error error);
   void log_failure(const Call& call, const S3Error& error);
   void finish(Call& call);

@@ -112,8 +112,8 @@ S3Task<S3Response> create_bucket(Gateway& gateway, const S3Request& request, Bod
     co_return error;
   }
   CO_CHECK(check_create_headers(request));
-  CO_TRY(document, co_await read_document(body));
-  CO_TRY(wanted, parse_bucket_configuration(std::move(document)));
+  CO_TRY(document, co_await read_document(gateway, request, body));
+  CO_TRY(wanted, parse_bucket_configuration(std::move(document.text)));
   if (wanted.has_other) co_return s3_error(S3Code::NotImplemented);
   CO_CHECK(check_location(wanted.location, gateway.config.region));
   Index& index = gateway.objects.index();

@@ -117,8 +117,8 @@ std::string result_xml(const S3Request& request, const ObjectRecord& record) {
 S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& request,
                                              BodyReader& body) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  CO_TRY(document, co_await read_document(body));
-  CO_TRY(parts, parse_complete(std::move(document)));
+  CO_TRY(document, co_await read_document(gateway, request, body));
+  CO_TRY(parts, parse_complete(std::move(document.text)));
   CO_TRY(id, upload_id_of(request));
   CO_TRY(plan, read_request(request, parts));
   plan.part_bytes_min = gateway.config.part_bytes_min;

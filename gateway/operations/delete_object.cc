@@ -121,8 +121,8 @@ S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request) {
 S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, BodyReader& body) {
   CO_CHECK(check_integrity_header(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
-  CO_TRY(document, co_await read_document(body));
-  CO_TRY(input, parse_delete(std::move(document)));
+  CO_TRY(document, co_await read_document(gateway, request, body));
+  CO_TRY(input, parse_delete(std::move(document.text)));
   const auto batch = std::make_shared<Batch>(gateway, std::move(bucket), std::move(input),
                                              fresh_deadline(gateway));
   const Executor executor = co_await boost::asio::this_coro::executor;

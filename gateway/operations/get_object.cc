@@ -16,6 +16,7 @@ namespace {
 
 // How often a read follows an object that is replaced under it before it gives up.
 constexpr int kAttemptsMax = 3;
+constexpr std::size_t kRangeBytes = 320;  // of one part's place in memory, about
 
 // What of the object goes out.
 struct Selection {
@@ -155,6 +156,17 @@ S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& re
   co_return std::move(*found);
 }
 
+// The list of a long object's parts stays until its last byte is sent.
+S3Task<MemoryBudget::Lease> count_ranges(Gateway& gateway, const S3Request& request,
+                                         std::size_t ranges) {
+  const MemoryUser user{MemoryUse::reads, request.memory};
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await gateway.objects.blobs().budget.take_patiently(
+      gateway.clock, user, ranges * kRangeBytes, until);
+  if (!memory) co_return to_s3(memory.error());
+  co_return std::move(*memory);
+}
+
 // One attempt. nullopt: the fragments were gone, as after a replacement.
 S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& request,
                                         ObjectRead read) {
@@ -180,6 +192,10 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
     if (!ranges) {
       CO_TRY(found, co_await find_ranges(gateway, request, record, range));
       ranges = std::move(found);
+    }
+    if (ranges->size() > limits::kPartsInRecordMax) {
+      CO_TRY(memory, co_await count_ranges(gateway, request, ranges->size()));
+      response.memory = std::move(memory);
     }
     auto body = std::make_unique<ObjectBody>(gateway, request, std::move(*ranges));
     const auto started = co_await body->start();

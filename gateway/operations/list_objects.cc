@@ -10,6 +10,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kEntryBytes = 400;  // of XML, about: what a page reserves for each entry
+constexpr std::size_t kEntryMemory = 512;  // of a page while it is made, about
 
 // What the three have in common.
 struct ListQuery {
@@ -18,6 +19,7 @@ struct ListQuery {
   std::string delimiter;
   ListStart start;
   std::size_t max_keys = 0;
+  MemoryBudget::Lease memory;  // of the page that is made
 };
 
 S3Result<ListQuery> common_query(const S3Request& request) {
@@ -31,9 +33,16 @@ S3Result<ListQuery> common_query(const S3Request& request) {
   return query;
 }
 
-S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, const ListQuery& query) {
+S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery& query) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is never truncated
+  MemoryBudget& budget = gateway.objects.blobs().budget;
+  const MemoryUser user{MemoryUse::documents, request.memory};
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await budget.take_patiently(gateway.clock, user, query.max_keys * kEntryMemory,
+                                               until);
+  if (!memory) co_return to_s3(memory.error());
+  query.memory = std::move(*memory);
   ListRequest list;
   list.prefix = query.prefix;
   list.delimiter = query.delimiter;

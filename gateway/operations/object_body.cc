@@ -11,9 +11,9 @@ namespace penstock {
 
 ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges)
     : gateway_(gateway),
-      ranges_(std::move(ranges)),
       pin_due_(gateway.clock.boot() + gateway.objects.blobs().reader_pin_every),
-      reader_(gateway.objects.blobs(), ranges_, request.file_pieces, damage_log(request)) {}
+      reader_(gateway.objects.blobs(), std::move(ranges), request.file_pieces, damage_log(request),
+              request.memory) {}
 
 Task<> ObjectBody::start() {
   CO_TRY(piece, co_await reader_.next(fresh_deadline(gateway_)));
@@ -28,18 +28,28 @@ Task<Piece> ObjectBody::next() {
 }
 
 // The pins are not waited for: the bytes are there now.
-Task<Piece> ObjectBody::pin_and_next() {
+void ObjectBody::pin(const Executor& executor) {
   BlobContext& context = gateway_.objects.blobs();
   const BootTime now = gateway_.clock.boot();
   pin_due_ = now + context.reader_pin_every;
   std::vector<BlobRef> blobs;
-  for (const BlobRange& range : ranges_) blobs.push_back(range.blob);
-  const auto executor = co_await boost::asio::this_coro::executor;
+  for (const BlobRange& range : reader_.ranges()) blobs.push_back(range.blob);
   boost::asio::co_spawn(executor,
                         pin_for_reader(&context, std::move(blobs),
                                        now + Duration(limits::kOperationDeadline)),
                         boost::asio::detached);
+}
+
+Task<Piece> ObjectBody::pin_and_next() {
+  const Executor executor = co_await boost::asio::this_coro::executor;
+  pin(executor);
   co_return co_await reader_.next(fresh_deadline(gateway_));
+}
+
+Task<Duration> ObjectBody::keep() {
+  const Executor executor = co_await boost::asio::this_coro::executor;
+  if (gateway_.clock.boot() >= pin_due_) pin(executor);
+  co_return pin_due_ - gateway_.clock.boot();
 }
 
 Task<Piece> ObjectBody::first() { co_return std::exchange(first_, Piece{}); }

@@ -17,13 +17,15 @@ class ObjectBody final : public BodySource {
   // Errors: as BlobReader::next().
   Task<> start();
   Task<Piece> next() override;
+  void put_back(std::uint64_t count) override { reader_.put_back(count); }
+  Task<Duration> keep() override;
 
  private:
   Task<Piece> first();
   Task<Piece> pin_and_next();
+  void pin(const Executor& executor);
 
   Gateway& gateway_;
-  std::vector<BlobRange> ranges_;  // for the pins
   BootTime pin_due_;
   BlobReader reader_;
   Piece first_;

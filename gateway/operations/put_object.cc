@@ -29,7 +29,7 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   body.compute(first_named(algorithm, kChecksumByDefault));
   FragmentOwner owner = Index::owner(*bucket, request.key);
   const std::uint64_t inline_max = inline_bytes_max(gateway);
-  CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), inline_max));
+  CO_TRY(stored, co_await store_body(gateway, request, body, std::move(owner), inline_max));
 
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;

@@ -11,6 +11,10 @@
 namespace penstock {
 namespace {
 
+// A document grows by doubling as its bytes arrive.
+constexpr std::size_t kFirstDocumentBytes = 16 * limits::kKiB;
+constexpr std::size_t kDocumentCopies = 2;  // the text, and what is read out of it
+
 S3Error body_error(BodyReader& body, const Error& error) {
   if (auto failure = body.failure()) return std::move(*failure);
   return to_s3(error);
@@ -89,14 +93,33 @@ S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> fill
   co_return filled.error();
 }
 
-S3Task<StoredBytes> open_writer(Gateway& gateway, FragmentOwner owner, std::uint64_t size_bytes) {
+S3Task<StoredBytes> open_writer(Gateway& gateway, const S3Request& request, FragmentOwner owner,
+                                std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
   auto writer = co_await BlobWriter::open(gateway.objects.blobs(), std::move(owner), size_bytes,
-                                          fresh_deadline(gateway));
+                                          fresh_deadline(gateway), request.memory);
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
   co_return std::move(stored);
+}
+
+// The first bytes of an upload. Until they are there it was only announced, and takes nothing else:
+// no pieces, no stripe, no space on the disks.
+struct FirstBytes {
+  MemoryBudget::Lease memory;
+  Buffer bytes;
+};
+S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyReader& body) {
+  const std::size_t count = std::min<std::uint64_t>(body.length(), limits::kSmallPieceBytes);
+  BlobContext& blobs = gateway.objects.blobs();
+  const MemoryUser user{MemoryUse::writes, request.memory};
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await blobs.budget.take_patiently(gateway.clock, user, count, until);
+  if (!memory) co_return to_s3(memory.error());
+  FirstBytes first{std::move(*memory), blobs.buffers.get(count)};
+  CO_CHECK(co_await read_exactly(body, first.bytes.mutable_bytes()));
+  co_return std::move(first);
 }
 
 // All bytes that `reader` gives; for small ones.
@@ -119,17 +142,31 @@ StoredBytes store_inline(std::string bytes) {
 
 }  // namespace
 
-S3Task<std::string> read_document(BodyReader& body) {
+S3Task<Document> read_document(Gateway& gateway, const S3Request& request, BodyReader& body) {
   if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
-  std::string text(body.length(), '\0');
-  const MutBytes buffer(reinterpret_cast<std::byte*>(text.data()), text.size());
-  CO_CHECK(co_await read_exactly(body, buffer));
+  MemoryBudget& budget = gateway.objects.blobs().budget;
+  const MemoryUser user{MemoryUse::documents, request.memory};
+  const auto length = static_cast<std::size_t>(body.length());
+  Document document;
+  std::size_t filled = 0;
+  while (filled < length) {
+    const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
+    const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+    auto memory = co_await budget.take_patiently(gateway.clock, user,
+                                                 kDocumentCopies * (room - filled), until);
+    if (!memory) co_return to_s3(memory.error());
+    document.memory.push_back(std::move(*memory));
+    document.text.resize(room);
+    const MutBytes all(reinterpret_cast<std::byte*>(document.text.data()), room);
+    CO_CHECK(co_await read_exactly(body, all.subspan(filled)));
+    filled = room;
+  }
   CO_CHECK(co_await read_end(body));
-  co_return text;
+  co_return std::move(document);
 }
 
-S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, FragmentOwner owner,
-                               std::uint64_t inline_max) {
+S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
+                               FragmentOwner owner, std::uint64_t inline_max) {
   const std::uint64_t size = body.length();
   if (size <= inline_max || size == 0) {
     std::string bytes(size, '\0');
@@ -138,8 +175,14 @@ S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, FragmentOwner
     CO_CHECK(co_await read_end(body));
     co_return store_inline(std::move(bytes));
   }
-  CO_TRY(stored, co_await open_writer(gateway, std::move(owner), size));
-  auto filled = co_await fill_from_body(*stored.writer, body, size);
+  const auto could_open = BlobWriter::could_open(gateway.objects.blobs(), size);
+  if (!could_open) co_return to_s3(could_open.error());
+  CO_TRY(first, co_await read_first(gateway, request, body));
+  CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), size));
+  auto filled = co_await append(*stored.writer, first.bytes.bytes());
+  const std::uint64_t left = size - first.bytes.size();
+  first = FirstBytes();
+  if (filled) filled = co_await fill_from_body(*stored.writer, body, left);
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
@@ -152,20 +195,21 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
     const auto bytes = std::string_view(*source.inline_bytes).substr(range.first, range.length);
     hashes.update(as_bytes(bytes));
     if (to_inline) co_return store_inline(std::string(bytes));
-    CO_TRY(stored, co_await open_writer(gateway, std::move(owner), range.length));
+    CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), range.length));
     auto filled = co_await append(*stored.writer, as_bytes(bytes));
     co_return co_await finish(gateway, std::move(stored), std::move(filled));
   }
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway));
   if (!ranges) co_return to_s3(ranges.error());
-  BlobReader reader(gateway.objects.blobs(), std::move(*ranges), false, damage_log(request));
+  BlobReader reader(gateway.objects.blobs(), std::move(*ranges), false, damage_log(request),
+                    request.memory);
   if (to_inline) {
     CO_TRY(bytes, co_await read_all(gateway, reader));
     hashes.update(as_bytes(bytes));
     co_return store_inline(std::move(bytes));
   }
-  CO_TRY(stored, co_await open_writer(gateway, std::move(owner), range.length));
+  CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), range.length));
   auto filled = co_await fill_from_object(gateway, *stored.writer, reader, hashes);
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }

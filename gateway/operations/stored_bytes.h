@@ -30,11 +30,16 @@ struct Hashes {
   Checksummer checksum;
 };
 
-// A whole XML document. Errors: MalformedXML - longer than limits::kXmlBytesMax; those of the body.
-S3Task<std::string> read_document(BodyReader& body);
+// A whole XML document. Its memory is counted as its bytes arrive, for as long as it lives.
+// Errors: MalformedXML - longer than limits::kXmlBytesMax; SlowDown - no memory; those of the body.
+struct Document {
+  std::string text;
+  std::vector<MemoryBudget::Lease> memory;
+};
+S3Task<Document> read_document(Gateway& gateway, const S3Request& request, BodyReader& body);
 // Stores a body; one of up to `inline_max` bytes stays in memory. Nothing remains after a failure.
-S3Task<StoredBytes> store_body(Gateway& gateway, BodyReader& body, FragmentOwner owner,
-                               std::uint64_t inline_max);
+S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
+                               FragmentOwner owner, std::uint64_t inline_max);
 // Stores a range of an object, hashing what passes. Nothing remains after a failure.
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
                                const ObjectRead& source, ByteRange range, FragmentOwner owner,

@@ -81,7 +81,7 @@ S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyR
   CO_CHECK(check_algorithm(upload.record, named));
   body.compute(first_named(named, algorithm_of(upload.record)));
   FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
-  CO_TRY(stored, co_await store_body(gateway, body, std::move(owner), kNeverInline));
+  CO_TRY(stored, co_await store_body(gateway, request, body, std::move(owner), kNeverInline));
   PartInfo part = make_part(stored, upload.part_number, body.md5());
   part.modified = gateway.clock.wall();
   part.checksum = body_checksum(body);

@@ -25,15 +25,6 @@ std::byte* allocate(std::size_t size) {
 }
 }  // namespace
 
-Result<MemoryBudget::Lease> MemoryBudget::take(std::size_t bytes) {
-  std::size_t used = used_bytes_.load();
-  do {
-    if (used + bytes > limit_bytes_)
-      return fail(Errc::overloaded, "memory budget of the process is used up");
-  } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
-  return Lease(this, bytes);
-}
-
 Buffer Buffer::copy_of(ConstBytes bytes) {
   std::shared_ptr<std::byte[]> data(new std::byte[bytes.size()]);
   std::copy(bytes.begin(), bytes.end(), data.get());

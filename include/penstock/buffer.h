@@ -1,52 +1,14 @@
 // Memory that bodies travel in: aligned, pooled, counted against one budget for the process.
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
+#include "penstock/memory_budget.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
 
 namespace penstock {
-
-// Bounds the bytes that all requests of the process may hold. At the bound a request is refused
-// (`overloaded` -> 503 SlowDown), it never waits: waiting requests would hold connections and
-// half-read bodies. Thread-safety: all methods from any thread.
-class MemoryBudget {
- public:
-  explicit MemoryBudget(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
-  // A share of the budget; gives it back when destroyed.
-  class Lease {
-   public:
-    Lease() = default;
-    Lease(Lease&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-    Lease& operator=(Lease&& other) noexcept {
-      std::swap(budget_, other.budget_);
-      std::swap(bytes_, other.bytes_);
-      return *this;
-    }
-    ~Lease() {
-      if (budget_ != nullptr) budget_->used_bytes_.fetch_sub(bytes_);
-    }
-    std::size_t bytes() const { return bytes_; }
-
-   private:
-    friend class MemoryBudget;  // one class in two halves
-    Lease(MemoryBudget* budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {}
-    MemoryBudget* budget_ = nullptr;
-    std::size_t bytes_ = 0;
-  };
-  // Errors: overloaded - the budget would be passed.
-  Result<Lease> take(std::size_t bytes);
-  std::size_t used_bytes() const { return used_bytes_.load(); }
-  std::size_t limit_bytes() const { return limit_bytes_; }
-
- private:
-  std::size_t limit_bytes_;
-  std::atomic<std::size_t> used_bytes_{0};
-};
 
 class BufferPool;
 

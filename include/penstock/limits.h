@@ -36,14 +36,26 @@ inline constexpr std::size_t kHeaderBytesMax =
 inline constexpr std::size_t kHeaderFieldsMax = 200;
 inline constexpr std::size_t kConnectionsMax = 10'000;
 inline constexpr std::chrono::seconds kHeaderTimeout{30};
+inline constexpr std::chrono::seconds kFirstByteTimeout{10};  // of a new connection
 inline constexpr std::chrono::seconds kIdleTimeout{75};  // clients assume >= 60 s of keep-alive
+inline constexpr std::chrono::seconds kIdleHolds{1};     // then a connection gives its buffers back
 inline constexpr std::uint64_t kBodyBytesPerSecondMin =
     64 * kKiB;  // slower than this for 30 s: RequestTimeout
 inline constexpr std::chrono::seconds kBodyStall{30};
-inline constexpr std::chrono::seconds kSendStall{
-    60};  // readers that pause (training steps, checkpoints) are normal
-inline constexpr std::uint64_t kSendBytesPerSecondMin =
-    1 * kKiB;  // slower than this for kSendStall: closed
+inline constexpr std::chrono::minutes kReaderPause{
+    10};  // a peer that takes not one byte so long is gone; epochs and checkpoints take minutes
+inline constexpr std::chrono::minutes kDocumentPause{2};  // likewise; its answer is held in memory
+inline constexpr std::chrono::seconds kReaderStalled{
+    1};  // then what was fetched for it is given back, and fetched again when it reads on
+inline constexpr std::chrono::seconds kPausedEvictable{
+    60};  // a reader that paused so long may go, if the server has no other place for a new client
+inline constexpr std::size_t kUnsentBytesMax =
+    256 * kKiB;  // in the kernel: with less a connection takes more, with twice as much it does not
+inline constexpr std::size_t kConnectionsOverMax =
+    64;  // new ones while the idle ones that make room for them end, and again for refused ones
+inline constexpr std::size_t kPeerAddresses = 4096;  // counters; addresses share one by their hash
+inline constexpr std::size_t kEvictionLook = 64;     // idle connections looked at for one address
+inline constexpr std::size_t kLingersMax = 1024;     // connections that linger at a time
 inline constexpr std::chrono::seconds kLinger{
     5};  // reading on after a refusal, so that its answer arrives
 inline constexpr std::size_t kDrainBytesMax =
@@ -106,7 +118,21 @@ inline constexpr std::chrono::seconds kProbeEvery{1};
 
 // ---- memory
 inline constexpr std::size_t kMemoryBudgetBytes =
-    512 * kMiB;                                            // default; all request bodies together
+    512 * kMiB;  // default; bodies, documents and long heads of all requests together
+// What of it each kind of use has for itself, in sixteenths; the rest is for whoever comes first.
+inline constexpr std::size_t kMemoryFloorWork = 1;  // repair, rebuilding, manifest pages
+inline constexpr std::size_t kMemoryFloorReads = 3;
+inline constexpr std::size_t kMemoryFloorWrites = 4;
+inline constexpr std::size_t kMemoryFloorDocuments = 1;
+inline constexpr std::size_t kAccountFactor = 4;  // an account holds at most so many times what is
+                                                  // free: alone 4/5, and a fifth stays for others
+inline constexpr std::size_t kBudgetAccounts = 2048;  // counters; accounts share one by their hash
+inline constexpr std::chrono::seconds kMemoryWait{2};         // of a request, then SlowDown
+inline constexpr std::chrono::seconds kWriteMemoryWait{20};   // of an upload that has begun
+inline constexpr std::chrono::milliseconds kMemoryLookMax{100};  // between two tries
+inline constexpr std::size_t kSmallPieceBytes =
+    64 * kKiB;  // a piece for who reads slowly, and the first of an upload
+inline constexpr std::size_t kFreeDocumentBytes = 16 * kKiB;  // smaller answers are not counted
 inline constexpr std::size_t kReadHandlesPerVolume = 512;  // open fragment files kept
 
 // ---- logs
@@ -120,8 +146,7 @@ inline constexpr std::size_t kFragmentReadsMax = 4096;  // reads of one volume w
 inline constexpr std::size_t kFragmentListMax = 1000;   // entries of one step of a sweep
 inline constexpr std::chrono::hours kLeaseFresh{12};  // what a writer trusts of a lease (R10)
 inline constexpr std::chrono::minutes kReaderPinEvery{5};  // of a GET that takes so long
-inline constexpr std::chrono::minutes kReaderPin{30};  // what the holder grants for one: a MiB may
-                                                       // take 17 minutes to leave
+inline constexpr std::chrono::minutes kReaderPin{30};  // what the holder grants for one
 inline constexpr int kFragmentWritesInFlight =
     2;  // pieces per writer: one on the disk, one behind it
 

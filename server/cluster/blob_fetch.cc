@@ -26,6 +26,13 @@ std::shared_ptr<Fetch> failed(std::uint32_t slot, Errc code, std::string why) {
 
 }  // namespace
 
+std::shared_ptr<BlobFetcher> BlobFetcher::successor() {
+  auto fetcher = std::make_shared<BlobFetcher>(context, std::move(damaged_), user);
+  damaged_ = nullptr;
+  fetcher->executor = executor;
+  return fetcher;
+}
+
 std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t slot,
                                            std::uint64_t offset, std::uint64_t length,
                                            bool file_allowed) {

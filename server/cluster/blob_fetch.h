@@ -37,8 +37,10 @@ struct Fetch {
 
 class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
  public:
-  BlobFetcher(BlobContext& blob_context, BlobReader::Damaged damaged)
-      : context(blob_context), damaged_(std::move(damaged)) {}
+  BlobFetcher(BlobContext& blob_context, BlobReader::Damaged damaged, MemoryUser memory_user)
+      : context(blob_context), user(memory_user), damaged_(std::move(damaged)) {}
+  // One without reads and memory, in the place of this one, which reports no more.
+  std::shared_ptr<BlobFetcher> successor();
 
   // The bytes, if they can be had without waiting; an error is left to fetch().
   std::optional<Piece> read_now(const OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
@@ -56,6 +58,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   void forget() { damaged_ = nullptr; }
 
   BlobContext& context;
+  const MemoryUser user;
   std::optional<Executor> executor;
   Wakeup wakeup;
   // Of the pieces on their way; given back when the last read has ended.

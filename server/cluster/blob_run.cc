@@ -102,7 +102,7 @@ void BlobRun::start_columns() {
   rebuilding_ = true;
   const std::uint32_t k = open_->blob.shape.k;
   if (k > 1) {
-    auto memory = fetcher_->context.budget.take((k + 1) * run_.length);
+    auto memory = fetcher_->context.budget.take(fetcher_->user, (k + 1) * run_.length);
     if (!memory) {
       columns_exhausted_ = true;
       if (direct_ == nullptr) outcome_.emplace(std::move(memory).error());

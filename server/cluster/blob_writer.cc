@@ -63,8 +63,11 @@ std::size_t parity_bytes(const Layout& layout) {
 }  // namespace
 
 struct BlobWriter::State {
-  State(BlobContext& c, std::shared_ptr<BlobFragments> f, StripeBuilder b)
-      : context(c), fragments(std::move(f)), builder(std::move(b)) {}
+  State(BlobContext& c, std::shared_ptr<BlobFragments> f, StripeBuilder b, MemoryAccount a)
+      : context(c),
+        fragments(std::move(f)),
+        builder(std::move(b)),
+        user{MemoryUse::writes, a} {}
 
   bool has_room() const {
     const PiecesUnderWay& under_way = builder.under_way();
@@ -76,33 +79,37 @@ struct BlobWriter::State {
   BlobContext& context;
   std::shared_ptr<BlobFragments> fragments;
   StripeBuilder builder;
+  const MemoryUser user;
   std::size_t data_pieces_max = kDataPiecesFew;
   std::size_t stripes_max = 1;
   bool committed = false;
 
-  Result<> take_memory(const Layout& layout) {
+  // Whoever has the first part never waits for memory again: uploads cannot wait for each other.
+  Task<> take_memory(Layout layout) {
     const std::uint64_t size = layout.shape().size_bytes;
     const std::size_t few = kDataPiecesFew * limits::kPieceBytes;
     const std::size_t many = kDataPiecesMany * limits::kPieceBytes;
     const std::size_t parity = parity_bytes(layout);
-    TRY(base, context.budget.take(std::min(whole_blocks(size), few) + parity));
+    const std::size_t all = std::min(whole_blocks(size), few) + parity;
+    const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
+    CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
-    if (size <= few) return {};
+    if (size <= few) co_return Result<>{};
     const std::size_t extra = std::min(whole_blocks(size), many) - few +
                               (layout.stripe_count() > 1 ? parity : 0);
-    if (context.budget.used_bytes() + extra > context.budget.limit_bytes() / 2) return {};
-    auto more = context.budget.take(extra);
-    if (!more) return {};
+    if (!context.budget.has_plenty(extra)) co_return Result<>{};
+    auto more = context.budget.take(user, extra);
+    if (!more) co_return Result<>{};
     fragments->keep(std::move(more).value());
     data_pieces_max = kDataPiecesMany;
     stripes_max = 2;
-    return {};
+    co_return Result<>{};
   }
 
   // One attempt per layout: each failed one leaves at least one volume more in `failed`.
   static Task<std::shared_ptr<State>> start(BlobContext* context, FragmentOwner owner,
                                             std::uint64_t size_bytes, bool replicated,
-                                            Deadline deadline) {
+                                            Deadline deadline, MemoryAccount account) {
     assert(size_bytes > 0);
     const auto executor = co_await boost::asio::this_coro::executor;
     Skipped failed;
@@ -113,9 +120,10 @@ struct BlobWriter::State {
       auto fragments = std::make_shared<BlobFragments>(*context, executor, owner, placed.layout,
                                                        write_id, placed.volumes);
       auto state = std::make_shared<State>(
-          *context, fragments, StripeBuilder(placed.layout, write_id, codec, context->buffers));
+          *context, fragments, StripeBuilder(placed.layout, write_id, codec, context->buffers),
+          account);
       state->builder.under_way().given_back = fragments->notifier();
-      CO_CHECK(state->take_memory(placed.layout));
+      CO_CHECK(co_await state->take_memory(placed.layout));
       auto opened = co_await fragments->open(deadline);
       const Skipped dropped = fragments->dropped();
       if (opened && dropped.empty()) co_return state;
@@ -133,16 +141,27 @@ BlobWriter::~BlobWriter() {
 }
 
 Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, FragmentOwner owner,
-                                                   std::uint64_t size_bytes, Deadline deadline) {
-  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, false, deadline));
+                                                   std::uint64_t size_bytes, Deadline deadline,
+                                                   MemoryAccount account) {
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, false, deadline,
+                                      account));
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
+}
+
+Result<> BlobWriter::could_open(const BlobContext& context, std::uint64_t size_bytes) {
+  const auto write_id = context.random.id128<WriteId>();
+  TRY(placed, place(context, write_id, size_bytes, false, {}));
+  (void)placed;
+  return {};
 }
 
 Task<std::unique_ptr<BlobWriter>> BlobWriter::open_replicated(BlobContext& context,
                                                               FragmentOwner owner,
                                                               std::uint64_t size_bytes,
                                                               Deadline deadline) {
-  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, true, deadline));
+  const MemoryAccount nobody;
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, true, deadline,
+                                      nobody));
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
 }
 

@@ -10,7 +10,9 @@
 //   CO_TRY(blob, co_await writer->commit(deadline));
 // Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not
 // k + m units. Under way at once, while they go to the volumes: four pieces of data and the parity
-// of two stripes; half of that while the memory budget is more than half used.
+// of two stripes; half of that while the memory budget is more than half used. An upload that was
+// only announced should not have a writer yet: it takes all that it needs to its end at once, and
+// space on the disks.
 // Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume
 // failed during this upload (error, or 2 s without progress while others went on), never fewer than
 // k + min(1, m). A failed one is a zero Location. Before the first byte a failed volume costs
@@ -51,9 +53,13 @@ class BlobWriter {
  public:
   // Picks the layout and opens the fragments, which belong to `owner`: only its registers may name
   // them. Pre: size_bytes > 0, known.
+  // `account`: whose memory it is. Waits for it, at most limits::kWriteMemoryWait.
   // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
   static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, FragmentOwner owner,
-                                                std::uint64_t size_bytes, Deadline deadline);
+                                                std::uint64_t size_bytes, Deadline deadline,
+                                                MemoryAccount account = {});
+  // What open() would say of the volumes, by what is known of them.
+  static Result<> could_open(const BlobContext& context, std::uint64_t size_bytes);
   // A blob at 1 + m whatever its size (manifest pages).
   static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
                                                            FragmentOwner owner,

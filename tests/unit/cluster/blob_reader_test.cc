@@ -330,6 +330,58 @@ TEST_CASE("a reader that is destroyed early leaves its reads to end by themselve
   CHECK(world.budget.used_bytes() == 0);
 }
 
+TEST_CASE("what is put back comes again, in small pieces first, and costs nothing meanwhile") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string first = BlobWorld::body(9 << 20, 1);
+  const std::string second = BlobWorld::body(3 << 20, 2);
+  const std::string whole = first.substr(5, (9 << 20) - 10) + second;
+  for (const bool cached : {false, true}) {
+    std::vector<BlobRange> ranges(3);
+    ranges[0] = {world.put(first, 1 << 20).value(), 5, (9 << 20) - 10};
+    ranges[1] = {ranges[0].blob, 0, 0};
+    ranges[2] = {world.put(second, 1 << 20).value(), 0, 3 << 20};
+    world.set_cached(cached);
+    BlobReader reader(*world.context, ranges, false, nullptr);
+    std::string read;
+    std::size_t smallest = 1 << 20;
+    for (int i = 0; read.size() < whole.size(); ++i) {
+      auto piece = run_task(world.io, world.clock, reader.next(world.deadline()));
+      REQUIRE(piece.has_value());
+      const std::size_t length = piece->length;
+      smallest = std::min(smallest, length);
+      const std::size_t used = i % 7 == 3 ? length / 3 : length;
+      read += as_text(piece->bytes().first(used));
+      piece = Piece{};
+      if (used == length) continue;
+      reader.put_back(length - used);
+      world.settle();
+      CHECK(world.budget.used_bytes() == 0);
+    }
+    CHECK(read == whole);
+    CHECK(smallest <= limits::kSmallPieceBytes);
+    const auto end = run_task(world.io, world.clock, reader.next(world.deadline()));
+    CHECK(end.value().length == 0);
+    world.set_cached(false);
+  }
+}
+
+TEST_CASE("a reader waits for memory, and takes small pieces when there is little") {
+  BlobWorld world;
+  const std::string body = BlobWorld::body(3 << 20);
+  const auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  auto most = world.budget.take(world.budget.limit_bytes() - limits::kSmallPieceBytes);
+  REQUIRE(most.has_value());
+  CHECK(world.get(*blob).value() == body);
+  auto rest = world.budget.take(limits::kSmallPieceBytes);
+  REQUIRE(rest.has_value());
+  const BootTime before = world.clock.boot();
+  CHECK(world.get(*blob).error().code == Errc::overloaded);
+  CHECK(world.clock.boot() - before >= Duration(limits::kMemoryWait));
+}
+
 TEST_CASE("read_blob gives the whole blob, and needs memory for it") {
   BlobWorld world;
   const std::string body = BlobWorld::body(500'000);

@@ -23,15 +23,32 @@ class ListSource final : public BodySource {
  public:
   ListSource(std::vector<Piece> pieces, bool fails) : pieces_(std::move(pieces)), fails_(fails) {}
   Task<Piece> next() override {
-    if (next_ < pieces_.size()) co_return pieces_[next_++];
+    if (next_ < pieces_.size()) {
+      Piece piece = pieces_[next_++];
+      piece.memory_offset += used_of_piece_;
+      piece.file_offset += used_of_piece_;
+      piece.length -= std::exchange(used_of_piece_, 0);
+      co_return piece;
+    }
     if (fails_) co_return fail(Errc::io, "the disk is gone");
     co_return Piece{};
   }
+  void put_back(std::uint64_t count) override {
+    used_of_piece_ = pieces_[--next_].length - count;
+    if (stalls != nullptr) ++*stalls;
+  }
+  Task<Duration> keep() override {
+    if (kept != nullptr) ++*kept;
+    co_return std::chrono::milliseconds(20);
+  }
+  std::atomic<int>* stalls = nullptr;
+  std::atomic<int>* kept = nullptr;
 
  private:
   std::vector<Piece> pieces_;
   bool fails_;
   std::size_t next_ = 0;
+  std::size_t used_of_piece_ = 0;
 };
 
 inline Piece memory_piece(std::string_view text) {
@@ -47,6 +64,8 @@ class ScriptedService final : public Service {
  public:
   std::atomic<int> handled{0};
   std::atomic<int> body_error{-1};
+  std::atomic<int> stalls{0};  // of /file: pieces put back
+  std::atomic<int> kept{0};
 
   Awaitable<void> handle(HttpExchange& exchange) override {
     ++handled;
@@ -72,7 +91,10 @@ class ScriptedService final : public Service {
     } else if (path == "/file") {
       response.content_length = 7 + file_bytes.size();
       std::vector<Piece> pieces = {file_piece(0, file_bytes.size()), memory_piece("-memory")};
-      response.body = std::make_unique<ListSource>(std::move(pieces), false);
+      auto source = std::make_unique<ListSource>(std::move(pieces), false);
+      source->stalls = &stalls;
+      source->kept = &kept;
+      response.body = std::move(source);
       [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response), false);
       co_return;
     } else if (path == "/no-content") {

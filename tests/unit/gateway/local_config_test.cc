@@ -36,6 +36,8 @@ TEST_CASE("what is wrong is named") {
       {R"({"io_threads":-1})", "io_threads"},
       {R"({"io_threads":1000})", "io_threads"},
       {R"({"domains":"x"})", "domains"},
+      {R"({"reader_pause_seconds":0})", "reader_pause_seconds"},
+      {R"({"connections_per_address_max":1000001})", "connections_per_address_max"},
       {R"({"layout":{"kk":1}})", "layout.kk"},
       {R"({"layout":3})", "layout"},
       {R"({"strict_region":"yes"})", "strict_region"},

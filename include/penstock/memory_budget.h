@@ -1,0 +1,115 @@
+// One budget for the memory that requests hold: bodies on their way in and out, documents, long
+// heads.
+//
+// Each kind of use has a part of the budget for itself, which no other kind can take; what is left
+// is for whoever comes first. Within a kind an account holds at most limits::kAccountFactor times
+// what is still free. Alone it gets four fifths; as others come, all of them meet at equal parts;
+// and something is always left for one more. Nobody has to know how many accounts are active.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "penstock/limits.h"
+#include "penstock/result.h"
+#include "penstock/runtime.h"
+
+namespace penstock {
+
+enum class MemoryUse : std::uint8_t { work, reads, writes, documents };
+inline constexpr std::array<std::string_view, 4> kMemoryUseNames{"work", "reads", "writes",
+                                                                 "documents"};
+
+// Whose memory it is. The default is the process itself, which has no part but those of the kinds.
+struct MemoryAccount {
+  std::uint32_t place = 0;
+};
+struct MemoryUser {
+  MemoryUse use = MemoryUse::work;
+  MemoryAccount account;
+};
+
+// Thread-safety: all methods from any thread; no locks.
+class MemoryBudget {
+ public:
+  // In bytes, by MemoryUse; together at most the limit.
+  using Floors = std::array<std::size_t, kMemoryUseNames.size()>;
+  // Without floors: all of it is for whoever comes first.
+  explicit MemoryBudget(std::size_t limit_bytes) : MemoryBudget(limit_bytes, Floors{}) {}
+  MemoryBudget(std::size_t limit_bytes, Floors floors);
+  // As limits.h has them.
+  static Floors floors_of(std::size_t limit_bytes);
+
+  // Bytes of the budget; gives them back when destroyed.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(Lease&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)),
+          user_(other.user_),
+          bytes_(std::exchange(other.bytes_, 0)) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(user_, other.user_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Lease() {
+      if (budget_ != nullptr) budget_->give_back(user_, bytes_);
+    }
+    std::size_t bytes() const { return bytes_; }
+    // Takes `bytes` more. Pre: it was taken from a budget. Errors: as take().
+    Result<> grow(std::size_t bytes);
+
+   private:
+    friend class MemoryBudget;  // one class in two halves
+    Lease(MemoryBudget* budget, MemoryUser user, std::size_t bytes)
+        : budget_(budget), user_(user), bytes_(bytes) {}
+    MemoryBudget* budget_ = nullptr;
+    MemoryUser user_;
+    std::size_t bytes_ = 0;
+  };
+  // Errors: overloaded - the budget, the part of this use or that of the account would be passed.
+  Result<Lease> take(MemoryUser user, std::size_t bytes);
+  Result<Lease> take(std::size_t bytes) { return take(MemoryUser{}, bytes); }
+  // As take(); tries until `until` before it fails.
+  Task<Lease> take_patiently(Clock& clock, MemoryUser user, std::size_t bytes, BootTime until);
+  // The place of an account, by its id. Ids may share one, and then its part.
+  MemoryAccount account(std::string_view id);
+
+  std::size_t used_bytes() const;
+  std::size_t used_bytes(MemoryUse use) const { return parts_[index_of(use)].used.load(); }
+  std::size_t limit_bytes() const { return limit_bytes_; }
+  // `bytes` more would leave half of the budget free: there is room for what only speeds things up.
+  bool has_plenty(std::size_t bytes) const { return used_bytes() + bytes <= limit_bytes_ / 2; }
+
+ private:
+  struct alignas(64) Part {
+    std::atomic<std::size_t> used{0};
+    std::size_t floor = 0;
+    // What `used` bytes take of the common bytes.
+    std::size_t beyond(std::size_t bytes) const { return bytes > floor ? bytes - floor : 0; }
+  };
+  struct alignas(64) AccountUse {
+    std::array<std::atomic<std::size_t>, kMemoryUseNames.size()> used{};
+  };
+  static constexpr std::size_t index_of(MemoryUse use) { return static_cast<std::size_t>(use); }
+  bool reserve(MemoryUser user, std::size_t bytes);
+  void give_back(MemoryUser user, std::size_t bytes);
+  void give_back_part(Part& part, std::size_t bytes);
+
+  const std::size_t limit_bytes_;
+  std::size_t common_bytes_;
+  std::array<Part, kMemoryUseNames.size()> parts_;
+  // Always the sum of what the parts have beyond their floors.
+  alignas(64) std::atomic<std::size_t> common_used_{0};
+  std::once_flag accounts_made_;
+  std::unique_ptr<AccountUse[]> accounts_;  // made for the first account
+};
+
+}  // namespace penstock

@@ -1,0 +1,116 @@
+// What each kind of use and each account can take of the process's memory.
+#include "penstock/memory_budget.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kLimit = 160;
+constexpr MemoryUse kReads = MemoryUse::reads;
+constexpr MemoryUse kWrites = MemoryUse::writes;
+
+std::size_t take_all(MemoryBudget& budget, MemoryUser user,
+                     std::vector<MemoryBudget::Lease>& leases) {
+  std::size_t taken = 0;
+  while (true) {
+    auto lease = budget.take(user, 1);
+    if (!lease) return taken;
+    leases.push_back(std::move(*lease));
+    ++taken;
+  }
+}
+
+TEST_CASE("without floors the budget is for whoever comes first") {
+  MemoryBudget budget(kLimit);
+  std::vector<MemoryBudget::Lease> leases;
+  CHECK(take_all(budget, {}, leases) == kLimit);
+  CHECK(budget.take({kReads, {}}, 1).error().code == Errc::overloaded);
+  leases.pop_back();
+  CHECK(budget.take({kReads, {}}, 1).has_value());
+  leases.clear();
+  CHECK(budget.used_bytes() == 0);
+}
+
+TEST_CASE("no kind of use can take what others have for themselves") {
+  MemoryBudget budget(kLimit, MemoryBudget::floors_of(kLimit));
+  std::vector<MemoryBudget::Lease> writes, reads, documents;
+  CHECK(take_all(budget, {kWrites, {}}, writes) == kLimit / 16 * 11);  // its own 4 and the common 7
+  CHECK(take_all(budget, {kReads, {}}, reads) == kLimit / 16 * 3);
+  CHECK(take_all(budget, {MemoryUse::documents, {}}, documents) == kLimit / 16);
+  CHECK(budget.used_bytes() == kLimit / 16 * 15);
+  writes.clear();
+  CHECK(take_all(budget, {kReads, {}}, reads) == kLimit / 16 * 7);
+  CHECK(budget.used_bytes(kReads) == kLimit / 16 * 10);
+  reads.clear();
+  documents.clear();
+  CHECK(budget.used_bytes() == 0);
+  CHECK(take_all(budget, {kWrites, {}}, writes) == kLimit / 16 * 11);
+}
+
+TEST_CASE("one account takes four fifths, and what is left is for the next") {
+  MemoryBudget budget(1000);
+  std::vector<MemoryBudget::Lease> first, second, third;
+  const MemoryUser a{kWrites, budget.account("a")};
+  const MemoryUser b{kWrites, budget.account("b")};
+  const MemoryUser c{kWrites, budget.account("c")};
+  REQUIRE(a.account.place != b.account.place);
+  REQUIRE(a.account.place != 0);
+  CHECK(take_all(budget, a, first) == 800);
+  CHECK(take_all(budget, b, second) == 160);
+  CHECK(take_all(budget, c, third) == 32);
+  CHECK(take_all(budget, a, first) == 0);
+  // What the greedy one gives back goes to those that hold less, until all hold the same.
+  const auto held = [](const auto& leases) { return leases.size(); };
+  while (held(first) > held(second) + 1) {
+    first.pop_back();
+    take_all(budget, a, first);
+    take_all(budget, b, second);
+    take_all(budget, c, third);
+    if (!first.empty() && held(first) > held(second)) first.pop_back();
+  }
+  CHECK(held(second) > 280);
+  CHECK(held(third) > 280);
+  CHECK(budget.take({kWrites, {}}, 1).has_value());  // the process itself has no such part
+}
+
+TEST_CASE("a lease grows, moves and gives all of it back") {
+  MemoryBudget budget(10);
+  auto lease = budget.take({kReads, budget.account("a")}, 2);
+  REQUIRE(lease.has_value());
+  CHECK(lease->grow(3).has_value());
+  CHECK(lease->bytes() == 5);
+  CHECK(budget.used_bytes(kReads) == 5);
+  CHECK(lease->grow(4).error().code == Errc::overloaded);  // 9 of 10 is more than four times 1
+  MemoryBudget::Lease moved = std::move(*lease);
+  CHECK(budget.used_bytes(kReads) == 5);
+  moved = MemoryBudget::Lease();
+  CHECK(budget.used_bytes(kReads) == 0);
+  std::vector<MemoryBudget::Lease> leases;
+  CHECK(take_all(budget, {kReads, budget.account("a")}, leases) == 8);
+}
+
+TEST_CASE("threads that take and give back leave nothing behind") {
+  MemoryBudget budget(kLimit, MemoryBudget::floors_of(kLimit));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&budget, t] {
+      const MemoryUser user{t % 2 == 0 ? kReads : kWrites, budget.account(std::to_string(t))};
+      for (std::size_t i = 0; i < 20'000; ++i) {
+        auto lease = budget.take(user, 1 + i % 60);
+        if (lease && i % 3 == 0) (void)lease->grow(i % 7);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(budget.used_bytes() == 0);
+  std::vector<MemoryBudget::Lease> leases;
+  CHECK(take_all(budget, {kReads, {}}, leases) == kLimit / 16 * 10);
+}
+
+}  // namespace
+}  // namespace penstock
