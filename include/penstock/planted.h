@@ -24,6 +24,8 @@ enum class Rule : std::uint8_t {
   busy_key,
   start_counter,
   log_tail,
+  log_witness,
+  manifest_pin,
   // Reads and updates (R6 … R8).
   agreed_read,
   sent_again,

@@ -75,12 +75,12 @@ Result<bool> wants_first_format(const FirstFormat& store) {
 }
 
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
-                      Worker& worker) {
+                      Random& random, Worker& worker) {
   for (const auto& volume : store.volumes) CHECK_OK(check_formattable(*volume));
   const std::string json = map.to_json();
   for (std::size_t i = 0; i < store.volumes.size(); ++i) {
     const VolumeIdentity identity{map.cluster, map.volumes[i].id};
-    CHECK_OK(begin_format(*store.volumes[i], clock, worker, identity, json));
+    CHECK_OK(begin_format(*store.volumes[i], clock, random, worker, identity, json));
   }
   return end_first_format(store);
 }

@@ -36,6 +36,6 @@ Result<bool> wants_first_format(const FirstFormat& store);
 // Makes the volumes of `map`, in its order. Durable when it succeeds. Pre: no volume is null.
 // Errors: invalid - a directory holds other files; io; full.
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
-                      Worker& worker);
+                      Random& random, Worker& worker);
 
 }  // namespace penstock

@@ -79,7 +79,7 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     TRY(disk, make_volume_directory(path));
     ThreadWorker worker("format", 1);
     const VolumeIdentity identity{now->cluster, prepared.entry.id};
-    const auto formatted = format_volume(*disk, clock_, worker, identity, now->to_json());
+    const auto formatted = format_volume(*disk, clock_, random_, worker, identity, now->to_json());
     if (!formatted) return cannot_use(path, formatted.error());
   }
   log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});

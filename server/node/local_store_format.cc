@@ -86,7 +86,7 @@ Result<> LocalStore::format_if_new() {
   const auto cluster = random_.id128<ClusterId>();
   TRY(map, make_map(cluster, std::move(volumes), kGroups, options_.policy.get()));
   ThreadWorker worker("format", 1);
-  CHECK_OK(format_store(store, map, clock_, worker));
+  CHECK_OK(format_store(store, map, clock_, random_, worker));
   formatted_ = true;
   return Result<>{};
 }

@@ -4,6 +4,7 @@
 #include <leveldb/filter_policy.h>
 
 #include "penstock/caught.h"
+#include "penstock/log.h"
 
 namespace penstock {
 namespace {
@@ -21,10 +22,11 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
 
 }  // namespace
 
-Database::Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options)
+Database::Database(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                   DatabaseOptions options)
     : options_(options),
       disk_(disk),
-      env_(disk, clock, worker, options.background, options.same_boot),
+      env_(disk, clock, random, worker, options.background, options.same_boot),
       block_cache_(leveldb::NewLRUCache(options.block_cache_bytes)),
       filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
 
@@ -66,21 +68,44 @@ leveldb::Status Database::open_at_disk(bool create) {
   leveldb::DB* db = nullptr;
   const leveldb::Status status = leveldb::DB::Open(settings, kDatabaseDirectory, &db);
   db_.reset(db);
-  settle();
   return status;
 }
 
-Result<> Database::create(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options) {
-  Database database(disk, clock, worker, options);
+// LevelDB may wait for a job that is still held back.
+void Database::release_background() {
+  env_.release_background();
+  settle();
+}
+
+void Database::close() {
+  settle();
+  db_.reset();
+  const auto sealed = env_.seal();
+  if (!sealed) {
+    log_event(LogLevel::warn, "database_not_sealed",
+              {{"volume", disk_.path("")}, {"reason", sealed.error().context}});
+  }
+}
+
+Result<> Database::create(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                          DatabaseOptions options) {
+  Database database(disk, clock, random, worker, options);
+  CHECK_OK(database.env_.create());
   const leveldb::Status status = database.open_at_disk(true);
+  database.release_background();
   if (!status.ok()) return to_error(status, disk);
   return {};
 }
 
-Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Worker& worker,
-                                                 DatabaseOptions options) {
-  std::unique_ptr<Database> database(new Database(disk, clock, worker, options));
+Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Random& random,
+                                                 Worker& worker, DatabaseOptions options) {
+  std::unique_ptr<Database> database(new Database(disk, clock, random, worker, options));
+  CHECK_OK(database->env_.load(kDatabaseDirectory));
   const leveldb::Status status = database->open_at_disk(false);
+  const auto confirmed =
+      status.ok() ? database->env_.confirm(kDatabaseDirectory) : Result<>();
+  database->release_background();
+  if (!confirmed) return confirmed.error();
   if (!status.ok()) {
     Error error = to_error(status, disk);
     // Whatever is missing or makes no sense in a database that was there: it is damaged.

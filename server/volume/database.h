@@ -38,12 +38,16 @@ struct DatabaseOptions {
 class Database {
  public:
   // Makes a new one in the directory `db`. Errors: io, full; invalid - there is one.
-  static Result<> create(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options);
-  // Errors: not_found; corrupt - a log, the manifest or a table is damaged: the volume must not
-  // serve from it; io.
-  static Result<std::unique_ptr<Database>> open(Disk& disk, Clock& clock, Worker& worker,
-                                                DatabaseOptions options);
+  static Result<> create(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                         DatabaseOptions options);
+  // Errors: not_found; corrupt - a log, the manifest or a table is damaged, lost or of another
+  // volume: the volume must not serve from it; io.
+  static Result<std::unique_ptr<Database>> open(Disk& disk, Clock& clock, Random& random,
+                                                Worker& worker, DatabaseOptions options);
   ~Database();
+  // An orderly end, after which nothing but the destructor may be called: the next open asks for
+  // every row that was synced, where after a power cut it cannot know of the last.
+  void close();
 
   // Errors: io - final: every later write fails, too.
   Result<> write(leveldb::WriteBatch& batch, bool sync = true);
@@ -77,8 +81,9 @@ class Database {
   std::unique_ptr<Cursor> scan();
 
  private:
-  Database(Disk& disk, Clock& clock, Worker& worker, DatabaseOptions options);
+  Database(Disk& disk, Clock& clock, Random& random, Worker& worker, DatabaseOptions options);
   leveldb::Status open_at_disk(bool create);
+  void release_background();
   void settle();  // runs inline compaction, if that is how it runs
   Result<> check_usable() const;
   Error break_with(const Error& error);

@@ -8,7 +8,8 @@
 
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "server/volume/log_tail.h"
+#include "server/volume/leveldb_files.h"
+#include "server/volume/log_frames.h"
 
 namespace penstock {
 namespace {
@@ -18,103 +19,30 @@ constexpr std::uint64_t kPageBytes = 4096;  // of the page cache
 using leveldb::Slice;
 using leveldb::Status;
 
-Status to_status(const Error& error) {
-  if (error.code == Errc::not_found) return Status::NotFound(error.context);
-  if (error.code == Errc::corrupt) return Status::Corruption(error.context);
-  return Status::IOError(error.context);
-}
-template <class T>
-Status to_status(const Result<T>& result) {
-  return result ? Status::OK() : to_status(result.error());
-}
-
 std::string parent_of(const std::string& name) {
   const auto slash = name.rfind('/');
   return slash == std::string::npos ? std::string() : name.substr(0, slash);
 }
 std::string_view leaf_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }
 
-bool is_log(std::string_view leaf) { return leaf.ends_with(".log"); }
-bool is_manifest(std::string_view leaf) { return leaf.starts_with("MANIFEST-"); }
-std::uint64_t log_number(std::string_view leaf) {
+constexpr std::string_view kManifestPrefix = "MANIFEST-";
+
+std::uint64_t number_of(std::string_view leaf) {
   return std::strtoull(std::string(leaf).c_str(), nullptr, 10);
 }
-
-Status read_into(File& file, std::uint64_t offset, std::size_t bytes, Slice* result,
-                 char* scratch) {
-  auto got = file.read_at(offset, std::as_writable_bytes(std::span(scratch, bytes)));
-  *result = Slice(scratch, got ? got.value() : 0);
-  return to_status(got);
+std::optional<LogName> log_name_of(std::string_view leaf) {
+  if (leaf.ends_with(".log")) return LogName{LogKind::log, number_of(leaf)};
+  if (!leaf.starts_with(kManifestPrefix)) return std::nullopt;
+  return LogName{LogKind::manifest, number_of(leaf.substr(kManifestPrefix.size()))};
 }
-
-class SequentialFile final : public leveldb::SequentialFile {
- public:
-  SequentialFile(std::unique_ptr<File> file, std::uint64_t readable_bytes)
-      : file_(std::move(file)), readable_bytes_(readable_bytes) {}
-  Status Read(std::size_t bytes, Slice* result, char* scratch) override {
-    const auto left = static_cast<std::size_t>(readable_bytes_ - offset_);
-    const Status status = read_into(*file_, offset_, std::min(bytes, left), result, scratch);
-    offset_ += result->size();
-    return status;
-  }
-  Status Skip(std::uint64_t bytes) override {
-    offset_ += std::min(bytes, readable_bytes_ - offset_);
-    return Status::OK();
-  }
-
- private:
-  std::unique_ptr<File> file_;
-  const std::uint64_t readable_bytes_;
-  std::uint64_t offset_ = 0;
-};
-
-class RandomAccessFile final : public leveldb::RandomAccessFile {
- public:
-  explicit RandomAccessFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
-  Status Read(std::uint64_t offset, std::size_t bytes, Slice* result,
-              char* scratch) const override {
-    return read_into(*file_, offset, bytes, result, scratch);
-  }
-
- private:
-  std::unique_ptr<File> file_;
-};
-
-// Collects appends until a sync, the close or a full buffer. LevelDB also flushes after each piece
-// of a log record and each block of a table; but every record is synced before it counts, and so is
-// every table, so the bytes may wait for that: one system call instead of many.
-class WritableFile final : public leveldb::WritableFile {
- public:
-  explicit WritableFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
-  Status Append(const Slice& data) override {
-    pending_.append(data.data(), data.size());
-    return pending_.size() < kPendingBytesMax ? Status::OK() : write_pending();
-  }
-  Status Flush() override { return Status::OK(); }
-  Status Sync() override {
-    const Status written = write_pending();
-    return written.ok() ? to_status(file_->sync()) : written;
-  }
-  Status Close() override {
-    const Status written = write_pending();
-    file_.reset();
-    return written;
-  }
-
- private:
-  Status write_pending() {
-    if (pending_.empty()) return Status::OK();
-    const auto written = file_->write_at(offset_, as_bytes(pending_));
-    offset_ += pending_.size();  // after a failure the disk refuses everything: no second chance
-    pending_.clear();
-    return to_status(written);
-  }
-
-  static constexpr std::size_t kPendingBytesMax = 64 * 1024;
-  std::unique_ptr<File> file_;
-  std::uint64_t offset_ = 0;
-  std::string pending_;
-};
+bool is_table(std::string_view leaf) { return leaf.ends_with(".ldb"); }
+std::string file_of(const std::string& directory, LogName name) {
+  char leaf[64];
+  const bool log = name.kind == LogKind::log;
+  std::snprintf(leaf, sizeof leaf, log ? "%06llu.log" : "MANIFEST-%06llu",
+                static_cast<unsigned long long>(name.number));
+  return directory + "/" + leaf;
+}
 
 class FileLock final : public leveldb::FileLock {
  public:
@@ -140,62 +68,102 @@ class Logger final : public leveldb::Logger {
 
 }  // namespace
 
-LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background,
-                       bool same_boot)
+LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                       Background background, bool same_boot)
     : disk_(disk),
       clock_(clock),
       worker_(worker),
       background_(background),
       same_boot_(same_boot),
-      logger_(std::make_unique<Logger>(disk.path(""))) {}
+      logger_(std::make_unique<Logger>(disk.path(""))),
+      witness_(disk, random) {}
 LevelDbEnv::~LevelDbEnv() = default;
 
-Status LevelDbEnv::check_log(const std::string& name, File& file, std::uint64_t& readable_bytes) {
-  const auto tail = read_log_tail(file);
-  if (!tail) return to_status(tail);
-  readable_bytes = tail->whole_bytes;
-  if (!tail->torn) return Status::OK();
-  if (tail->record_after && holds(Rule::log_tail)) {
-    return Status::Corruption("damaged before its end", disk_.path(name));
+Result<> LevelDbEnv::create() { return witness_.create(); }
+
+Result<> LevelDbEnv::load(const std::string& directory) {
+  CHECK_OK(witness_.load());
+  std::uint64_t newest = 0;
+  for (const auto& [name, log] : witness_.logs()) {
+    if (name.kind != LogKind::log) continue;  // of the manifests only the one in use is needed
+    newest = name.number;
+    const auto checked = check_log(file_of(directory, name), name, log);
+    if (!checked && holds(Rule::log_witness)) return checked;
   }
+  TRY(leaves, disk_.list(directory));
+  for (const std::string& leaf : leaves) {
+    const auto name = log_name_of(leaf);
+    if (!name || name->kind != LogKind::log || witness_.find(*name)) continue;
+    TRY(bytes, disk_.file_size(directory + "/" + leaf));
+    if (name->number <= newest || bytes == 0 || !holds(Rule::log_witness)) continue;
+    return fail(Errc::corrupt, disk_.path(directory + "/" + leaf) +
+                                   " holds bytes, but the witness does not know it");
+  }
+  return {};
+}
+
+// What LevelDB does not need it has removed by now, and it has not begun to make new tables.
+Result<> LevelDbEnv::confirm(const std::string& directory) {
+  TRY(leaves, disk_.list(directory));
+  for (const std::string& leaf : leaves) {
+    if (!is_table(leaf)) continue;
+    const std::string path = directory + "/" + leaf;
+    TRY(file, disk_.open(path, OpenMode::read));
+    const auto sealed = check_table_seal(*file, witness_.table_marker(), number_of(leaf));
+    if (sealed) continue;
+    return fail(sealed.error().code, disk_.path(path) + ": " + sealed.error().context);
+  }
+  return witness_.drop_old_manifests();
+}
+
+Result<> LevelDbEnv::seal() { return witness_.seal(); }
+
+Result<> LevelDbEnv::check_log(const std::string& path, LogName name, const WitnessedLog& log) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(Errc::corrupt, disk_.path(path) + " " + std::string(why));
+  };
+  auto file = disk_.open(path, OpenMode::read);
+  if (!file && file.error().code == Errc::not_found) return refuse("is lost");
+  if (!file) return file.error();
+  TRY(tail, read_log_tail(**file, log.marker));
+  whole_bytes_[name] = tail.whole_bytes;
+  if (tail.foreign) return refuse("belongs to another volume, or its beginning is damaged");
+  if (tail.whole_frames < log.frames->load()) {
+    return refuse("ends after " + std::to_string(tail.whole_frames) + " frames of at least " +
+                  std::to_string(log.frames->load()));
+  }
+  if (!tail.torn) return {};
+  if (tail.frame_after && holds(Rule::log_tail)) return refuse("is damaged before its end");
   // What a process wrote before it was killed is in the page cache, whole or cut between two pages.
   // So this was damaged, and it may have been acknowledged.
-  if (same_boot_ && tail->file_bytes % kPageBytes != 0) {
-    return Status::Corruption("its last record is damaged", disk_.path(name));
-  }
-  // A later log is begun only when this one was whole, unless no record has reached it yet.
-  if (is_log(leaf_of(name))) {
-    const std::string directory = parent_of(name);
-    const auto names = disk_.list(directory);
-    if (!names) return to_status(names);
-    for (const std::string& other : names.value()) {
-      if (!is_log(other) || log_number(other) <= log_number(leaf_of(name))) continue;
-      const auto later = disk_.open(directory + "/" + other, OpenMode::read);
-      if (!later) return to_status(later);
-      const auto later_tail = read_log_tail(*later.value());
-      if (!later_tail) return to_status(later_tail);
-      if (later_tail->whole_bytes > 0 || later_tail->record_after) {
-        return Status::Corruption("torn although a later log follows", disk_.path(name));
-      }
-    }
+  if (same_boot_ && !(tail.cut_short && tail.file_bytes % kPageBytes == 0)) {
+    return refuse("is damaged in its last frame");
   }
   log_event(LogLevel::warn, "torn_log_tail_dropped",
-            {{"file", disk_.path(name)}, {"whole_bytes", std::to_string(readable_bytes)}});
-  return Status::OK();
+            {{"file", disk_.path(path)}, {"whole_bytes", std::to_string(tail.whole_bytes)}});
+  return {};
 }
 
 Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::SequentialFile** result) {
   *result = nullptr;
   auto file = disk_.open(name, OpenMode::read);
   if (!file) return to_status(file);
-  const auto size = file.value()->size();
-  if (!size) return to_status(size);
-  std::uint64_t readable_bytes = size.value();
-  if (is_log(leaf_of(name)) || is_manifest(leaf_of(name))) {
-    const Status checked = check_log(name, *file.value(), readable_bytes);
-    if (!checked.ok()) return checked;
+  const auto log_name = log_name_of(leaf_of(name));
+  if (!log_name) {
+    *result = make_sequential_file(std::move(file).value()).release();
+    return Status::OK();
   }
-  *result = new SequentialFile(std::move(file).value(), readable_bytes);
+  const auto log = witness_.find(*log_name);
+  if (log_name->kind == LogKind::manifest) {
+    if (!log) return Status::Corruption("the witness does not know it", disk_.path(name));
+    const auto checked = check_log(name, *log_name, *log);
+    if (!checked) return to_status(checked);
+    witness_.use_manifest(log_name->number);
+  }
+  // A log that is not named was never written to, or is not needed (load() has looked).
+  const std::uint64_t whole_bytes = log ? whole_bytes_[*log_name] : 0;
+  *result = make_frame_reader(std::move(file).value(), log ? log->marker : 0, whole_bytes)
+                .release();
   return Status::OK();
 }
 
@@ -204,7 +172,7 @@ Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
   *result = nullptr;
   auto file = disk_.open(name, OpenMode::read);
   if (!file) return to_status(file);
-  *result = new RandomAccessFile(std::move(file).value());
+  *result = make_random_access_file(std::move(file).value()).release();
   return Status::OK();
 }
 
@@ -214,7 +182,18 @@ Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFil
   if (!file) return to_status(file);
   const auto synced = disk_.sync_directory(parent_of(name));
   if (!synced) return to_status(synced);
-  *result = new WritableFile(std::move(file).value());
+  if (const auto log_name = log_name_of(leaf_of(name))) {
+    auto begun = witness_.begin(*log_name);
+    if (!begun) return to_status(begun);
+    if (log_name->kind == LogKind::manifest) newest_manifest_ = log_name->number;
+    *result = make_frame_writer(std::move(file).value(), std::move(*begun)).release();
+  } else if (is_table(leaf_of(name))) {
+    *result = make_table_writer(std::move(file).value(), witness_.table_marker(),
+                                number_of(leaf_of(name)))
+                  .release();
+  } else {
+    *result = make_writable_file(std::move(file).value()).release();
+  }
   return Status::OK();
 }
 
@@ -228,7 +207,13 @@ Status LevelDbEnv::GetChildren(const std::string& directory, std::vector<std::st
   return Status::OK();
 }
 
-Status LevelDbEnv::RemoveFile(const std::string& name) { return to_status(disk_.remove(name)); }
+Status LevelDbEnv::RemoveFile(const std::string& name) {
+  if (const auto log_name = log_name_of(leaf_of(name))) {
+    const auto dropped = witness_.drop(*log_name);
+    if (!dropped) return to_status(dropped);
+  }
+  return to_status(disk_.remove(name));
+}
 
 Status LevelDbEnv::CreateDir(const std::string& name) {
   const auto made = disk_.make_directory(name);
@@ -246,8 +231,10 @@ Status LevelDbEnv::GetFileSize(const std::string& name, std::uint64_t* bytes) {
 }
 
 Status LevelDbEnv::RenameFile(const std::string& from, const std::string& to) {
-  const auto renamed = disk_.rename(from, to);
-  return renamed ? to_status(disk_.sync_directory(parent_of(to))) : to_status(renamed);
+  auto renamed = disk_.rename(from, to);
+  if (renamed) renamed = disk_.sync_directory(parent_of(to));
+  if (renamed && leaf_of(to) == "CURRENT") witness_.use_manifest(newest_manifest_);
+  return to_status(renamed);
 }
 
 Status LevelDbEnv::LockFile(const std::string& name, leveldb::FileLock** lock) {
@@ -272,12 +259,24 @@ void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
       throw;  // the worker tells the volume
     }
   };
-  if (background_ == Background::on_worker) {
-    worker_.submit(std::move(job));
-    return;
+  {
+    std::lock_guard lock(mutex_);
+    if (held_ || background_ == Background::inline_) {
+      scheduled_.push_back(std::move(job));
+      return;
+    }
   }
-  std::lock_guard lock(mutex_);
-  scheduled_.push_back(std::move(job));
+  worker_.submit(std::move(job));
+}
+
+void LevelDbEnv::release_background() {
+  std::deque<std::function<void()>> jobs;
+  {
+    std::lock_guard lock(mutex_);
+    held_ = false;
+    if (background_ == Background::on_worker) jobs.swap(scheduled_);
+  }
+  for (auto& job : jobs) worker_.submit(std::move(job));
 }
 
 void LevelDbEnv::run_background() {

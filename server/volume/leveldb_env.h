@@ -3,11 +3,13 @@
 //
 // What differs from LevelDB's own PosixEnv, and why:
 // - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with
-// the
-//   manifest, so a power cut could lose a log with acknowledged writes);
+//   the manifest, so a power cut could lose a log with acknowledged writes);
+// - logs and the manifest consist of frames (log_frames.h), and a witness outside of `db/` says
+//   which of them must be there, and how much of each (log_witness.h): they are cut behind their
+//   last whole frame after a power cut, or refused. LevelDB sees what is in the frames;
+// - tables are sealed (leveldb_files.h);
 // - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
 // - compaction runs on a thread of this volume's own, not on one shared by the whole process;
-// - logs and the manifest are cut behind their last whole record, or refused (log_tail.h);
 // - messages go to log_event at level debug.
 // The first failed write must latch below (make_latching_disk): LevelDB goes on after a failed log
 // append and would acknowledge writes that no recovery can read.
@@ -22,6 +24,7 @@
 
 #include "penstock/runtime.h"
 #include "server/volume/disk.h"
+#include "server/volume/log_witness.h"
 
 namespace penstock {
 
@@ -36,9 +39,22 @@ enum class Background : std::uint8_t {
 class LevelDbEnv final : public leveldb::Env {
  public:
   // `same_boot`: the machine has run on since the logs were written: only the process ended.
-  LevelDbEnv(Disk& disk, Clock& clock, Worker& worker, Background background,
+  LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker, Background background,
              bool same_boot = false);
   ~LevelDbEnv() override;
+
+  // Before a new database is made. Errors: io; full.
+  Result<> create();
+  // Before a database is opened: are the logs in `directory` those that the witness names?
+  // Errors: corrupt; io.
+  Result<> load(const std::string& directory);
+  // Behind the open, before anything runs in the background: is every table whole? Errors: corrupt;
+  // io; full.
+  Result<> confirm(const std::string& directory);
+  // Nothing runs in the background before this.
+  void release_background();
+  // At an orderly end: all that is synced must be there at the next open. Errors: io; full.
+  Result<> seal();
 
   // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules
   // with its mutex held, so this is called after each call into the database; then no write ever
@@ -72,7 +88,7 @@ class LevelDbEnv final : public leveldb::Env {
   void SleepForMicroseconds(int micros) override;
 
  private:
-  leveldb::Status check_log(const std::string& name, File& file, std::uint64_t& readable_bytes);
+  Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
 
   Disk& disk_;
   Clock& clock_;
@@ -81,8 +97,13 @@ class LevelDbEnv final : public leveldb::Env {
   const bool same_boot_;
   std::atomic<bool> broken_{false};
   std::unique_ptr<leveldb::Logger> logger_;
-  std::mutex mutex_;
-  std::deque<std::function<void()>> scheduled_;  // Background::inline_ only
+  LogWitness witness_;
+  // Only while the database is opened:
+  std::map<LogName, std::uint64_t> whole_bytes_;
+  std::uint64_t newest_manifest_ = 0;
+  std::mutex mutex_;  // guards the next two
+  bool held_ = true;
+  std::deque<std::function<void()>> scheduled_;  // while held, or with Background::inline_
 };
 
 }  // namespace penstock

@@ -63,7 +63,7 @@ Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
   const std::string& boot_id = options_.boot_id;
   DatabaseOptions options = options_.database;
   options.same_boot = !boot_id.empty() && read_boot(*disk_) == boot_id;
-  TRY(database, Database::open(*disk_, clock_, *compaction_worker_, options));
+  TRY(database, Database::open(*disk_, clock_, random_, *compaction_worker_, options));
   database_ = std::move(database);
   TRY(meta, load_meta(*database_));
   if (VolumeIdentity{meta.cluster, meta.volume} != identity_) {
@@ -136,12 +136,14 @@ Volume::~Volume() { close(); }
 
 void Volume::close() {
   health_->stop_listening();
-  health_->close_with(VolumeStatus::State::closed, fail(Errc::shutting_down, "shut down"));
+  const Error shut_down = fail(Errc::shutting_down, "shut down");
+  const bool orderly = health_->close_with(VolumeStatus::State::closed, shut_down);
   fragments_.reset();
   fragment_write_worker_.reset();
   fragment_read_worker_.reset();
   extents_.reset();
   registers_.reset();  // its workers run what was queued
+  if (orderly && database_) database_->close();
   database_.reset();
   compaction_worker_.reset();
   lock_.reset();

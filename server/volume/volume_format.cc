@@ -6,6 +6,7 @@
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
 #include "server/volume/sealed_row.h"
+#include "server/volume/small_file.h"
 #include "server/volume/volume_meta.h"
 
 namespace penstock {
@@ -21,7 +22,6 @@ constexpr const char* kFormattingTemporary = "formatting.tmp";
 constexpr const char* kLockFile = "lock";
 constexpr std::string_view kIdentity = "penstock volume";
 constexpr unsigned kVolumeFormat = 1;
-constexpr std::size_t kSmallFileBytesMax = 4096;
 
 std::string hex(std::uint64_t number) {
   std::string out(16, '0');
@@ -44,26 +44,6 @@ std::string checksum_of(unsigned format, std::string_view cluster, std::string_v
   return hex(crc32c(as_bytes(text)));
 }
 
-Result<std::string> read_small_file(Disk& disk, const std::string& name) {
-  TRY(file, disk.open(name, OpenMode::read));
-  std::string bytes(kSmallFileBytesMax, '\0');
-  TRY(got, file->read_at(0, std::as_writable_bytes(std::span(bytes))));
-  bytes.resize(got);
-  return bytes;
-}
-
-// Written whole or not at all: temporary name, sync, rename, sync of the directory.
-Result<> replace_file(Disk& disk, const std::string& name, std::string_view bytes) {
-  const std::string temporary = name + ".tmp";
-  {
-    TRY(file, disk.open(temporary, OpenMode::write_new));
-    CHECK_OK(file->write_at(0, as_bytes(bytes)));
-    CHECK_OK(file->sync());
-  }
-  CHECK_OK(disk.rename(temporary, name));
-  return disk.sync_directory("");
-}
-
 std::string identity_text(const VolumeIdentity& identity) {
   const std::string cluster = hex(identity.cluster.high) + hex(identity.cluster.low);
   const std::string volume = hex(identity.volume.value);
@@ -83,18 +63,20 @@ Result<> clear_database(Disk& disk) {
   return disk.sync_directory("db");
 }
 
-Result<> fill_database(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                       std::string_view map_json) {
+Result<> fill_database(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                       const VolumeIdentity& identity, std::string_view map_json) {
   DatabaseOptions options;
   options.background = Background::inline_;  // the database is used by this thread alone
-  CHECK_OK(Database::create(disk, clock, worker, options));
-  TRY(database, Database::open(disk, clock, worker, options));
+  CHECK_OK(Database::create(disk, clock, random, worker, options));
+  TRY(database, Database::open(disk, clock, random, worker, options));
   leveldb::WriteBatch batch;
   for (const RowOp& row : {identity_row(identity.cluster, identity.volume), starts_row(0),
                            ceiling_row(0), horizon_row(0), map_row(map_json)}) {
     batch.Put(row.key, *row.value);
   }
-  return database->write(batch);
+  CHECK_OK(database->write(batch));
+  database->close();
+  return {};
 }
 
 }  // namespace
@@ -115,8 +97,8 @@ Result<> check_formattable(Disk& disk) {
 bool is_volume(Disk& disk) { return disk.exists(kIdentityFile); }
 bool is_formatting(Disk& disk) { return disk.exists(kFormattingFile); }
 
-Result<> begin_format(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                      std::string_view map_json) {
+Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                      const VolumeIdentity& identity, std::string_view map_json) {
   // A crash before step 5 leaves `formatting` and no volume.json: a missing volume that may be
   // formatted again. From step 5 on it is a volume, in which `formatting` means nothing.
   CHECK_OK(check_formattable(disk));
@@ -128,7 +110,7 @@ Result<> begin_format(Disk& disk, Clock& clock, Worker& worker, const VolumeIden
     CHECK_OK(disk.sync_directory(""));
   }
   CHECK_OK(clear_database(disk));                      // 3
-  CHECK_OK(fill_database(disk, clock, worker, identity, map_json));
+  CHECK_OK(fill_database(disk, clock, random, worker, identity, map_json));
   CHECK_OK(write_starts(disk, 0));                               // 4
   return replace_file(disk, kIdentityFile, identity_text(identity));  // 5
 }
@@ -139,9 +121,9 @@ Result<> end_format(Disk& disk) {
   return disk.sync_directory("");
 }
 
-Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                       std::string_view map_json) {
-  CHECK_OK(begin_format(disk, clock, worker, identity, map_json));
+Result<> format_volume(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                       const VolumeIdentity& identity, std::string_view map_json) {
+  CHECK_OK(begin_format(disk, clock, random, worker, identity, map_json));
   return end_format(disk);
 }
 

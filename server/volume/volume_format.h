@@ -3,6 +3,7 @@
 //   volume.json   format version, cluster id, volume id, checksum; written once, by the format
 //   starts        the start counter again, beside its row in the database: a database that lost
 //                 its newest log, or comes from a backup, shows as being behind
+//   witness       which logs of the database must be there (log_witness.h)
 //   formatting    there while a format is under way, and until all first volumes of a store are
 //                 formatted; what holds it may be formatted again
 //   lock, ballast, db/ and what the fragment store keeps
@@ -25,15 +26,15 @@ struct VolumeIdentity {
 
 // Makes `disk`'s directory a volume that holds `map_json`. Blocks. Durable when it succeeds.
 // Errors: invalid - it is a volume already, or holds other files; io; full.
-Result<> format_volume(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                       std::string_view map_json);
+Result<> format_volume(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                       const VolumeIdentity& identity, std::string_view map_json);
 
 // May it be formatted? Errors: invalid, as above; io.
 Result<> check_formattable(Disk& disk);
 // The same in two steps. Between them it is a volume, complete and durable, that may still be
 // formatted again, and must not be served. end_format() may be repeated.
-Result<> begin_format(Disk& disk, Clock& clock, Worker& worker, const VolumeIdentity& identity,
-                      std::string_view map_json);
+Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                      const VolumeIdentity& identity, std::string_view map_json);
 Result<> end_format(Disk& disk);
 // Is there an identity, whole or damaged; is a format under way, or was it cut off?
 bool is_volume(Disk& disk);

@@ -1,4 +1,4 @@
-// penstock-crash: power cuts and failing disk calls under a recorded load.
+// penstock-crash: power cuts, failing disk calls and damaged files under a recorded load.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -27,16 +27,21 @@ int main(int argc, char** argv) {
       "         directories with unsynced data and names lost, kept or torn; opens the store on "
       "them;\n"
       "--calls: makes the n-th call of a disk fail, for each n; goes on; restarts;\n"
+      "--damages: kills or closes the process, damages one file of one volume, restarts: the "
+      "volume\n"
+      "         stays out, or has lost nothing in silence;\n"
       "and checks that nothing acknowledged is lost, nothing else half visible. Exits 1 on a "
       "violation.");
   std::uint64_t cuts = 0;
   std::uint64_t calls = 0;
+  std::uint64_t damages = 0;
   bool memory = false;
   bool verbose = false;
   penstock::crash::CampaignOptions options;
   options.directory = default_directory();
   app.add_option("--cuts", cuts, "How many power cuts");
   app.add_option("--calls", calls, "How many failing calls");
+  app.add_option("--damages", damages, "How many damaged files");
   app.add_option("--from", options.from, "Seed of the first load")->capture_default_str();
   app.add_option("--at", options.at, "Only this cut or call of the first load");
   app.add_option("--operations", options.operations, "Of each of four clients, per load")
@@ -59,6 +64,7 @@ int main(int argc, char** argv) {
   bool good = true;
   if (cuts > 0) good = penstock::crash::Campaign(options).run_cuts(cuts) && good;
   if (calls > 0) good = penstock::crash::Campaign(options).run_calls(calls) && good;
+  if (damages > 0) good = penstock::crash::Campaign(options).run_damages(damages) && good;
   if (!made.empty()) std::filesystem::remove_all(made);
   return good ? 0 : 1;
 }

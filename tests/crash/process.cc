@@ -65,7 +65,7 @@ Process::~Process() = default;
 Result<> Process::format(std::size_t index, Disk& disk) {
   sim::SimWorker worker(time_, random_, kDiskDelayMax);
   const VolumeIdentity identity{cluster_->map->cluster, cluster_->map->volumes[index].id};
-  return format_volume(disk, clock_, worker, identity, cluster_->map->to_json());
+  return format_volume(disk, clock_, random_, worker, identity, cluster_->map->to_json());
 }
 
 Result<> Process::open(std::size_t index, std::unique_ptr<Disk> disk) {
@@ -73,7 +73,9 @@ Result<> Process::open(std::size_t index, std::unique_ptr<Disk> disk) {
     return std::make_unique<sim::SimWorker>(time_, random_, kDiskDelayMax);
   };
   VolumeParts parts{std::move(disk), clock_, random_, buffers_, std::move(make_worker)};
-  TRY(volume, Volume::open(std::move(parts), crash_volume_options()));
+  VolumeOptions options = crash_volume_options();
+  options.boot_id = boot_id_;
+  TRY(volume, Volume::open(std::move(parts), std::move(options)));
   volumes_[index] = std::move(volume);
   return {};
 }

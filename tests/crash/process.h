@@ -29,6 +29,8 @@ class Process {
 
   // Makes `disk` the volume `index` of the map.
   Result<> format(std::size_t index, Disk& disk);
+  // Of the machine, for the volumes opened from now on; empty: not known.
+  void set_boot(std::string id) { boot_id_ = std::move(id); }
   // As Volume::open; what fails stays out.
   Result<> open(std::size_t index, std::unique_ptr<Disk> disk);
   // Tells the volumes their epochs and makes a gateway that reaches all but `left_out` and does
@@ -48,6 +50,7 @@ class Process {
   std::shared_ptr<const sim::SimCluster> cluster_;
   sim::SimRandom random_;
   sim::SimClock clock_;
+  std::string boot_id_;
   BufferPool buffers_;
   std::vector<std::shared_ptr<Volume>> volumes_;
   std::vector<std::unique_ptr<sim::SimGateway>> gateways_;  // the last one serves

@@ -49,6 +49,7 @@ void Recording::run(Observer observer) {
 
 void Recording::start_process() {
   process_ = std::make_unique<Process>(time_, random_.bits(), cluster_);
+  process_->set_boot(boot_id_);
   for (std::size_t i = 0; i < disks_.size(); ++i) {
     auto observe = [this, i](FakeDisk::Call kind, const std::string& name) {
       ++calls_;

@@ -26,6 +26,8 @@ class Recording {
   using Observer = std::function<void(const Call&)>;
 
   Recording(std::uint64_t seed, int operations);
+  // Of the machine on which the load runs; empty: not known. Before run().
+  void set_boot(std::string id) { boot_id_ = std::move(id); }
   // Runs the load. `observer` is called within the calls of the disks; it may fork, and cut the
   // power of a copy or call fail_here() in the child.
   void run(Observer observer);
@@ -57,6 +59,7 @@ class Recording {
 
   const std::uint64_t seed_;
   const int operations_;
+  std::string boot_id_;
   sim::SimTime time_;
   sim::SimRandom random_;
   std::shared_ptr<const sim::SimCluster> cluster_;

@@ -18,6 +18,10 @@ std::string said(const Result<sim::SimGateway::Answer>& answer) {
 bool is(const Result<sim::SimGateway::Answer>& answer, int status) {
   return answer && answer->status == status;
 }
+// Or the body ended early.
+bool is_unavailable(const Result<sim::SimGateway::Answer>& answer) {
+  return !answer || answer->status == 500 || answer->status == 503;
+}
 }  // namespace
 
 Verifier::Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster,
@@ -33,9 +37,13 @@ Verifier::Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster
 std::vector<std::string> Verifier::run(const OpenDisk& open_disk,
                                        const std::set<std::size_t>& left_out) {
   if (start(open_disk)) {
-    process_.serve(left_out);
-    await(read_all(), "reading");
+    auto away = left_out;
+    if (suspect_) away.erase(*suspect_);
+    if (suspect_ && !suspect_is_open() && away.size() > 1) away.erase(away.begin());
+    process_.serve(away);
+    await(read_all(suspect_is_open()), "reading");
     process_.serve();
+    if (suspect_) await(read_all(false), "reading what was unavailable");
     await(list_all(), "listing");
     await(check_uploads(), "looking at the uploads");
     await(write_again(), "writing");
@@ -56,7 +64,7 @@ bool Verifier::start(const OpenDisk& open_disk) {
   for (std::size_t i = 0; i < kVolumes; ++i) {
     auto disk = open_disk(i);
     const auto opened = disk ? process_.open(i, std::move(*disk)) : Result<>(disk.error());
-    if (opened) continue;
+    if (opened || suspect_ == i) continue;
     violation("v" + std::to_string(i) + " does not start: " + opened.error().context);
     all = false;
   }
@@ -71,15 +79,17 @@ void Verifier::await(Awaitable<void> work, const char* what) {
   }
 }
 
-Awaitable<void> Verifier::read_all() {
+Awaitable<void> Verifier::read_all(bool may_be_unavailable) {
   for (const auto& [name, entry] : ledger_.entries()) {
     const Name asked = name;
+    if (seen_.contains(asked)) continue;
     if (asked.key.empty()) {
-      co_await look_at_bucket(asked);
+      co_await look_at_bucket(asked, may_be_unavailable);
       continue;
     }
     auto request = ask("GET", asked.bucket, asked.key);
     auto answer = co_await process_.call(std::move(request), "");
+    if (may_be_unavailable && is_unavailable(answer)) continue;
     std::string why;
     const auto value = value_shown(ledger_, asked, answer, why);
     if (value) {
@@ -90,9 +100,10 @@ Awaitable<void> Verifier::read_all() {
   }
 }
 
-Awaitable<void> Verifier::look_at_bucket(Name bucket) {
+Awaitable<void> Verifier::look_at_bucket(Name bucket, bool may_be_unavailable) {
   auto request = ask("HEAD", bucket.bucket, "");
   auto answer = co_await process_.call(std::move(request), "");
+  if (may_be_unavailable && is_unavailable(answer)) co_return;
   const auto allowed = ledger_.allowed(bucket);
   if (is(answer, 503) && !ledger_.entry(bucket).certain()) {
     // A removal that was cut off leaves a bucket that waits for whoever removes it again.

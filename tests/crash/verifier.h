@@ -23,16 +23,22 @@ class Verifier {
   // The machine comes up at `now` of virtual time.
   Verifier(Ledger ledger, std::shared_ptr<const sim::SimCluster> cluster, std::uint64_t seed,
            sim::SimMicros now);
+  // Of the machine on which the store starts. Before run().
+  void set_boot(std::string id) { process_.set_boot(std::move(id)); }
+  // One volume was damaged: it may refuse to start, or leave. While others are away as well, what
+  // needs it may be unavailable; never wrong. Before run().
+  void suspect(std::size_t volume) { suspect_ = volume; }
   // `left_out`: volumes that are away while everything is read for the first time.
   // Returns what is wrong; empty: nothing.
   std::vector<std::string> run(const OpenDisk& open_disk, const std::set<std::size_t>& left_out);
 
  private:
   bool start(const OpenDisk& open_disk);
+  bool suspect_is_open() { return suspect_ && process_.volume(*suspect_) != nullptr; }
   void await(Awaitable<void> work, const char* what);
-  Awaitable<void> read_all();
+  Awaitable<void> read_all(bool may_be_unavailable);
   Awaitable<void> read_again();
-  Awaitable<void> look_at_bucket(Name bucket);
+  Awaitable<void> look_at_bucket(Name bucket, bool may_be_unavailable);
   Awaitable<void> list_all();
   Awaitable<void> list_bucket(std::string bucket);
   Awaitable<void> check_uploads();
@@ -47,6 +53,7 @@ class Verifier {
   void violation(std::string text) { violations_.push_back(std::move(text)); }
   bool exists(const Name& bucket) const;
 
+  std::optional<std::size_t> suspect_;
   sim::SimTime time_;
   sim::SimRandom random_;
   Ledger ledger_;

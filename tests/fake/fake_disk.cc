@@ -13,13 +13,21 @@ constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 40;
 }  // namespace
 
 FakeDisk::FakeDisk(std::string name) : medium_(std::make_shared<Medium>(std::move(name))) {}
+FakeDisk::FakeDisk(std::shared_ptr<Medium> medium)
+    : medium_(std::move(medium)), life_(medium_->life) {}
 FakeDisk::~FakeDisk() = default;
 std::unique_ptr<Disk> FakeDisk::share() const {
+  std::lock_guard lock(medium_->mutex);
   return std::unique_ptr<Disk>(new FakeDisk(medium_));
+}
+Result<> FakeDisk::alive(const std::string& name) const {
+  if (!life_ || *life_ == medium_->life) return {};
+  return medium_->error(Errc::io, "of a process that is dead:", name);
 }
 
 Result<std::unique_ptr<File>> FakeDisk::open(const std::string& name, OpenMode mode) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   const bool may_create = mode == OpenMode::write_new || mode == OpenMode::append;
   FakeInodePtr node = medium_->find_file(name);
   if (node == nullptr) {
@@ -43,6 +51,7 @@ Result<std::unique_ptr<File>> FakeDisk::open(const std::string& name, OpenMode m
 
 Result<> FakeDisk::rename(const std::string& from, const std::string& to) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(from));
   CHECK_OK(medium_->check(Call::rename, from));
   const FakeInodePtr node = medium_->find_file(from);
   if (node == nullptr || !medium_->is_directory(fake_parent_of(to))) {
@@ -58,6 +67,7 @@ Result<> FakeDisk::rename(const std::string& from, const std::string& to) {
 
 Result<> FakeDisk::remove(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   CHECK_OK(medium_->check(Call::remove, name));
   const auto found = medium_->names.find(name);
   if (found == medium_->names.end()) {
@@ -76,6 +86,7 @@ Result<> FakeDisk::remove(const std::string& name) {
 
 Result<std::vector<std::string>> FakeDisk::list(const std::string& directory) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(directory));
   CHECK_OK(medium_->check(Call::read, directory));
   if (!medium_->is_directory(directory)) {
     return medium_->error(Errc::not_found, "no such directory:", directory);
@@ -92,6 +103,7 @@ Result<std::vector<std::string>> FakeDisk::list(const std::string& directory) {
 
 Result<> FakeDisk::make_directory(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   CHECK_OK(medium_->check(Call::make_directory, name));
   if (medium_->is_directory(name)) return {};
   if (medium_->find_file(name) != nullptr || !medium_->is_directory(fake_parent_of(name))) {
@@ -105,6 +117,7 @@ Result<> FakeDisk::make_directory(const std::string& name) {
 
 Result<> FakeDisk::sync_directory(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   CHECK_OK(medium_->check(Call::sync_directory, name));
   if (!medium_->is_directory(name)) {
     return medium_->error(Errc::not_found, "no such directory:", name);
@@ -120,6 +133,7 @@ bool FakeDisk::exists(const std::string& name) {
 
 Result<std::uint64_t> FakeDisk::file_size(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   CHECK_OK(medium_->check(Call::read, name));
   const FakeInodePtr node = medium_->find_file(name);
   if (node == nullptr) return medium_->error(Errc::not_found, "no such file:", name);
@@ -128,6 +142,7 @@ Result<std::uint64_t> FakeDisk::file_size(const std::string& name) {
 
 Result<std::unique_ptr<File>> FakeDisk::lock(const std::string& name) {
   std::lock_guard lock(medium_->mutex);
+  CHECK_OK(alive(name));
   CHECK_OK(medium_->check(Call::read, name));
   if (!medium_->locks.insert(name).second) {
     return medium_->error(Errc::busy, "another process holds", name);

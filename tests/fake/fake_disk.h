@@ -2,13 +2,15 @@
 // synced may be lost, kept or torn by a power cut, drawn from a Random. Calls can be made to fail,
 // bits to flip, files to vanish, an old state to come back.
 //
-// Several FakeDisk objects may stand on one medium (share()): what crashes is the medium, and the
-// objects stay usable for the next start. Files opened before a crash answer `io` afterwards.
+// Several FakeDisk objects may stand on one medium (share()): what crashes is the medium. The
+// object that made it stays usable for the next start; those from share(), and files opened before
+// a crash, answer `io` afterwards: a process that is dead writes nothing.
 // Thread-safety: every method from any thread; one mutex per medium.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/volume/disk.h"
@@ -95,8 +97,10 @@ class FakeDisk final : public Disk {
   struct Medium;
 
  private:
-  explicit FakeDisk(std::shared_ptr<Medium> medium) : medium_(std::move(medium)) {}
+  explicit FakeDisk(std::shared_ptr<Medium> medium);
+  Result<> alive(const std::string& name) const;  // pre: the medium's mutex is held
   std::shared_ptr<Medium> medium_;
+  const std::optional<std::uint64_t> life_;  // of share()
 };
 
 }  // namespace penstock

@@ -45,14 +45,18 @@ Violations short_scans_are_not_silence(SimClusters& clusters);
 // directed_blobs.cc
 Violations slow_disk_is_awaited(SimClusters& clusters);
 Violations damaged_blocks_are_rebuilt(SimClusters& clusters);
-Violations lost_log_is_noticed(SimClusters& clusters);
 Violations failed_writes_are_not_acknowledged(SimClusters& clusters);
 Violations unreadable_rows_are_not_absent(SimClusters& clusters);
+
+// directed_damage.cc
+Violations lost_log_is_noticed(SimClusters& clusters);
+Violations log_ends_where_it_is_damaged(SimClusters& clusters);
+Violations older_database_is_noticed(SimClusters& clusters);
+Violations earlier_manifest_loses_nothing(SimClusters& clusters);
 
 // directed_acceptors.cc
 Violations queued_accept_is_awaited(SimClusters& clusters);
 Violations disk_stops_at_first_failure(SimClusters& clusters);
-Violations log_ends_where_it_is_damaged(SimClusters& clusters);
 Violations epochs_are_told_apart(SimClusters& clusters);
 Violations epoch_outlives_restart(SimClusters& clusters);
 Violations part_of_unknown_upload(SimClusters& clusters);

@@ -13,14 +13,6 @@ void put_many(Stage& stage, int count) {
   }
 }
 
-std::string newest_log(FakeDisk& disk) {
-  std::string newest;
-  for (const auto& name : disk.files()) {
-    if (name.ends_with(".log")) newest = std::max(newest, name);
-  }
-  return newest;
-}
-
 }  // namespace
 
 // R5: a prepare that finds an accept of its key in the queue answers what that accept wrote: else
@@ -51,19 +43,6 @@ Violations disk_stops_at_first_failure(SimClusters& clusters) {
   stage.expect(stage.volume(0).disk().failed_changes() > 0, "no file was to be removed");
   stage.volume(0).crash();
   stage.expect(!stage.volume(0).survived_failure(), "a volume goes on after a failed call");
-  return stage.violations;
-}
-
-// A log that is damaged in its midst lost what was acknowledged; only its end may be torn.
-Violations log_ends_where_it_is_damaged(SimClusters& clusters) {
-  Stage stage(clusters, 3, 1);
-  put_many(stage, 20);
-  stage.run_for(kSecond);
-  stage.volume(0).kill();
-  auto& disk = stage.volume(0).disk();
-  const auto name = newest_log(disk);
-  disk.flip_bit(name, disk.file_size(name).value() * 3 / 4, 3);
-  stage.expect(!stage.volume(0).start().has_value(), "a volume with a damaged log starts");
   return stage.violations;
 }
 

@@ -100,20 +100,6 @@ Violations damaged_blocks_are_rebuilt(SimClusters& clusters) {
   return stage.violations;
 }
 
-// R13: a database whose newest log is gone has forgotten what it promised.
-Violations lost_log_is_noticed(SimClusters& clusters) {
-  Stage stage(clusters, 3, 1);
-  stage.ask(0, "PUT", "key", std::string(40, 'l'));
-  stage.run_for(kSecond);
-  stage.volume(0).kill();
-  auto& disk = stage.volume(0).disk();
-  for (const auto& name : disk.files()) {
-    if (name.ends_with(".log")) disk.lose_file(name);
-  }
-  stage.expect(!stage.volume(0).start().has_value(), "a volume without its newest log starts");
-  return stage.violations;
-}
-
 // What two of three disks could not write is not acknowledged, or it is there after a restart.
 Violations failed_writes_are_not_acknowledged(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);

@@ -48,7 +48,7 @@ SimVolume::~SimVolume() = default;
 Result<> SimVolume::format() {
   SimWorker worker(time_, random_, options_.disk_delay_max);
   const VolumeIdentity identity{map_->cluster, entry_.id};
-  return format_volume(disk_, clock_, worker, identity, map_->to_json());
+  return format_volume(disk_, clock_, random_, worker, identity, map_->to_json());
 }
 
 Result<> SimVolume::start() {
@@ -143,11 +143,13 @@ void SimVolume::wipe() {
 
 void SimVolume::flip_bit() {
   damaged_ = true;
-  std::vector<std::string> files;
-  for (const auto& name : disk_.files()) {
-    // A flip in the last record of a log looks like a torn write: no store can tell them apart.
-    if (name.starts_with("segments/") || name.ends_with(".ldb")) files.push_back(name);
-  }
+  auto files = disk_.files();
+  // A flip in the last frame of the newest log looks like a torn write: no store can tell them
+  // apart.
+  const auto newest_log = std::find_if(files.rbegin(), files.rend(), [](const auto& name) {
+    return name.ends_with(".log");
+  });
+  if (newest_log != files.rend()) files.erase(std::next(newest_log).base());
   if (files.empty()) return;
   const std::string& name = random_.pick(files);
   const auto size = disk_.file_size(name);

@@ -42,7 +42,7 @@ struct Directories {
   Result<> start() {
     TRY(wanted, wants_first_format(store()));
     if (!wanted) return {};
-    return format_store(store(), map(), clock, worker);
+    return format_store(store(), map(), clock, random, worker);
   }
   void crash() {
     for (auto& disk : disks) disk->crash(random);

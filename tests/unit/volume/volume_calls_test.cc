@@ -319,7 +319,7 @@ TEST_CASE("the space of a removed fragment is not free while a part of it is on 
   options.space.ballast_bytes = 0;
   LoopWorker worker(h.io);
   auto disk = make_posix_disk(directory).value();
-  REQUIRE(format_volume(*disk, h.clock, worker, {kCluster, kVolume}, ""));
+  REQUIRE(format_volume(*disk, h.clock, h.random, worker, {kCluster, kVolume}, ""));
   auto opened =
       Volume::open({std::move(disk), h.clock, h.random, h.buffers, h.workers()}, options);
   REQUIRE(opened);

@@ -68,7 +68,7 @@ class VolumeHarness {
   Result<> format() {
     LoopWorker worker(io);
     auto view = disk.share();
-    return format_volume(*view, clock, worker, {kCluster, kVolume}, R"({"epoch":1})");
+    return format_volume(*view, clock, random, worker, {kCluster, kVolume}, R"({"epoch":1})");
   }
   Result<std::unique_ptr<Volume>> try_open(VolumeOptions wanted = options()) {
     return Volume::open({disk.share(), clock, random, buffers, workers()}, std::move(wanted));
@@ -106,7 +106,7 @@ class VolumeHarness {
     auto view = disk.share();
     DatabaseOptions wanted;
     wanted.background = Background::inline_;
-    const auto database = Database::open(*view, clock, worker, wanted);
+    const auto database = Database::open(*view, clock, random, worker, wanted);
     REQUIRE(database);
     use(**database);
   }

@@ -281,7 +281,7 @@ TEST_CASE("a log that is torn although records follow in a later one keeps the v
     VolumeHarness h;
     h.fresh();
     h.store(h.object("key"), h.ballot(1), h.value(1));
-    h.close();
+    h.crash(Keep::all, Keep::all);
     const std::string name = only_log(h);
     auto log = h.disk.open(name, OpenMode::append).value();
     std::string bytes(static_cast<std::size_t>(log->size().value()), '\0');
@@ -380,7 +380,7 @@ TEST_CASE("a database under the identity of another volume keeps the volume out"
   VolumeHarness other;
   LoopWorker worker(other.io);
   auto view = other.disk.share();
-  REQUIRE(format_volume(*view, other.clock, worker, {kCluster, VolumeId{78}}, ""));
+  REQUIRE(format_volume(*view, other.clock, other.random, worker, {kCluster, VolumeId{78}}, ""));
   auto from = other.disk.open("volume.json", OpenMode::read).value();
   std::string bytes(static_cast<std::size_t>(from->size().value()), '\0');
   REQUIRE(from->read_at(0, std::as_writable_bytes(std::span(bytes))));

@@ -323,7 +323,7 @@ TEST_CASE("without a power cut a damaged last record keeps the volume out") {
   h.close();
   h.open(options);  // a process that ends leaves nothing torn
   h.store(h.object("last"), h.ballot(20'000'000), h.value(1));
-  h.close();
+  h.crash(Keep::all, Keep::all);
   const auto logs = files_with(h.disk, ".log");
   REQUIRE(logs.size() == 1);
   auto log = h.disk.open(logs[0], OpenMode::read);
@@ -333,6 +333,17 @@ TEST_CASE("without a power cut a damaged last record keeps the volume out") {
   CHECK(code_of(h.try_open(options)) == Errc::corrupt);
   options.boot_id = "the next boot";  // it may have been torn by the power cut between the two
   CHECK(h.try_open(options));
+}
+
+TEST_CASE("after an orderly end a damaged last record keeps the volume out, power cut or not") {
+  VolumeHarness h;
+  h.fresh();
+  h.store(h.object("key"), h.ballot(1), h.value(1));
+  h.close();
+  const auto logs = files_with(h.disk, ".log");
+  REQUIRE(logs.size() == 1);
+  h.disk.flip_bit(logs[0], h.disk.file_size(logs[0]).value() - 1, 3);
+  CHECK(code_of(h.try_open()) == Errc::corrupt);
 }
 
 TEST_CASE("a damaged table is noticed, never taken for an empty one") {
@@ -369,7 +380,7 @@ TEST_CASE("a volume whose directory was emptied or replaced closes as missing") 
       VolumeHarness other;
       LoopWorker worker(other.io);
       auto view = other.disk.share();
-      REQUIRE(format_volume(*view, other.clock, worker, {kCluster, VolumeId{5}}, ""));
+      REQUIRE(format_volume(*view, other.clock, other.random, worker, {kCluster, VolumeId{5}}, ""));
       auto from = other.disk.open("volume.json", OpenMode::read);
       std::string bytes(4096, '\0');
       bytes.resize(*(*from)->read_at(0, std::as_writable_bytes(std::span(bytes))));

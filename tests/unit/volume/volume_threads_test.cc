@@ -95,7 +95,7 @@ TEST_CASE("under threads no reader ever sees a row go back") {
   {
     auto disk = *make_posix_disk(pattern);
     ThreadWorker worker("format", 1);
-    REQUIRE(format_volume(*disk, clock, worker, {ClusterId{1, 1}, VolumeId{1}}, "{}"));
+    REQUIRE(format_volume(*disk, clock, random, worker, {ClusterId{1, 1}, VolumeId{1}}, "{}"));
     const WorkerFactory factory = [](std::string name, unsigned threads) {
       return std::make_unique<ThreadWorker>(std::move(name), threads);
     };

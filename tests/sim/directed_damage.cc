@@ -1,0 +1,122 @@
+// Files of a volume's database that are lost, damaged, old or of another volume.
+#include <algorithm>
+
+#include "tests/sim/stage.h"
+
+namespace penstock::sim {
+namespace {
+
+constexpr int kManyRows = 150;  // three logs hold fewer
+
+std::string many_key(int number) { return "many" + std::to_string(number); }
+
+void fill(Stage& stage, int count = kManyRows) {
+  for (int i = 0; i < count; ++i) {
+    stage.ask(0, "PUT", many_key(i), std::string(900, 'm'));
+  }
+  stage.run_for(kSecond);
+}
+
+std::string newest_with(const FakeDisk& disk, std::string_view part) {
+  std::string newest;
+  for (const auto& name : disk.files()) {
+    if (name.find(part) != std::string::npos) newest = std::max(newest, name);
+  }
+  return newest;
+}
+
+std::string read_bytes(FakeDisk& disk, const std::string& name) {
+  std::string bytes(static_cast<std::size_t>(disk.file_size(name).value()), '\0');
+  const auto file = disk.open(name, OpenMode::read);
+  (void)(*file)->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+void write_bytes(FakeDisk& disk, const std::string& name, std::string_view bytes) {
+  const auto file = disk.open(name, OpenMode::write_new);
+  (void)(*file)->write_at(0, as_bytes(bytes));
+}
+
+}  // namespace
+
+// R13: a database that lacks a log has forgotten what it promised, be it the log of this start or
+// one that was begun later.
+Violations lost_log_is_noticed(SimClusters& clusters) {
+  for (const bool rotated : {false, true}) {
+    Stage stage(clusters, 3, 1);
+    stage.ask(0, "PUT", "key", std::string(40, 'l'));
+    if (rotated) fill(stage);
+    stage.run_for(kSecond);
+    stage.volume(0).kill();
+    auto& disk = stage.volume(0).disk();
+    disk.lose_file(newest_with(disk, ".log"));
+    stage.expect(!stage.volume(0).start().has_value(), "a volume without its newest log starts");
+    if (!stage.violations.empty()) return stage.violations;
+  }
+  return {};
+}
+
+// A log that is damaged in its midst lost what was acknowledged; only its end may be torn.
+Violations log_ends_where_it_is_damaged(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  for (int i = 0; i < 20; ++i) stage.ask(0, "PUT", many_key(i), std::string(900, 'm'));
+  stage.run_for(kSecond);
+  stage.volume(0).kill();
+  auto& disk = stage.volume(0).disk();
+  const auto name = newest_with(disk, ".log");
+  disk.flip_bit(name, disk.file_size(name).value() * 3 / 4, 3);
+  stage.expect(!stage.volume(0).start().has_value(), "a volume with a damaged log starts");
+  return stage.violations;
+}
+
+// R13: the database as it was some starts ago, whole in itself, beside the other files of now.
+Violations older_database_is_noticed(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.ask(0, "PUT", "key", std::string(40, 'o'));
+  auto& disk = stage.volume(0).disk();
+  std::map<std::string, std::string> old;
+  for (int start = 0; start < 3; ++start) {
+    stage.volume(0).kill();
+    if (start == 0) {
+      for (const auto& name : disk.files()) {
+        if (name.starts_with("db/") || name == "witness") old[name] = read_bytes(disk, name);
+      }
+    }
+    stage.expect(stage.volume(0).start().has_value(), "a volume does not start");
+    stage.run_for(kSecond);
+  }
+  stage.volume(0).kill();
+  for (const auto& name : disk.files()) {
+    if (name.starts_with("db/")) disk.lose_file(name);
+  }
+  for (const auto& [name, bytes] : old) write_bytes(disk, name, bytes);
+  stage.expect(!stage.volume(0).start().has_value(), "a volume with an old database starts");
+  return stage.violations;
+}
+
+// An earlier manifest asks for logs that were removed since.
+Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
+  for (const int count : {60, 100, kManyRows}) {
+    Stage stage(clusters, 3, 1);
+    fill(stage, count);
+    stage.volume(0).kill();
+    auto& disk = stage.volume(0).disk();
+    const auto before = disk.snapshot();
+    const auto name = newest_with(disk, "MANIFEST-");
+    const std::string bytes = read_bytes(disk, name);
+    for (std::size_t cut = 1; cut < bytes.size(); cut += 23) {
+      stage.volume(0).kill();
+      disk.restore(*before);
+      write_bytes(disk, name, bytes.substr(0, bytes.size() - cut));
+      if (!stage.volume(0).start()) continue;
+      for (int i = 0; i < count; ++i) {
+        stage.expect(stage.row(0, many_key(i)).value != nullptr,
+                     "a volume with a manifest cut by " + std::to_string(cut) + " has lost rows");
+        if (!stage.violations.empty()) return stage.violations;
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace penstock::sim

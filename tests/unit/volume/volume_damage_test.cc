@@ -1,0 +1,305 @@
+// What damage of a volume's files does: the volume stays out, or nothing that it had synced is lost
+// or wrong. Whatever the files are made of: these tests only take them away, cut, flip and swap.
+#include <cstring>
+
+#include "penstock/checksum.h"
+#include "tests/unit/volume/volume_harness.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kBoot = "one boot";
+constexpr const char* kNextBoot = "the next boot";
+
+VolumeOptions small_logs(const std::string& boot_id = kBoot) {
+  VolumeOptions options = VolumeHarness::options();
+  options.database.write_buffer_bytes = 64 * limits::kKiB;
+  options.boot_id = boot_id;
+  return options;
+}
+
+std::string read_whole(FakeDisk& disk, const std::string& name) {
+  auto file = disk.open(name, OpenMode::read);
+  REQUIRE(file);
+  std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
+  REQUIRE((*file)->read_at(0, std::as_writable_bytes(std::span(bytes))).value() == bytes.size());
+  return bytes;
+}
+void write_whole(FakeDisk& disk, const std::string& name, std::string_view bytes) {
+  auto file = disk.open(name, OpenMode::write_new);
+  REQUIRE(file);
+  REQUIRE((*file)->write_at(0, as_bytes(bytes)));
+  REQUIRE((*file)->sync());
+  REQUIRE(disk.sync_directory(""));
+  REQUIRE(disk.sync_directory("db"));
+}
+
+std::vector<std::string> names_with(const FakeDisk& disk, std::string_view part) {
+  std::vector<std::string> found;
+  for (const std::string& name : disk.files()) {
+    if (name.find(part) != std::string::npos) found.push_back(name);
+  }
+  return found;
+}
+
+// A volume with rows in tables, in a log that has rotated, and in the newest one.
+struct Damaged {
+  // `fill`: what its bytes are made of; all else is the same for the same count.
+  explicit Damaged(std::uint64_t count = 700, char fill = 'x') : fill_byte(fill) {
+    REQUIRE(h.format());
+    h.open(small_logs());
+    add_rows(count);
+  }
+  void add_rows(std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i, ++rows) {
+      h.store(h.object(key_of(rows)), ballot_of(rows), h.value(rows + 1), bytes_of(rows));
+    }
+  }
+  static std::string key_of(std::uint64_t row) { return "key" + std::to_string(row % 150); }
+  Ballot ballot_of(std::uint64_t row) const { return {begun + row, 9, 1}; }
+  std::string bytes_of(std::uint64_t row) const {
+    return std::to_string(row) + std::string(100 + row % 400, fill_byte);
+  }
+  // `kill`: the process ends, the machine runs on.
+  void kill() { h.crash(Keep::all, Keep::all); }
+
+  // "refused", "whole", or what is lost. A row that answers `corrupt` is not lost: the other
+  // replicas have it, and nobody takes it for absent.
+  std::string verdict(const std::string& boot_id = kBoot) {
+    auto opened = h.try_open(small_logs(boot_id));
+    if (!opened) {
+      if (opened.error().code == Errc::corrupt || opened.error().code == Errc::not_found ||
+          opened.error().code == Errc::invalid) {
+        return "refused";
+      }
+      return "refused for another reason: " + opened.error().context;
+    }
+    h.volume = std::move(*opened);
+    std::string lost;
+    if (!h.run(h.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}}))) return "refused";
+    for (std::uint64_t row = rows < 150 ? 0 : rows - 150; row < rows; ++row) {
+      const auto found = h.read(h.object(key_of(row)), ReadWant::value_and_inline);
+      if (!found && found.error().code == Errc::corrupt) continue;
+      if (!found && found.error().code == Errc::unavailable) continue;  // it has closed meanwhile
+      const bool right = found && found->ballot == ballot_of(row) && found->inline_bytes &&
+                         *found->inline_bytes == bytes_of(row);
+      if (!right) lost += " " + key_of(row);
+    }
+    return lost.empty() ? "whole" : "lost:" + lost;
+  }
+
+  VolumeHarness h;
+  const std::uint64_t begun = h.now_us() + 1;
+  std::uint64_t rows = 0;
+  const char fill_byte;
+};
+
+bool is_good(const std::string& verdict) { return verdict == "refused" || verdict == "whole"; }
+
+}  // namespace
+
+TEST_CASE("a log that is lost whole after a rotation keeps the volume out") {
+  for (const bool orderly : {false, true}) {
+    CAPTURE(orderly);
+    Damaged d;
+    if (orderly) {
+      d.h.close();
+    } else {
+      d.kill();
+    }
+    const auto logs = names_with(d.h.disk, ".log");
+    REQUIRE(!logs.empty());
+    d.h.disk.lose_file(logs.back());
+    CHECK(d.verdict() == "refused");
+    CHECK(d.verdict(kNextBoot) == "refused");
+  }
+}
+
+TEST_CASE("a manifest with a damaged end is taken only if nothing is lost by that") {
+  int refused = 0;
+  // The last that it says is now a new table for a log, now a merge of tables.
+  for (const std::uint64_t count : {150, 300, 450, 600, 700}) {
+    CAPTURE(count);
+    Damaged d(count);
+    d.kill();
+    const auto before = d.h.disk.snapshot();
+    const auto manifests = names_with(d.h.disk, "MANIFEST-");
+    REQUIRE(manifests.size() == 1);
+    const std::string bytes = read_whole(d.h.disk, manifests[0]);
+    for (std::size_t back = 1; back < bytes.size(); back += 17) {
+      for (const bool cut : {false, true}) {
+        CAPTURE(back);
+        CAPTURE(cut);
+        d.h.disk.restore(*before);
+        if (cut) {
+          write_whole(d.h.disk, manifests[0], bytes.substr(0, bytes.size() - back));
+        } else {
+          d.h.disk.flip_bit(manifests[0], bytes.size() - back, 3);
+        }
+        const std::string found = d.verdict(kNextBoot);
+        CHECK_MESSAGE(is_good(found), found);
+        refused += found == "refused";
+        d.h.close();
+      }
+    }
+  }
+  CHECK(refused > 0);
+}
+
+namespace {
+
+// A record as LevelDB's log has it (doc/log_format.md there).
+std::string leveldb_record(std::string_view payload) {
+  std::string body(1, '\1');
+  body += payload;
+  const std::uint32_t crc = crc32c(as_bytes(body));
+  const std::uint32_t masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+  std::string record(reinterpret_cast<const char*>(&masked), 4);
+  record.push_back(static_cast<char>(payload.size() & 255));
+  record.push_back(static_cast<char>(payload.size() >> 8));
+  return record + body;
+}
+
+// What a file of LevelDB may hold, for each of the next sequence numbers: an empty batch.
+std::string records_of_a_profile() {
+  std::string bytes;
+  for (std::uint64_t sequence = 1; sequence < 64; ++sequence) {
+    std::string batch(12, '\0');
+    std::memcpy(batch.data(), &sequence, sizeof sequence);
+    bytes += leveldb_record(batch);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a user's bytes never decide whether the end of a log is torn") {
+  for (const bool own_log : {false, true}) {
+    CAPTURE(own_log);
+    Damaged d(5);
+    const auto logs = names_with(d.h.disk, ".log");
+    REQUIRE(logs.size() == 1);
+    // Records of LevelDB, or what this very log has held up to now.
+    const std::string held = own_log ? read_whole(d.h.disk, logs[0]) : records_of_a_profile();
+    const auto size = d.h.disk.file_size(logs[0]).value();
+    std::string body = held;
+    while (body.size() < 40'000) body += held;
+    d.h.store(d.h.object("theirs"), d.ballot_of(1000), d.h.value(1000), body);
+    d.kill();
+    // The write was cut off between two pages of the cache.
+    const std::string bytes = read_whole(d.h.disk, logs[0]);
+    const std::size_t cut = (size / 4096 + 4) * 4096;
+    REQUIRE(cut < bytes.size());
+    write_whole(d.h.disk, logs[0], bytes.substr(0, cut));
+    const auto torn = d.h.disk.snapshot();
+    CHECK(d.verdict() == "whole");
+    d.h.close();
+    d.h.disk.restore(*torn);
+    CHECK(d.verdict(kNextBoot) == "whole");
+  }
+}
+
+namespace {
+
+// One way to damage `name`, whose bytes are `bytes`; false: it would change nothing.
+using Damage =
+    std::function<bool(FakeDisk& disk, const std::string& name, const std::string& bytes)>;
+
+bool change(FakeDisk& disk, const std::string& name, const std::string& from, std::string to) {
+  if (to == from) return false;
+  write_whole(disk, name, to);
+  return true;
+}
+
+std::vector<std::pair<std::string, Damage>> damages(FakeDisk& other,
+                                                    const FakeDisk::Snapshot& old) {
+  const auto older = std::make_shared<FakeDisk>();
+  older->restore(old);
+  const auto from = [](FakeDisk& source) {
+    return [&source](FakeDisk& disk, const std::string& name, const std::string& bytes) {
+      const auto there = source.files();
+      if (std::find(there.begin(), there.end(), name) == there.end()) return false;
+      return change(disk, name, bytes, read_whole(source, name));
+    };
+  };
+  std::vector<std::pair<std::string, Damage>> all{
+      {"lost",
+       [](FakeDisk& disk, const std::string& name, const std::string&) {
+         disk.lose_file(name);
+         return true;
+       }},
+      {"another volume's", from(other)},
+      {"an older copy",
+       [older, from](FakeDisk& disk, const std::string& name, const std::string& bytes) {
+         return from(*older)(disk, name, bytes);
+       }}};
+  for (const double part : {0.0, 0.3, 0.9, 0.999}) {
+    all.emplace_back("cut to " + std::to_string(part),
+                     [part](FakeDisk& disk, const std::string& name, const std::string& bytes) {
+                       const auto left =
+                           static_cast<std::size_t>(static_cast<double>(bytes.size()) * part);
+                       return change(disk, name, bytes, bytes.substr(0, left));
+                     });
+  }
+  for (int step = 0; step < 24; ++step) {
+    all.emplace_back("a flipped bit at " + std::to_string(step) + "/24",
+                     [step](FakeDisk& disk, const std::string& name, const std::string& bytes) {
+                       if (bytes.empty()) return false;
+                       const auto at = bytes.size() * static_cast<std::size_t>(step) / 24;
+                       disk.flip_bit(name, at, static_cast<unsigned>(step % 8));
+                       return true;
+                     });
+  }
+  for (int back = 1; back < 40; back += 3) {
+    all.emplace_back("a flipped bit at its end - " + std::to_string(back),
+                     [back](FakeDisk& disk, const std::string& name, const std::string& bytes) {
+                       const auto from_end = static_cast<std::size_t>(back);
+                       if (from_end > bytes.size()) return false;
+                       disk.flip_bit(name, bytes.size() - from_end, 4);
+                       return true;
+                     });
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or has all its rows") {
+  Damaged other(700, 'o');
+  other.add_rows(300);
+  other.h.close();
+  for (const bool orderly : {true, false}) {
+    Damaged d;
+    const auto older = d.h.disk.snapshot();
+    d.add_rows(300);
+    if (orderly) {
+      d.h.close();
+    } else {
+      d.kill();
+    }
+    const auto before = d.h.disk.snapshot();
+    const auto all = d.h.disk.files();
+    const auto logs = names_with(d.h.disk, ".log");
+    for (const std::string& name : all) {
+      const std::string bytes = name.starts_with("segments") ? "" : read_whole(d.h.disk, name);
+      for (const auto& [how, damage] : damages(other.h.disk, *older)) {
+        // Of the newest log after a kill: only its last frame, or a cut at a frame's border, can be
+        // mistaken for a write that was cut off.
+        const bool newest = !orderly && name == logs.back();
+        const bool border = how == "an older copy" || how == "cut to 0.000000";
+        const bool end = how != "lost" && how != "another volume's" &&
+                         how != "a flipped bit at 0/24";
+        for (const std::string boot : {kBoot, kNextBoot}) {
+          if (newest && (border || (end && boot == kNextBoot))) continue;
+          d.h.disk.restore(*before);
+          if (!damage(d.h.disk, name, bytes)) continue;
+          const std::string found = d.verdict(boot);
+          CHECK_MESSAGE(is_good(found), orderly, " ", name, " ", how, " ", boot, ": ", found);
+          d.h.close();
+        }
+      }
+    }
+  }
+}
+
+}  // namespace penstock
