@@ -108,6 +108,12 @@ inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
 inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
 inline constexpr std::chrono::seconds kScanCall{5};      // one scan: it may pass 64k tombstones
 inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
+inline constexpr std::size_t kReplyBytesMax = 4 * kMiB;  // of rows in one answer of a volume; its
+                                                         // last row may pass that
+// Beside one accept, as they are stored: with a key each. An abort frees 10,000 parts; with the
+// longest keys a third of them finds room, the others are the sweep's.
+inline constexpr std::size_t kHintsPerAcceptMax = 2 * kPartsMax;
+inline constexpr std::size_t kHintBytesPerAcceptMax = 4 * kMiB;
 inline constexpr std::size_t kManifestPagesCached = 64;  // about 10 MiB of decoded parts
 inline constexpr std::chrono::minutes kHintDelay{15};  // grace for readers of what an update frees
 
@@ -160,5 +166,7 @@ inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers re
 inline constexpr std::chrono::minutes kTombstoneWait{10};  // R9: from its mark to its drop
 inline constexpr std::size_t kTombstonesMarkedMax = 65'536;  // in memory, with their keys
 inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints in memory for another try
+inline constexpr std::size_t kOrphansNotedMax = 262'144;  // fragments that a sweep waits for, about
+                                                          // 80 bytes each
 
 }  // namespace penstock::limits

@@ -64,13 +64,18 @@ struct Hint {
   std::string locations;  // encoded by server/cluster: slots -> (volume, generation)
   std::string upload_id;  // the blob belonged to an upload, which must be terminal first
 };
+// Of a hint as a volume stores it beside an accept for `key`: what limits.h bounds.
+inline std::size_t stored_bytes(const RegisterKey& key, const Hint& hint) {
+  constexpr std::size_t kHeadBytes = 96;
+  return kHeadBytes + key.key.size() + hint.upload_id.size() + hint.locations.size();
+}
 struct AcceptRequest {
   RegisterKey key;
   Ballot ballot;
   Round round;
   SharedBytes value;
   SharedBytes inline_bytes;  // null if the value has none, or if the acceptor is known to hold them
-  std::vector<Hint> hints;
+  std::vector<Hint> hints;  // at most limits::kHintsPerAcceptMax and kHintBytesPerAcceptMax of them
 };
 struct AcceptReply {
   bool accepted = false;
@@ -108,7 +113,7 @@ struct ScanRow {
   std::string summary;      // or the whole encoded value, if payloads
   bool unreadable = false;  // the row fails its checksum: this replica says nothing about the key
 };
-struct ScanReply {
+struct ScanReply {  // of at most limits::kReplyBytesMax and a row
   std::vector<ScanRow> rows;
   // The reply speaks for every key in [start, covered_to) of its partitions; empty = to the end
   // asked for.
@@ -215,7 +220,8 @@ class VolumeClient {
                                                        Deadline deadline);
   // As remove_fragment(), if `rule` allows it at the moment of the removal. Errors: busy.
   virtual Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline);
-  // Up to `count` (<= 1,000) fragments with ids above `after`, ascending; fewer only at the end.
+  // Up to `count` (<= 1,000) fragments with ids above `after`, ascending, and no more than fit into
+  // limits::kReplyBytesMax; none only at the end.
   virtual Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
                                                           std::uint32_t count, Deadline deadline);
   virtual Task<HintListReply> list_hints(HintListRequest request, Deadline deadline);

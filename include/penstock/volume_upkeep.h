@@ -60,7 +60,7 @@ struct HintListRequest {
   bool count = false;  // count all rows, due or not: a look at each name
 };
 struct HintListReply {
-  std::vector<StoredHint> hints;  // by due time; fewer than rows_max: there are no more
+  std::vector<StoredHint> hints;  // by due time, limits::kReplyBytesMax at most; none: no more
   std::uint64_t count = 0;
 };
 
@@ -79,7 +79,7 @@ struct RegisterEntry {
   std::string summary;
 };
 struct RegisterListReply {
-  std::vector<RegisterEntry> rows;
+  std::vector<RegisterEntry> rows;  // of at most limits::kReplyBytesMax and a row
   // Where the next call goes on; empty: nothing is left.
   std::optional<RegisterKey> covered;
   // Rows that cannot be read were left out: of their registers nothing is said.

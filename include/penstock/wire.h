@@ -18,7 +18,7 @@ namespace penstock::wire {
 inline constexpr std::uint32_t kMagic = 0x4b545350;  // "PSTK"
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 72;
-inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // a scan reply of 64k rows
+inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
 inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes;
 
 // On the wire, never renumber.

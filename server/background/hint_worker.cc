@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "penstock/planted.h"
-#include "server/background/references.h"
+#include "server/cluster/blob_reader.h"
 #include "server/cluster/fan_out.h"
 #include "server/cluster/replica_set.h"
 
@@ -19,6 +19,14 @@ FragmentOwner owner_of(const StoredHint& hint) {
 Result<ReplicaSet> replicas_of_hint(const BackgroundContext& context, const StoredHint& hint) {
   const auto map = context.membership.map();
   return replicas_of(*map, group_of_key(*map, hint.bucket, hint.partitions, hint.key).group);
+}
+
+bool names_any(const References& references, const BlobRef& blob) {
+  References own;
+  add_references(blob, own);
+  return std::any_of(own.begin(), own.end(), [&references](const Reference& reference) {
+    return references.contains(reference);
+  });
 }
 
 bool in_map(const ClusterMap& map, VolumeId volume) {
@@ -73,7 +81,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }
-    if (page.hints.size() < context_.options.page_rows) co_return Result<>{};
+    if (page.hints.empty()) co_return Result<>{};
   }
 }
 
@@ -112,9 +120,13 @@ Task<HintWorker::Fate> HintWorker::judge(StoredHint hint) {
   CO_TRY(blob, decode_locations(hint.name.write_id, hint.locations));
   CO_TRY(chosen, co_await is_chosen(hint, deadline));
   if (!chosen && holds(Rule::hint_chosen)) co_return Fate::keep;
-  CO_TRY(free, co_await is_free(hint, blob, deadline));
-  if (!free) co_return Fate::keep;
-  CO_TRY(removed, co_await remove(std::move(blob), deadline));
+  CO_TRY(named, co_await free_of(hint, blob, deadline));
+  if (!named) co_return Fate::keep;
+  if (blob.manifest_page) {
+    CO_TRY(emptied, co_await remove_parts(blob, *named, deadline));
+    if (!emptied) co_return Fate::keep;
+  }
+  CO_TRY(removed, co_await remove(std::move(blob), context_.step_deadline()));
   co_return removed ? Fate::removed : Fate::keep;
 }
 
@@ -144,19 +156,36 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
 }
 
 // (3) before (2): an upload that has ended cannot hand the blob to the object any more.
-Task<bool> HintWorker::is_free(const StoredHint& hint, const BlobRef& blob, Deadline deadline) {
+Task<std::optional<References>> HintWorker::free_of(const StoredHint& hint, const BlobRef& blob,
+                                                    Deadline deadline) {
   const FragmentOwner owner = owner_of(hint);
   CO_TRY(ended, co_await upload_has_ended(context_, owner, deadline));
-  if (!ended && holds(Rule::hint_upload)) co_return false;
-  if (!holds(Rule::hint_reread)) co_return true;
+  if (!ended && holds(Rule::hint_upload)) co_return std::optional<References>();
+  if (!holds(Rule::hint_reread)) co_return std::optional<References>(std::in_place);
   const RegisterRef ref = object_of(owner);
   CO_TRY(object, co_await context_.proposer.read(ref, ReadWant::value, deadline));
   CO_TRY(references, co_await references_of(context_, std::move(object), deadline));
-  References named;
-  add_references(blob, named);
-  co_return std::none_of(named.begin(), named.end(), [&](const Reference& reference) {
-    return references.contains(reference);
-  });
+  if (names_any(references, blob)) co_return std::optional<References>();
+  co_return std::optional<References>(std::move(references));
+}
+
+// One part after another: a page names hundreds. A page that cannot be read is tried again, then
+// left with its parts to the sweep; one that is gone has gone behind them.
+Task<bool> HintWorker::remove_parts(const BlobRef& page, const References& named,
+                                    Deadline deadline) {
+  const auto bytes = co_await read_blob(context_.objects.blobs(), page, deadline);
+  if (!bytes && bytes.error().code == Errc::not_found) co_return true;
+  if (!bytes) co_return bytes.error();
+  CO_TRY(parts, decode_manifest_page(*bytes));
+  bool all = true;
+  for (PartInfo& part : parts) {
+    if (!part.blob) continue;
+    if (names_any(named, *part.blob) && holds(Rule::hint_page_parts)) continue;
+    if (!co_await pace_.turn()) co_return false;
+    CO_TRY(removed, co_await remove(std::move(*part.blob), context_.step_deadline()));
+    all = all && removed;
+  }
+  co_return all;
 }
 
 // (4) is the holders' to know. True: no holder has a fragment of the blob any more.

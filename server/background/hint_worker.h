@@ -6,6 +6,8 @@
 //   (2) a read of the object shows no reference,
 //   (3) its upload, if it names one, has ended,
 //   (4) no reader has pinned the fragments.
+// The hint of a manifest page frees the parts that stand in it, by the same rules, then the page:
+// it is read here, since an object may have more parts than an accept can name.
 // Else it is tried again, ever more rarely, for 24 h, then dropped: the sweep is behind it. It is
 // the first live volume of the group whose hints are worked off; each later one waits longer.
 // Safety needs no clock: due times only spare readers a restart.
@@ -14,6 +16,7 @@
 #include <map>
 
 #include "server/background/pace.h"
+#include "server/background/references.h"
 
 namespace penstock {
 
@@ -40,7 +43,11 @@ class HintWorker {
   Task<> work_off(VolumeId volume, StoredHint hint);
   Task<Fate> judge(StoredHint hint);
   Task<bool> is_chosen(const StoredHint& hint, Deadline deadline);
-  Task<bool> is_free(const StoredHint& hint, const BlobRef& blob, Deadline deadline);
+  // What the object names, if that is nothing of the blob and its upload has ended.
+  Task<std::optional<References>> free_of(const StoredHint& hint, const BlobRef& blob,
+                                          Deadline deadline);
+  // True: of the parts in the page no holder has anything that `named` does not name.
+  Task<bool> remove_parts(const BlobRef& page, const References& named, Deadline deadline);
   Task<bool> remove(BlobRef blob, Deadline deadline);
   Task<> drop(VolumeId volume, const StoredHint& hint);
   void put_off(const HintName& name);

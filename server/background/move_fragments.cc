@@ -31,8 +31,9 @@ RegisterRef walked_ref(RegisterWalk::Found found) {
   return ref;
 }
 
-Task<RegisterHealth> examine_one(RegisterRepair* repair, RegisterRef ref, Deadline deadline) {
-  co_return co_await repair->examine(std::move(ref), deadline);
+Task<RegisterHealth> examine_one(RegisterRepair* repair, RegisterRef ref, bool touch,
+                                 Deadline deadline) {
+  co_return co_await repair->examine(std::move(ref), touch, deadline);
 }
 Task<Repaired> repair_one(RegisterRepair* repair, RegisterRef ref, Deadline deadline) {
   co_return co_await repair->repair(std::move(ref), deadline);
@@ -41,7 +42,9 @@ Task<Repaired> repair_one(RegisterRepair* repair, RegisterRef ref, Deadline dead
 class Pass {
  public:
   explicit Pass(ReplacementContext& context)
-      : context_(context), repair_(context.parts.proposer, context.parts.blobs) {}
+      : context_(context),
+        repair_(context.parts.proposer, context.parts.blobs),
+        touches_(std::exchange(context.touches, false)) {}
 
   Task<bool> run(std::shared_ptr<const ClusterMap> map, Volumes volumes) {
     context_.board.begin("looking for fragments", 0);
@@ -56,7 +59,8 @@ class Pass {
       co_return fail(Errc::unavailable,
                      "key \"" + *waits_for_ + "\": an upload of it is being completed");
     }
-    co_return queue_.empty();
+    context_.touches = true;
+    co_return queue_.empty() && touches_;
   }
 
  private:
@@ -80,7 +84,7 @@ class Pass {
     std::vector<RegisterRef> refs;
     for (auto& row : found) refs.push_back(walked_ref(std::move(row)));
     for (const auto& ref : refs) {
-      looks.start(executor, examine_one(&repair_, ref, context_.soon()));
+      looks.start(executor, examine_one(&repair_, ref, touches_, context_.soon()));
     }
     CO_CHECK(co_await looks.wait_all());
     auto answers = looks.take();
@@ -158,6 +162,7 @@ class Pass {
 
   ReplacementContext& context_;
   RegisterRepair repair_;
+  const bool touches_;
   std::vector<Waiting> queue_;
   std::uint64_t missing_ = 0;
   std::optional<std::string> waits_for_;  // a key with an upload that must be looked at again

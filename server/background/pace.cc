@@ -17,8 +17,9 @@ Pace::Pace(const BackgroundContext& context)
 
 Awaitable<bool> Pace::turn() {
   const BootTime now = clock_.boot();
-  if (next_ > now) co_await clock_.sleep_until(next_);
-  next_ = std::max(next_, now) + interval_;
+  const BootTime mine = std::max(next_, now);
+  next_ = mine + interval_;
+  if (mine > now) co_await clock_.sleep_until(mine);
   co_return !stopping_->load();
 }
 

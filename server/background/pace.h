@@ -10,7 +10,7 @@ namespace penstock {
 class Pace {
  public:
   explicit Pace(const BackgroundContext& context);
-  // Waits for the next step's time. False: the process stops.
+  // Waits for the next step's time, each caller for one of its own. False: the process stops.
   Awaitable<bool> turn();
 
  private:

@@ -38,8 +38,12 @@ class RegisterRepair {
   // Ownership: borrows all.
   RegisterRepair(Proposer& proposer, BlobContext& blobs) : proposer_(proposer), blobs_(blobs) {}
 
+  // `touch`: an open upload's row gets a new ballot, so that no Complete which has listed its parts
+  // before this goes on with what it listed (begin_completing()). A pass that looks at parts first,
+  // then uploads, then objects, touches all open uploads and finds nothing misplaced is followed by
+  // nothing that names other places.
   // Errors: as Proposer::read(); corrupt, and as read_blob() for manifest pages.
-  Task<RegisterHealth> examine(RegisterRef ref, Deadline deadline);
+  Task<RegisterHealth> examine(RegisterRef ref, bool touch, Deadline deadline);
   // Makes all of it whole that can be; `deadline` is for the fragments. Errors: the same; as
   // Proposer::update().
   Task<Repaired> repair(RegisterRef ref, Deadline deadline);

@@ -59,6 +59,9 @@ struct ReplacementContext {
   Throttle rows;
   Throttle bytes;
   std::atomic<bool> stopping{false};
+  // Does the next pass make every Complete under way list its parts again? The last one must; while
+  // passes end early, or wait for something, they leave them alone.
+  bool touches = true;
 };
 
 using Volumes = std::vector<std::shared_ptr<VolumeClient>>;

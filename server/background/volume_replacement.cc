@@ -21,6 +21,20 @@ std::string name_in(const ClusterMap& map, VolumeId id) {
   return volume == nullptr ? "?" : volume->name;
 }
 
+// Do more than half of the volumes of `map` hold it? Then whoever starts from more than half of
+// them finds it.
+bool is_held(const ClusterMap& map, const std::vector<VolumeId>& holders) {
+  const auto held = std::count_if(map.volumes.begin(), map.volumes.end(), [&](const auto& volume) {
+    return std::find(holders.begin(), holders.end(), volume.id) != holders.end();
+  });
+  return static_cast<std::size_t>(held) * 2 > map.volumes.size();
+}
+
+std::string why_not(const Installed& installed) {
+  return installed.failed.empty() ? "too few volumes are there"
+                                  : installed.failed.front().second.context;
+}
+
 // Is a majority of each group's replicas open?
 bool enough_open(const Membership& membership, const ClusterMap& map) {
   std::vector<VolumeId> open;
@@ -33,13 +47,22 @@ bool enough_open(const Membership& membership, const ClusterMap& map) {
 }  // namespace
 
 struct VolumeReplacement::State {
+  // A joint map, and those that are to hold it.
+  struct Begun {
+    Map map;
+    Volumes volumes;
+  };
+
   explicit State(ReplacementParts parts) : context(std::move(parts)) {}
 
   Membership& membership() { return context.parts.membership; }
   Map map() const { return context.parts.membership.map(); }
 
-  // Brings the volumes to `next`, then this process. Errors: unavailable - no volume took it.
+  // Brings the volumes to `next`; then this process, once more than half of the volumes of the map
+  // before and of `next` hold it: before that it may be lost again with them, and with it whatever
+  // was placed by it. Errors: unavailable - too few hold it; some may.
   Task<Installed> install(Map next, Volumes volumes) {
+    const Map before = map();
     CO_TRY(installed, co_await install_map(next, std::move(volumes), context.parts.clock,
                                            context.soon()));
     some_behind = !installed.failed.empty();
@@ -48,10 +71,14 @@ struct VolumeReplacement::State {
       co_await context.parts.proposer.learn_map();  // another process has gone on
       break;
     }
-    if (installed.adopted.empty()) {
-      const std::string why =
-          installed.failed.empty() ? "none is in reach" : installed.failed.front().second.context;
-      co_return fail(Errc::unavailable, "no volume took the new map: " + why);
+    const bool durable = is_held(*before, installed.adopted) && is_held(*next, installed.adopted);
+    const bool enough = holds(Rule::map_durable) ? durable : !installed.adopted.empty();
+    if (!enough) {
+      some_hold = !installed.adopted.empty();
+      co_return fail(Errc::unavailable, "the map has reached " +
+                                            std::to_string(installed.adopted.size()) + " of " +
+                                            std::to_string(next->volumes.size()) +
+                                            " volumes, no majority: " + why_not(installed));
     }
     CO_CHECK(membership().adopt(next));
     if (context.parts.on_map) context.parts.on_map(next);
@@ -62,10 +89,8 @@ struct VolumeReplacement::State {
   Task<Volumes> installed_volumes() {
     CO_TRY(installed, co_await install(map(), membership().volumes()));
     if (!installed.reached && holds(Rule::map_reached)) {
-      const std::string why = installed.failed.empty()
-                                  ? "too few volumes are there"
-                                  : installed.failed.front().second.context;
-      co_return fail(Errc::unavailable, "the map has not reached a majority: " + why);
+      co_return fail(Errc::unavailable,
+                     "the map has not reached a majority: " + why_not(installed));
     }
     Volumes volumes;
     for (const VolumeId id : installed.adopted) {
@@ -124,6 +149,7 @@ struct VolumeReplacement::State {
   static Awaitable<void> run(std::shared_ptr<State> self) {
     ReplacementContext& context = self->context;
     while (!context.stopping.load()) {
+      if (self->begun && !self->beginning) co_await self->begin_again();
       const auto change = change_of(*self->map());
       if (change && !self->beginning) {
         self->show(change, self->trouble);
@@ -151,6 +177,29 @@ struct VolumeReplacement::State {
     self->running = false;
   }
 
+  // Errors: unavailable - too few volumes hold the joint map. If some do there is no way back: it
+  // is tried again until the others have it.
+  Task<> install_joint(Begun joint) {
+    some_hold = false;
+    const auto installed = co_await install(joint.map, joint.volumes);
+    if (!installed && some_hold) begun = joint;
+    if (!installed) co_return installed.error();
+    begun.reset();
+    show(change_of(*joint.map), "");
+    co_return Result<>{};
+  }
+
+  Awaitable<void> begin_again() {
+    if (map()->epoch >= begun->map->epoch) {  // learned from a volume
+      begun.reset();
+      co_return;
+    }
+    const auto done = co_await install_joint(*begun);
+    if (done) co_return;
+    show(change_of(*begun->map), done.error().context);
+    co_await wait(context.parts.options.retry_after);
+  }
+
   // A volume that was away during a change is still at older epochs when it comes back.
   Awaitable<void> bring_up_to_date() {
     const auto installed = co_await install(map(), membership().volumes());
@@ -165,6 +214,8 @@ struct VolumeReplacement::State {
   std::string trouble;
   std::pair<VolumeId, BootTime> seen_joining;  // when it was there last, or was first looked for
   bool beginning = false;
+  bool some_hold = false;  // a volume holds the map that has not reached enough of them
+  std::optional<Begun> begun;  // the same of a joint map
   bool some_behind = true;  // a volume may not have the map: nobody knows at the start
   bool running = false;
 };
@@ -177,7 +228,9 @@ VolumeReplacement::~VolumeReplacement() { state_->context.stopping.store(true); 
 Task<> VolumeReplacement::begin(VolumeId leaving, MapVolume joining,
                                 std::shared_ptr<VolumeClient> client) {
   const auto state = state_;
-  if (state->beginning) co_return fail(Errc::busy, "another volume is being replaced");
+  if (state->beginning || state->begun) {
+    co_return fail(Errc::busy, "another volume is being replaced");
+  }
   const Map now = state->map();
   CO_TRY(next, begin_replacement(*now, leaving, std::move(joining)));
   if (!enough_open(state->membership(), *now)) {
@@ -193,16 +246,19 @@ Task<> VolumeReplacement::begin(VolumeId leaving, MapVolume joining,
   Volumes volumes = state->membership().volumes();
   volumes.push_back(std::move(client));
   state->beginning = true;
-  Result<Installed> installed = fail(Errc::io, "no answer");
+  State::Begun joint{shared, std::move(volumes)};
+  Result<> installed = fail(Errc::io, "no answer");
   try {
-    installed = co_await state->install(shared, std::move(volumes));
+    installed = co_await state->install_joint(std::move(joint));
   } catch (...) {
     installed = error_of_exception("the begin of a replacement");
   }
   state->beginning = false;
-  if (!installed) co_return installed.error();
-  state->show(change, "");
-  co_return Result<>{};
+  if (installed) co_return installed;
+  if (!state->begun) co_return installed.error();
+  state->show(change, installed.error().context);
+  co_return fail(installed.error().code,
+                 installed.error().context + "; it goes on by itself when more have it");
 }
 
 void VolumeReplacement::start(Executor executor) {

@@ -1,13 +1,16 @@
 // Replaces a volume by a new one while the store is in use (R12). The map says how far it has come
 // (map_change.h), so after a crash at any point whoever has the map goes on:
 //
-//   begin()        the joint map is durable at the volumes before anything else is done
+//   begin()        the joint map is durable before anything else is done: at more than half of the
+//                  volumes of the map before and of the new one, as is every later map
 //   joint phase    an identity round for every row of a joint group, found by listing a majority of
 //                  its old list; then the map with the new lists. A joining volume that is away is
 //                  waited for: without it the new lists could lose no volume more
 //   moving phase   passes over all registers, until one finds nothing left to do: fragments on the
 //                  old volume, and such as were never written, are made on others, those with the
-//                  fewest spares first; then the map without the old volume
+//                  fewest spares first; then the map without the old volume. The last pass
+//                  makes an identity round for every open upload, behind its parts: a Complete that
+//                  has listed them before lists them again (upload_moves.h)
 //
 // Volumes that were away meanwhile are brought to the map when they come back.
 // One per cluster. Rate limited. Thread-safety: start(), stop(), begin() and finish() on one
@@ -70,7 +73,8 @@ class VolumeReplacement {
 
   // `client` leads to the fresh volume `joining`. Durable when it succeeds; the rest goes on by
   // itself. Errors: not_found, busy, invalid - see begin_replacement(); unavailable - too few
-  // volumes are open; nothing has changed then.
+  // volumes are open, nothing has changed then; or too few took the joint map: if some did, it
+  // begins when more do.
   Task<> begin(VolumeId leaving, MapVolume joining, std::shared_ptr<VolumeClient> client);
 
   // Goes on with what the map says, now and whenever something begins.

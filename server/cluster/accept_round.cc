@@ -32,7 +32,9 @@ AcceptRequests make_requests(const RegisterTask& task, const RegisterGroup& grou
 std::size_t frame_bytes(const AcceptRequest& request) {
   const std::size_t inline_bytes =
       request.inline_bytes == nullptr ? 0 : request.inline_bytes->size();
-  return request.key.key.size() + request.value->size() + inline_bytes;
+  std::size_t bytes = request.key.key.size() + request.value->size() + inline_bytes;
+  for (const Hint& hint : request.hints) bytes += stored_bytes(request.key, hint);
+  return bytes;
 }
 
 // Sends `client` the row of the upload that a part belongs to, at the row's own ballot (R6b).

@@ -174,7 +174,8 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_step(UploadName name,
       CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
       co_return std::optional<Answer>();
     default:
-      co_return co_await complete_open(name, std::move(upload), request, digest, deadline);
+      co_return co_await complete_open(name, std::move(upload), now.ballot, request, digest,
+                                       deadline);
   }
 }
 
@@ -191,11 +192,10 @@ Task<std::optional<Multipart::Answer>> Multipart::join_attempt(UploadName name,
 }
 
 Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
-                                                                UploadRecord upload,
+                                                                UploadRecord upload, Ballot seen,
                                                                 const CompleteRequest& request,
                                                                 const std::string& digest,
                                                                 Deadline deadline) {
-  const auto listed_under = blobs_.membership.map();
   CO_TRY(stored, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
                                                     deadline));
   CompletePlan plan = plan_complete(upload, std::move(stored), request);
@@ -206,8 +206,8 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   if (plan.fault != PartFault::none) co_return answer;
 
   const RegisterRef object = name.object();
-  CO_TRY(seen, co_await context_.proposer.read(object, ReadWant::value, deadline));
-  CO_CHECK(request.condition.check(seen));  // saves an attempt that would have to be given up
+  CO_TRY(before, co_await context_.proposer.read(object, ReadWant::value, deadline));
+  CO_CHECK(request.condition.check(before));  // saves an attempt that would have to be given up
   ManifestWriter manifest(blobs_, Index::owner(*name.bucket, name.key, name.upload_id));
   if (plan.parts.size() > limits::kPartsInRecordMax) {
     CO_TRY(pages, co_await manifest.write(plan.parts, deadline));
@@ -217,22 +217,14 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   }
   plan.target.modified = context_.clock.wall();
   upload.attempt = context_.proposer.new_op_id();
-  upload.object_seen = seen.op_id();
+  upload.object_seen = before.op_id();
   upload.target = plan.target;
   upload.if_match = request.condition.if_match;
   upload.if_none_match = request.condition.if_none_match;
   upload.manifest_digest = digest;
   const OpId attempt = upload.attempt;
-  // While a volume leaves, what a Complete names there is looked after; once it has left, its
-  // fragments have other places in the parts' rows.
-  std::function<bool()> up_to_date = [this, listed_under] {
-    const auto map = blobs_.membership.map();
-    const auto& then = listed_under->volumes;
-    return std::all_of(then.begin(), then.end(),
-                       [&map](const MapVolume& volume) { return map->find(volume.id) != nullptr; });
-  };
   CO_TRY(begun, co_await begin_completing(context_.proposer, name.upload(), std::move(upload),
-                                          &manifest, deadline, std::move(up_to_date)));
+                                          &manifest, deadline, seen));
   if (!begun) co_return std::optional<Answer>();
   auto left_over = std::make_shared<const std::vector<BlobRef>>(std::move(plan.left_over));
   CO_TRY(end, co_await apply_attempt(context_, name, attempt, std::move(left_over), deadline));

@@ -38,7 +38,8 @@ class Multipart {
   // One look at the upload and one step from there; nullopt: look again.
   Task<std::optional<Answer>> complete_step(UploadName name, const CompleteRequest& request,
                                             const std::string& digest, Deadline deadline);
-  Task<std::optional<Answer>> complete_open(UploadName name, UploadRecord upload,
+  // `seen`: the ballot of the upload's row, see begin_completing().
+  Task<std::optional<Answer>> complete_open(UploadName name, UploadRecord upload, Ballot seen,
                                             const CompleteRequest& request,
                                             const std::string& digest, Deadline deadline);
   Task<std::optional<Answer>> join_attempt(UploadName name, UploadRecord upload,

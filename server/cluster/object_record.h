@@ -34,6 +34,8 @@ struct BlobRef {
   FragmentId fragment(std::uint32_t slot) const {
     return {write_id, static_cast<std::uint8_t>(slot), locations[slot].generation};
   }
+  // Of a hint: a page of a manifest that is freed as a whole, and with it the parts that it names.
+  bool manifest_page = false;
   std::string kept{};  // fields of a later version, written back as they are
   bool operator==(const BlobRef&) const = default;
 };

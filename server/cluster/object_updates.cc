@@ -61,11 +61,16 @@ Result<std::vector<Hint>> freed_by(const Snapshot& current, const RegisterValue&
   if (before.empty()) return hints;
   TRY(after, blobs_of(next));
   std::string upload_id;
+  std::vector<ManifestPage> pages;
   if (current.kind() == ValueKind::object) {
     TRY(record, object_record(*current.value));
     upload_id = std::move(record.upload_id);
+    pages = std::move(record.manifest);
   }
-  for (const BlobRef& blob : before) {
+  for (BlobRef& blob : before) {
+    blob.manifest_page = std::any_of(pages.begin(), pages.end(), [&blob](const auto& page) {
+      return page.blob.write_id == blob.write_id;
+    });
     const bool kept = std::any_of(after.begin(), after.end(), [&blob](const BlobRef& other) {
       return other.write_id == blob.write_id;
     });

@@ -18,7 +18,8 @@ namespace penstock {
 std::string encode_attempt(OpId attempt);
 std::optional<OpId> decode_attempt(std::string_view bytes);
 
-// Hints for what `next` no longer names of `current`: a difference of blobs.
+// Hints for what `next` no longer names of `current`: a difference of blobs. That of a manifest
+// page stands for the parts in it, too.
 Result<std::vector<Hint>> freed_by(const Snapshot& current, const RegisterValue& next,
                                    WallTime due);
 

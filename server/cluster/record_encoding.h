@@ -17,6 +17,7 @@ inline constexpr std::uint8_t kM = 3;
 inline constexpr std::uint8_t kUnitBytes = 4;
 inline constexpr std::uint8_t kSizeBytes = 5;
 inline constexpr std::uint8_t kLocations = 6;
+inline constexpr std::uint8_t kManifestPage = 7;  // in hints only
 // Reserved: 0x81 digests of the fragments.
 }  // namespace blob_tag
 

@@ -53,6 +53,7 @@ std::string encode_blob(const BlobRef& blob, bool with_write_id) {
     put64(locations, location.generation.value);
   }
   out.bytes(blob_tag::kLocations, locations);
+  out.number(blob_tag::kManifestPage, blob.manifest_page ? 1 : 0);
   out.kept(blob.kept);
   return out.take();
 }
@@ -83,6 +84,9 @@ std::optional<BlobRef> decode_blob(std::string_view fields) {
         break;
       case blob_tag::kLocations:
         store(in, take_locations(in.bytes()), blob.locations);
+        break;
+      case blob_tag::kManifestPage:
+        blob.manifest_page = in.number(1) == 1;
         break;
       default:
         in.unknown();

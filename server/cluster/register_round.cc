@@ -31,6 +31,10 @@ void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promis
     if (reply.accepted.ballot == promises.highest.ballot) holders |= calls.bit(i);
   }
   promises.settled = calls.group().majority(holders);
+  if (!holds(Rule::settled_joint)) {
+    const Quorum old_list{calls.group().set.quorum.replicas};
+    promises.settled = old_list.reached(holders);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "server/cluster/update_round.h"
 
+#include "penstock/log.h"
 #include "penstock/planted.h"
 #include "server/cluster/settle_round.h"
 
@@ -39,6 +40,22 @@ void chain_to(RegisterValue& value, const RegisterValue* current, OpId op_id, Ba
     if (value.chain.size() == limits::kChainMax && !id.is_zero()) break;
     value.chain.push_back(id);
   }
+}
+
+// Those for which an accept has no room are left out: what no hint names the sweep finds, once the
+// leases of its fragments are over.
+void bound_hints(const RegisterKey& key, std::vector<Hint>& hints) {
+  std::size_t kept = 0, bytes = 0;
+  for (; kept < hints.size() && kept < limits::kHintsPerAcceptMax; ++kept) {
+    bytes += stored_bytes(key, hints[kept]);
+    if (bytes > limits::kHintBytesPerAcceptMax) break;
+  }
+  if (kept == hints.size()) return;
+  log_event(LogLevel::warn, "hints_left_out",
+            {{"count", std::to_string(hints.size() - kept)},
+             {"of", std::to_string(hints.size())},
+             {"meaning", "more is freed at once than an accept names: the sweep finds the rest"}});
+  hints.resize(kept);
 }
 
 class UpdateRun {
@@ -189,6 +206,7 @@ Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValu
   }
   proposal.inline_bytes = decision.inline_bytes;
   proposal.hints = std::move(decision.hints);
+  bound_hints(task_.ref.key, proposal.hints);
   proposal.identity = value.kind == ValueKind::tombstone;
   return proposal;
 }

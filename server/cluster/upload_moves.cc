@@ -19,7 +19,7 @@ class UploadMove : public RegisterUpdate {
     Decision decision;
     decision.error = fail(Errc::aborted, "the upload has moved");
     refused_ = true;
-    if (!is_upload(current.kind())) co_return decision;
+    if (!is_upload(current.kind()) || !is_as_seen(current)) co_return decision;
     CO_TRY(record, upload_record(*current.value));
     if (stands_there(current.kind(), record)) {
       decision.action = Decision::Action::keep;
@@ -41,6 +41,7 @@ class UploadMove : public RegisterUpdate {
   virtual bool stands_there(ValueKind kind, const UploadRecord& record) const = 0;
   virtual bool leaves(ValueKind kind, const UploadRecord& record) const = 0;
   virtual UploadRecord edited(UploadRecord record) const = 0;
+  virtual bool is_as_seen(const Snapshot&) const { return true; }
   virtual std::vector<Hint> hints(const UploadRecord&) const { return {}; }
   virtual Task<> before_write() { co_return Result<>{}; }
   ValueKind to() const { return to_; }
@@ -54,16 +55,20 @@ class UploadMove : public RegisterUpdate {
 class BeginCompleting final : public UploadMove {
  public:
   BeginCompleting(UploadRecord completing, LeaseKeeper* leases, Deadline deadline,
-                  std::function<bool()> up_to_date, OpId op_id)
+                  std::optional<Ballot> seen, OpId op_id)
       : UploadMove(ValueKind::upload_completing, op_id),
         completing_(std::move(completing)),
         leases_(leases),
         deadline_(deadline),
-        up_to_date_(std::move(up_to_date)) {}
+        seen_(seen) {}
 
  private:
   bool stands_there(ValueKind kind, const UploadRecord& record) const override {
     return kind == to() && record.attempt == completing_.attempt;
+  }
+  bool is_as_seen(const Snapshot& current) const override {
+    return !seen_ || current.ballot == *seen_ || current.kind() != ValueKind::upload_open ||
+           !holds(Rule::complete_as_listed);
   }
   bool leaves(ValueKind kind, const UploadRecord&) const override {
     return kind == ValueKind::upload_open || !holds(Rule::complete_open_upload);
@@ -78,7 +83,6 @@ class BeginCompleting final : public UploadMove {
     return record;
   }
   Task<> before_write() override {
-    if (up_to_date_ && !up_to_date_()) co_return fail(Errc::aborted, "a volume of a part has left");
     if (leases_ == nullptr || !completing_.target) co_return Result<>{};
     CO_TRY(lost, co_await leases_->ensure(deadline_));
     for (ManifestPage& page : completing_.target->manifest) leave_out(page.blob, lost);
@@ -87,7 +91,7 @@ class BeginCompleting final : public UploadMove {
   UploadRecord completing_;
   LeaseKeeper* leases_;
   Deadline deadline_;
-  std::function<bool()> up_to_date_;
+  std::optional<Ballot> seen_;
 };
 
 class AbortOpen final : public UploadMove {
@@ -206,9 +210,8 @@ Hint hint_for(const BlobRef& blob, WallTime due, std::string upload_id) {
 
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
                             LeaseKeeper* leases, Deadline deadline,
-                            std::function<bool()> up_to_date) {
-  BeginCompleting move(std::move(completing), leases, deadline, std::move(up_to_date),
-                       proposer.new_op_id());
+                            std::optional<Ballot> seen) {
+  BeginCompleting move(std::move(completing), leases, deadline, seen, proposer.new_op_id());
   co_return co_await run(proposer, upload, move, deadline);
 }
 

@@ -10,7 +10,7 @@
 // one; false if it stands elsewhere: read it again. Repeating an arrow is harmless.
 // Errors of all: unavailable; unknown_outcome; timeout; stale_bucket; corrupt.
 #pragma once
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +20,14 @@
 
 namespace penstock {
 
-// `completing` holds attempt, target, conditions, object_seen and manifest digest. `up_to_date`, if
-// any, is asked behind the promise: false ends it as if the register stood elsewhere. Then the
-// places that the target names are too old: nobody looks after those of an open upload's Complete.
+// `completing` holds attempt, target, conditions, object_seen and manifest digest. `seen`: the
+// ballot of the upload's row before its parts were listed; if the row has another by the time of
+// the promise, the register counts as standing elsewhere. So an identity round of an open upload
+// makes every Complete under way list its parts again: the places that it knows may be a replaced
+// volume's, and nobody looks behind an open upload for what its Complete will name.
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
                             LeaseKeeper* leases, Deadline deadline,
-                            std::function<bool()> up_to_date = nullptr);
+                            std::optional<Ballot> seen = std::nullopt);
 // `freed`: hints for all parts.
 Task<bool> abort_open(Proposer& proposer, RegisterRef upload, std::vector<Hint> freed,
                       Deadline deadline);

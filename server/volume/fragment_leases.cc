@@ -1,6 +1,7 @@
 #include "server/volume/fragment_leases.h"
 
 #include "penstock/limits.h"
+#include "penstock/planted.h"
 
 namespace penstock {
 
@@ -44,6 +45,7 @@ std::optional<Duration> FragmentLeases::unpinned_for(const FragmentId& id,
   BootTime until = (row.start == start_ ? committed : opened_) + terms_.lease;
   std::lock_guard lock(mutex_);
   for (const Pins* pins : {&pinned_until_, &read_until_}) {
+    if (pins == &read_until_ && !holds(Rule::sweep_reader)) continue;
     const auto found = pins->find(id);
     if (found != pins->end()) until = std::max(until, found->second);
   }

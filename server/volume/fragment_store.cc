@@ -10,6 +10,8 @@ namespace {
 
 using CorePtr = std::shared_ptr<FragmentCore>;
 
+constexpr std::size_t kListedHeadBytes = 64;  // of an entry in a list, beside its owner's texts
+
 // Counts a wrong checksum, and forgets the handle: the next read looks at the disk again.
 void note(FragmentCore& core, const FragmentId& id, const Result<Piece>& result) {
   if (result || result.error().code != Errc::corrupt) return;
@@ -109,12 +111,14 @@ Result<std::vector<FragmentEntry>> list_blocking(FragmentCore& core,
                                                  std::size_t count) {
   std::vector<FragmentEntry> entries;
   if (count == 0) return entries;
+  std::size_t weight = 0;
   const auto visit = [&](const FragmentId& id, std::string_view bytes) -> Result<bool> {
     TRY(row, decode_extent_row(bytes));
     const auto unpinned = core.leases.unpinned_for(id, row);
+    weight += kListedHeadBytes + row.owner.key.size() + row.owner.upload_id.size();
     entries.push_back({id, row.data_bytes, !unpinned, unpinned.value_or(Duration{}),
                        std::move(row.owner)});
-    return entries.size() < count;
+    return entries.size() < count && weight < limits::kReplyBytesMax;
   };
   CHECK_OK(core.parts.rows.for_each(after, visit));
   return entries;

@@ -14,7 +14,10 @@ std::size_t bytes_of(const CommitWork& work) {
   const auto* accept = std::get_if<AcceptWork>(&work);
   if (accept == nullptr) return 0;
   const AcceptRequest& request = *accept->request;
-  return request.value->size() + (request.inline_bytes ? request.inline_bytes->size() : 0);
+  std::size_t bytes = request.value->size();
+  if (request.inline_bytes) bytes += request.inline_bytes->size();
+  for (const Hint& hint : request.hints) bytes += stored_bytes(request.key, hint);
+  return bytes;
 }
 
 void answer_error(const CommitWork& work, const Error& error) {

@@ -5,6 +5,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::size_t kRowHeadBytes = 48;  // of a row in a reply, beside key and summary
+
 // Does this row prove that its common prefix is to be listed? Uploads that ended are not.
 bool is_witness(RowKind kind, ValueKind value) {
   return kind == RowKind::upload ? is_open_upload(value) : is_live(value);
@@ -34,13 +36,15 @@ class Scan {
 
   Result<ScanReply> run() {
     ScanReply reply;
-    std::size_t looked_at = 0;
+    std::size_t looked_at = 0, bytes = 0;
     seek(std::max(request_.start, request_.prefix));
     while (cursor_->valid() && cursor_->key().starts_with(row_prefix_)) {
       const std::string_view suffix = cursor_->key().substr(row_prefix_.size());
       if (!suffix.starts_with(request_.prefix)) break;
       if (!request_.end.empty() && suffix >= request_.end) break;
-      if (looked_at++ == limits::kScanRowsMax || reply.rows.size() == request_.rows_max) {
+      const bool full =
+          reply.rows.size() == request_.rows_max || bytes >= limits::kReplyBytesMax;
+      if (looked_at++ == limits::kScanRowsMax || full) {
         reply.covered_to = suffix;
         break;
       }
@@ -50,6 +54,7 @@ class Scan {
         continue;
       }
       reply.rows.push_back(read_row(suffix));
+      bytes += kRowHeadBytes + suffix.size() + reply.rows.back().summary.size();
       const std::string_view common = common_prefix(key, request_);
       if (!common.empty() && is_witness(request_.kind, reply.rows.back().kind)) {
         const std::string next = after_prefix(std::string(common));

@@ -9,7 +9,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kInlineBytesMax = limits::kValueBytesMax;  // the policy's limit is far lower
-constexpr std::size_t kHintsMax = 2 * limits::kPartsMax;         // an abort frees every part
 
 Result<> check_prepare(const PrepareRequest& request) {
   CHECK_OK(check_register_key(request.key));
@@ -26,7 +25,12 @@ Result<> check_accept(const AcceptRequest& request) {
   if (!request.value || request.value->size() > limits::kValueBytesMax) {
     return fail(Errc::invalid, "accept: length of the value");
   }
-  if (request.hints.size() > kHintsMax) return fail(Errc::overloaded, "accept: too many hints");
+  std::size_t hint_bytes = 0;
+  for (const Hint& hint : request.hints) hint_bytes += stored_bytes(request.key, hint);
+  if (request.hints.size() > limits::kHintsPerAcceptMax ||
+      hint_bytes > limits::kHintBytesPerAcceptMax) {
+    return fail(Errc::invalid, "accept: too many hints");
+  }
   auto head = decode_head(*request.value);
   if (!head) return fail(Errc::invalid, head.error().context);
   if (request.inline_bytes && (request.inline_bytes->size() != head->inline_bytes ||

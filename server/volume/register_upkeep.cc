@@ -9,6 +9,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kDropMax = 4096;  // hints of one drop: they are one batch
+constexpr std::size_t kEntryHeadBytes = 96;  // of an entry in a reply, beside its texts
 
 std::string row_key_of(const HintName& name) {
   return hint_row_key({name.due, name.write_id, kEverySlot});
@@ -27,12 +28,15 @@ Result<HintListReply> find_hints(Database& database, const HintListRequest& requ
   const auto cursor = database.scan();
   HintListReply reply;
   const std::string start = request.after ? row_key_of(*request.after) + '\0' : prefix;
+  std::size_t bytes = 0;
   for (cursor->seek(start); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) {
-    if (reply.hints.size() >= request.rows_max) break;
+    if (reply.hints.size() >= request.rows_max || bytes >= limits::kReplyBytesMax) break;
     TRY(name, hint_name_of(cursor->key()));
     if (name.due > request.due_until) break;
     auto hint = decode_hint(name, cursor->key(), cursor->value());
-    if (hint) reply.hints.push_back(std::move(*hint));
+    if (!hint) continue;
+    bytes += kEntryHeadBytes + hint->key.size() + hint->upload_id.size() + hint->locations.size();
+    reply.hints.push_back(std::move(*hint));
   }
   if (request.count) {
     for (cursor->seek(prefix); cursor->valid() && cursor->key().starts_with(prefix);
@@ -57,7 +61,7 @@ Result<RegisterListReply> find_registers(Database& database, const RegisterListR
   const auto cursor = database.scan();
   RegisterListReply reply;
   const std::string start = request.after ? register_row_key(*request.after) + '\0' : prefix;
-  std::size_t looked_at = 0;
+  std::size_t looked_at = 0, bytes = 0;
   for (cursor->seek(start); cursor->valid() && cursor->key().starts_with(prefix); cursor->next()) {
     TRY(name, decode_row_key(cursor->key()));
     auto* key = std::get_if<RegisterKey>(&name);
@@ -67,9 +71,12 @@ Result<RegisterListReply> find_registers(Database& database, const RegisterListR
     if (head && (!request.only || head->value.kind == *request.only)) {
       reply.rows.push_back({*key, head->partitions, head->ballot, head->value.kind,
                             std::string(head->value.summary)});
+      bytes += kEntryHeadBytes + key->key.size() + key->upload_id.size() +
+               head->value.summary.size();
     }
     ++looked_at;
-    if (reply.rows.size() == request.rows_max || looked_at == limits::kScanBatchMax) {
+    const bool full = reply.rows.size() == request.rows_max || bytes >= limits::kReplyBytesMax;
+    if (full || looked_at == limits::kScanBatchMax) {
       reply.covered = std::move(*key);
       break;
     }

@@ -55,7 +55,7 @@ class FakeVolume final : public VolumeClient {
   // What the next lists and conditional removals think of a fragment; a fresh one is pinned.
   std::set<FragmentId> unpinned;
   std::set<FragmentId> being_read;  // pinned by a reader
-  Duration unpinned_for{};          // what a list says of the unpinned ones
+  Duration unpinned_for = std::chrono::hours(1);  // what a list says of the unpinned ones
 
   std::size_t fragment_count() const { return fragments_.size(); }
   bool holds(FragmentId id) const { return fragments_.contains(id); }

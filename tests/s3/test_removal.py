@@ -1,6 +1,7 @@
 """What is no longer referenced gives its space back: hints, the sweep of orphans, expired uploads. With short graces."""
 import os
 import tempfile
+import time
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_each_job_tells_how_far_it_is(removing, client):
 
 def test_what_a_dead_process_left_behind_is_swept():
     with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
-        with Store(directory, config={"removal": dict(REMOVAL, hint_delay_seconds=3600)}) as store:
+        with Store(directory, config={"removal": dict(REMOVAL, hints_every_seconds=3600)}) as store:
             client = make_client(store)
             client.create_bucket(Bucket="bucket")
             kept = os.urandom(3 * MIB)
@@ -90,8 +91,30 @@ def test_what_a_dead_process_left_behind_is_swept():
             client.delete_object(Bucket="bucket", Key="gone")
             store.kill()
             store.start()
-            # The hint waits for an hour: only the sweep can do this.
+            # The hints are looked at once, too early, then an hour later: only the sweep can do this.
             wait_for(lambda: stored(store) <= size, "orphans are removed after their lease", 60)
             assert client.get_object(Bucket="bucket", Key="kept")["Body"].read() == kept
             assert store.metric("penstock_background_orphans_removed_total") > 0
             assert store.metric("penstock_background_last_sweep_timestamp_seconds") > 0
+
+
+def test_a_slow_reader_keeps_what_was_overwritten_while_it_reads():
+    # The lease of the object's fragments is over long before the grace of readers; sweeps come all the time.
+    removal = dict(REMOVAL, hint_delay_seconds=12, lease_seconds=2, hints_every_seconds=3600)
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
+        with Store(directory, config={"removal": removal}) as store:
+            client = make_client(store)
+            client.create_bucket(Bucket="bucket")
+            body = os.urandom(64 * MIB)
+            client.put_object(Bucket="bucket", Key="slow", Body=body)
+            wait_for(lambda: store.metric("penstock_background_last_sweep_timestamp_seconds") > 0, "a sweep")
+            time.sleep(3)  # the lease is a matter of time alone
+            stream = client.get_object(Bucket="bucket", Key="slow")["Body"]
+            read = stream.read(MIB)
+            client.put_object(Bucket="bucket", Key="slow", Body=b"other")
+            for _ in range(8):
+                time.sleep(1)
+                read += stream.read(2 * MIB)
+            read += stream.read()
+            assert read == body
+            wait_for(lambda: stored(store) < MIB, "the space of what was overwritten", 90)

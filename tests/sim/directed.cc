@@ -103,6 +103,13 @@ std::span<const Directed> directed_schedules() {
       {"overwritten_upload_is_not_reopened", overwritten_upload_is_not_reopened},
       {"vanished_object_ends_no_upload", vanished_object_ends_no_upload},
       {"swept_attempt_stops_at_the_fence", swept_attempt_stops_at_the_fence},
+      {"sweep_leaves_readers_their_time", sweep_leaves_readers_their_time},
+      {"sweep_waits_for_readers", sweep_waits_for_readers},
+      {"sweep_asks_the_upload_first", sweep_asks_the_upload_first},
+      {"freed_page_spares_named_parts", freed_page_spares_named_parts},
+      {"refusal_is_settled_in_both_lists", refusal_is_settled_in_both_lists},
+      {"map_of_a_minority_is_none", map_of_a_minority_is_none},
+      {"complete_behind_the_last_pass", complete_behind_the_last_pass},
   };
   return kAll;
 }

@@ -78,6 +78,7 @@ Violations refusal_beside_a_failed_disk_is_no_answer(SimClusters& clusters);
 Violations newest_epoch_wins(SimClusters& clusters);
 Violations accept_keeps_its_epoch(SimClusters& clusters);
 Violations both_lists_take_part(SimClusters& clusters);
+Violations refusal_is_settled_in_both_lists(SimClusters& clusters);
 Violations silent_volumes_hold_up_a_join(SimClusters& clusters);
 Violations joining_volume_takes_over(SimClusters& clusters);
 // directed_leases.cc
@@ -89,7 +90,12 @@ Violations pinned_fragments_stay(SimClusters& clusters);
 Violations condemned_record_is_not_chosen(SimClusters& clusters);
 Violations parts_in_manifests_are_kept(SimClusters& clusters);
 Violations failed_put_keeps_its_fragments(SimClusters& clusters);
+// directed_sweeps.cc
+Violations sweep_leaves_readers_their_time(SimClusters& clusters);
+Violations sweep_waits_for_readers(SimClusters& clusters);
+Violations sweep_asks_the_upload_first(SimClusters& clusters);
 // directed_hints.cc
+Violations freed_page_spares_named_parts(SimClusters& clusters);
 Violations overwritten_blob_is_freed(SimClusters& clusters);
 Violations unchosen_update_frees_nothing(SimClusters& clusters);
 Violations taken_over_part_stays(SimClusters& clusters);
@@ -121,6 +127,8 @@ Violations two_tombstones_are_no_deletion(SimClusters& clusters);
 Violations skipped_keys_are_not_absent(SimClusters& clusters);
 // directed_replacements.cc
 Violations change_waits_for_its_map(SimClusters& clusters);
+Violations map_of_a_minority_is_none(SimClusters& clusters);
+Violations complete_behind_the_last_pass(SimClusters& clusters);
 Violations rows_of_a_majority_are_brought(SimClusters& clusters);
 Violations rows_of_parts_are_brought(SimClusters& clusters);
 Violations last_pass_moves_nothing(SimClusters& clusters);

@@ -1,5 +1,7 @@
 // Groups that change their list (R12).
+#include "placement/map_change.h"
 #include "server/cluster/map_install.h"
+#include "server/cluster/replica_set.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -113,6 +115,42 @@ Violations both_lists_take_part(SimClusters& clusters) {
   stage.cut(1, replicas[1], true);
   const auto put = stage.ask(1, "PUT", kMoved, kMovedBody);
   stage.expect(put.status != 200, "a PUT is acknowledged without a majority of the new list");
+  return stage.violations;
+}
+
+// A majority of the old list alone holds a value in a joint epoch, behind the back of who brings
+// the rows. Who is refused because of it has been told that it is there: it must outlive the old
+// list.
+Violations refusal_is_settled_in_both_lists(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  const RegisterRef ref = stage.object(kMoved);
+  const auto replicas = stage.replicas(kMoved);
+  const auto joining = stage.join_for(replicas[0]);
+  if (!joining) return stage.violations;
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", "other");  // they learn of it
+  SimGateway& gateway = stage.gateway(0);
+  const auto joint = gateway.background_context().membership.map();
+  const auto value = stage.accept_of(ref, empty_object(), 0);
+  const auto set = replicas_of(*joint, value->round.group);
+  value->round.epoch = set->epoch;
+  value->round.digest = set->digest;
+  for (const std::size_t i : {replicas[0], replicas[1]}) {
+    const auto reply =
+        stage.wait(stage.volume(i).current()->accept(value, stage.volume(i).bound()));
+    stage.expect(reply && reply->accepted, "a value is refused in the joint epoch");
+  }
+  SlowCreation creation(gateway.clock(), gateway.proposer().new_op_id());
+  const auto refused = stage.wait(gateway.proposer().update(ref, creation, stage.until()));
+  stage.expect(!refused && refused.error().code == Errc::precondition,
+               "an update does not see what a majority of the old list holds");
+  auto next = end_joint(*joint);
+  stage.expect(next.has_value(), "there is no map behind the joint one");
+  if (!next) return stage.violations;
+  stage.adopt(*next);
+  stage.volume(replicas[1]).kill();
+  const auto got = stage.ask(1, "GET", kMoved);
+  stage.expect(got.status == 200, "an update was refused for a value that is gone: " + got.body);
   return stage.violations;
 }
 

@@ -1,4 +1,5 @@
 // What updates free, and when it may go.
+#include "server/cluster/manifest.h"
 #include "server/cluster/upload_moves.h"
 #include "tests/sim/blob_stage.h"
 
@@ -90,6 +91,41 @@ Violations taken_over_part_stays(SimClusters& clusters) {
   }
   stage.run_for(10 * kSecond);
   stage.expect(fragments_there(stage, stored->blob) == 3, "a hint removed what the object names");
+  return stage.violations;
+}
+
+// A manifest page is freed, but the object names one of the parts in it.
+Violations freed_page_spares_named_parts(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const auto stored = store_blob(stage, kFreed);
+  const auto other = store_blob(stage, kFreed);
+  if (!stored || !other) return stage.violations;
+  ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
+                        Index::owner(stage.bucket(), kFreed));
+  std::vector<PartInfo> parts = stored->record().parts;
+  parts.push_back(other->record().parts.front());
+  auto pages = stage.wait(writer.write(parts, stage.until()));
+  stage.expect(pages && pages->size() == 1, "a manifest is not written");
+  if (!pages) return stage.violations;
+  BlobRef page = pages->front().blob;
+  page.manifest_page = true;
+  const auto object = stage.accept_of(stage.object(kFreed), to_value(stored->record(), 0), 0);
+  RegisterRef beside = stage.object(kFreed);
+  beside.key.kind = RowKind::upload;
+  beside.key.upload_id = std::string(32, 'a');
+  const auto update = stage.accept_of(beside, tombstone_value(), 0);
+  update->hints.push_back(hint_now(stage, page));
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (const auto& accept : {object, update}) {
+      const auto reply = stage.wait(stage.volume(i).current()->accept(accept, stage.until()));
+      stage.expect(reply && reply->accepted, "a value is refused");
+    }
+  }
+  stage.run_for(12 * kSecond);
+  stage.expect(fragments_there(stage, stored->blob) == 3,
+               "a freed page took a part along that the object names");
+  stage.expect(fragments_there(stage, other->blob) == 0 && fragments_there(stage, page) == 0,
+               "a freed page is not removed with its parts");
   return stage.violations;
 }
 

@@ -8,6 +8,8 @@ namespace penstock::sim {
 namespace {
 
 const std::string kKept = "key";
+// The second sweep behind the end of a lease is over, the deadline of a request is not.
+constexpr SimMicros kSweptTwice = 28'500 * kMillisecond;
 
 // Keeps the key's queue busy until it may go on, then leaves all as it is.
 class Pause final : public RegisterUpdate {
@@ -50,7 +52,7 @@ Violations lease_ends_before_the_record(SimClusters& clusters) {
   stage.run_for(kSecond);
   WriterLease lease(*stored->writer, stored->blob);
   const auto put = stage.start(put_blob(&stage, &*stored, &lease));
-  stage.run_for(26 * kSecond);
+  stage.run_for(kSweptTwice);
   pause.may_go_on = true;
   stage.run_until([&] { return paused->has_value() && put->has_value(); });
   const auto got = stage.ask(0, "GET", kKept);
@@ -68,7 +70,7 @@ Violations lease_ends_before_the_second_try(SimClusters& clusters) {
   Pause pause(stage.gateway(0).clock(), proposer.new_op_id());
   const auto paused = stage.start(proposer.update(stage.object(kKept), pause, stage.until()));
   const auto put = stage.begin(0, "PUT", kKept, body);
-  stage.run_for(26 * kSecond);
+  stage.run_for(kSweptTwice);
   // A deleter lists nothing, then finds a key behind its fence: the bucket is opened again.
   for (const auto& wire : stage.gateway(1).wires()) wire->slow_answers = 20 * kMillisecond;
   const auto dropped = stage.begin(1, "DELETE", "");

@@ -1,8 +1,10 @@
 // Volumes that are replaced: what must have happened before the next step.
+#include "server/background/replacement_context.h"
 #include "server/background/volume_replacement.h"
 #include "server/cluster/bucket_catalog.h"
 #include "server/cluster/map_install.h"
 #include "tests/sim/blob_stage.h"
+#include "tests/sim/client_uploads.h"
 
 namespace penstock::sim {
 namespace {
@@ -59,6 +61,84 @@ Violations change_waits_for_its_map(SimClusters& clusters) {
   play.stage.expect(play.epoch() == play.first + 1,
                     "a change goes on though too few volumes know of it");
   return play.stage.violations;
+}
+
+// A map that half of the volumes hold may be lost with them: nobody is told of it before more do.
+Violations map_of_a_minority_is_none(SimClusters& clusters) {
+  Replacement play(clusters);
+  Stage& stage = play.stage;
+  std::vector<std::size_t> silent{play.other};
+  for (std::size_t i = 0; i < 4 && silent.size() < 2; ++i) {
+    if (i != play.other && i != play.leaving) silent.push_back(i);
+  }
+  for (const std::size_t i : silent) stage.cut(0, i, true);
+  stage.volume(play.joining).kill();
+  const auto begun = stage.wait(play.driver.begin(stage.volume(play.leaving).id(),
+                                                  joining_entry(), stage.links()[play.joining]));
+  stage.expect(!begun, "a replacement has begun that half of the volumes know of");
+  stage.expect(play.epoch() == play.first, "a map counts that half of the volumes hold");
+  play.driver.start(stage.time().io().get_executor());
+  stage.run_for(60 * kSecond);
+  stage.expect(play.epoch() == play.first, "a map counts that half of the volumes hold");
+  for (const std::size_t i : silent) stage.cut(0, i, false);
+  stage.expect(stage.volume(play.joining).start().has_value(), "a volume does not start");
+  for (int i = 0; i < 300 && play.epoch() < play.first + 3; ++i) stage.run_for(kSecond);
+  stage.expect(play.epoch() == play.first + 3, "a replacement that was begun never ends");
+  return stage.violations;
+}
+
+// A Complete lists its parts, then writes the pages of its manifest; meanwhile the parts are moved,
+// and a last pass finds nothing more to do. What it has listed names the old volume.
+Violations complete_behind_the_last_pass(SimClusters& clusters) {
+  using Pairs = Stage::Pairs;
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  const std::string body(5'000, 'p');
+  const auto created = stage.ask(0, "POST", kReplaced, "", {}, Pairs{{"uploads", ""}});
+  const std::string id = xml_element(created.body, "UploadId");
+  std::string named;
+  for (std::size_t number = 1; number <= limits::kPartsInRecordMax + 1; ++number) {
+    const Pairs query{{"partNumber", std::to_string(number)}, {"uploadId", id}};
+    stage.expect(stage.ask(0, "PUT", kReplaced, body, {}, query).status == 200, "no part");
+    named += named_part(static_cast<std::uint16_t>(number), hex_md5(body));
+  }
+  if (!stage.join_for(0)) return stage.violations;
+  BackgroundContext& context = stage.gateway(0).background_context();
+  stage.ask(0, "GET", kReplaced);  // it learns of the joint map
+  auto moving = end_joint(*context.membership.map());
+  stage.expect(moving.has_value(), "a replacement does not get to its moving phase");
+  if (!moving) return stage.violations;
+  stage.adopt(*moving);
+  for (int i = 0; i < 2; ++i) stage.ask(i, "GET", kReplaced);
+  for (const auto& wire : stage.gateway(1).wires()) wire->slow_writes = 1500 * kMillisecond;
+  const auto done =
+      stage.begin(1, "POST", kReplaced, complete_body(named), {}, Pairs{{"uploadId", id}});
+  stage.run_for(100 * kMillisecond);
+  ReplacementContext driver({context.membership, context.proposer, context.objects.blobs(),
+                             context.clock, {}, nullptr});
+  bool last = false;
+  for (int pass = 0; pass < 5 && !last; ++pass) {
+    const auto moved = stage.wait(
+        move_fragments(driver, context.membership.map(), context.membership.volumes()));
+    last = moved && *moved;
+  }
+  stage.expect(last && !done->has_value(), "the schedule is late for the last pass");
+  stage.run_until([&] { return done->has_value(); });
+  stage.expect(done->has_value() && (*done)->status == 200, "an upload is not completed");
+  const auto read = stage.wait(
+      context.objects.get(stage.bucket(), kReplaced, false, stage.until()));
+  const auto parts = read ? stage.wait(context.objects.parts(read->record, stage.until()))
+                          : Result<std::vector<PartInfo>>(read.error());
+  stage.expect(parts && parts->size() == limits::kPartsInRecordMax + 1, "parts are missing");
+  std::size_t behind = 0;
+  for (const PartInfo& part : parts ? *parts : std::vector<PartInfo>()) {
+    for (const Location& location : part.blob->locations) {
+      behind += location.volume == stage.volume(0).id() ? 1 : 0;
+    }
+  }
+  stage.expect(behind == 0, "a manifest names the old volume behind the last pass " +
+                                std::to_string(behind) + " times");
+  return stage.violations;
 }
 
 // The rows of a majority of the old list are brought, or the change does not go on: what a minority

@@ -24,7 +24,7 @@ Task<> list_fragments(Volume& volume, Held& held) {
       held.all.insert(reference);
       held.by_owner[std::move(entry.owner)].insert(reference);
     }
-    if (entries.size() < limits::kFragmentListMax) co_return Result<>{};
+    if (entries.empty()) co_return Result<>{};
   }
 }
 

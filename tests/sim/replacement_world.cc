@@ -43,9 +43,6 @@ class ReplacementWorld {
   struct Written {
     std::vector<std::string> possible;  // the last known text first, then those of unknown outcome
     bool acked = false;
-    // Of the last Complete that wrote it; zero if a PUT did.
-    SimMicros complete_began = 0;
-    SimMicros complete_ended = 0;
   };
   struct Upload {
     std::string id;
@@ -61,13 +58,8 @@ class ReplacementWorld {
   void schedule_faults();
   void strike();
   bool replaced();
-  void look_at_pass();
   bool wait_for(const bool& done, SimMicros limit) {
-    const auto look = [&] {
-      look_at_pass();
-      return done;
-    };
-    return time_.run_until(look, time_.now() + limit);
+    return time_.run_until([&done] { return done; }, time_.now() + limit);
   }
   void violation(std::string what) {
     const bool again = !violations_.empty() && violations_.back() == what;
@@ -86,8 +78,8 @@ class ReplacementWorld {
   Awaitable<void> read_one(std::size_t key, bool quiet);
   Task<> put(std::string key, std::string text);
   Task<> put_part(std::string key, Upload& upload, std::string text);
-  Task<std::string> get(std::string key, const Written& known);
-  void look_at_blob(const std::string& key, const BlobRef& blob, bool may_be_behind);
+  Task<std::string> get(std::string key);
+  void look_at_blob(const std::string& key, const BlobRef& blob);
 
   SimTime time_;
   SimRandom random_;
@@ -102,9 +94,6 @@ class ReplacementWorld {
   std::shared_ptr<const Bucket> bucket_;
   std::map<std::size_t, Written> written_;
   std::map<std::size_t, Upload> uploads_;  // by key: all parts sent, not completed yet
-  SimMicros pass_began_ = 0;  // the last one over all registers
-  bool looking_ = false;
-  std::uint64_t looked_at_ = 0;  // registers of it
   std::uint64_t writes_ = 0;
   // At the end, the fewest of any blob: those written while volumes were away have less of them.
   std::size_t spares_ = std::numeric_limits<std::size_t>::max();
@@ -231,33 +220,27 @@ Task<> ReplacementWorld::put_part(std::string key, Upload& upload, std::string t
   co_return Result<>{};
 }
 
-// `may_be_behind`: see complete().
-void ReplacementWorld::look_at_blob(const std::string& key, const BlobRef& blob,
-                                    bool may_be_behind) {
+void ReplacementWorld::look_at_blob(const std::string& key, const BlobRef& blob) {
   if (!stop_writing_) return;
   std::size_t named = 0;
   for (const Location& location : blob.locations) {
     const bool old = location.volume == leaving_;
-    if (old && !may_be_behind) violation(key + " names the old volume");
+    if (old) violation(key + " names the old volume");
     if (!old && location.volume.value != 0) ++named;
   }
   spares_ = std::min(spares_, named - std::min<std::size_t>(named, blob.shape.k));
 }
 
-Task<std::string> ReplacementWorld::get(std::string key, const Written& known) {
+Task<std::string> ReplacementWorld::get(std::string key) {
   ReplacementProcess& process = client();
   const Deadline deadline = process.clock.boot() + limits::kOperationDeadline;
   CO_TRY(read, co_await process.objects.get(*bucket_, key, true, deadline));
   if (read.inline_bytes) co_return *read.inline_bytes;
-  for (const ManifestPage& page : read.record.manifest) look_at_blob(key, page.blob, false);
-  // A Complete that began before the last pass and ended after its begin: README, "Known limits".
-  const bool may_be_behind = !read.record.manifest.empty() &&
-                             known.complete_began <= pass_began_ &&
-                             known.complete_ended >= pass_began_;
+  for (const ManifestPage& page : read.record.manifest) look_at_blob(key, page.blob);
   CO_TRY(parts, co_await process.objects.parts(read.record, deadline));
   std::string text;
   for (const PartInfo& part : parts) {
-    look_at_blob(key, *part.blob, may_be_behind);
+    look_at_blob(key, *part.blob);
     CO_TRY(bytes, co_await read_blob(process.blobs, *part.blob, deadline));
     text += bytes;
   }
@@ -290,8 +273,7 @@ Awaitable<void> ReplacementWorld::begin_upload(std::size_t key) {
 }
 
 // Asked again until it is answered: nothing else in this world ends an upload that is being
-// completed. What is put together from parts as they lay before a pass over all registers, and made
-// the object after it, names the old volume still.
+// completed.
 Awaitable<void> ReplacementWorld::complete(std::size_t key) {
   const std::string name = "key" + std::to_string(key);
   auto node = uploads_.extract(key);
@@ -305,7 +287,6 @@ Awaitable<void> ReplacementWorld::complete(std::size_t key) {
     request.parts.push_back(std::move(named));
   }
   Written& known = written_[key];
-  known.complete_began = time_.now();
   for (int tries = 0; tries < 100; ++tries) {
     const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
     CompleteRequest asked = request;
@@ -314,7 +295,6 @@ Awaitable<void> ReplacementWorld::complete(std::size_t key) {
     if (done && done->fault == PartFault::none) {
       known.possible.assign(1, upload.text);
       known.acked = true;
-      known.complete_ended = time_.now();
       co_return;
     }
     if (done) co_return violation("a Complete of " + name + " misses a part");
@@ -391,7 +371,7 @@ Awaitable<void> ReplacementWorld::begin(VolumeId leaving, MapVolume joining, boo
 Awaitable<void> ReplacementWorld::read_one(std::size_t key, bool quiet) {
   const std::string name = "key" + std::to_string(key);
   const Written& known = written_[key];
-  const auto text = co_await get(name, known);
+  const auto text = co_await get(name);
   if (!text) {
     const bool absent = text.error().code == Errc::not_found;
     if (known.acked && (quiet || absent)) {
@@ -409,17 +389,7 @@ Awaitable<void> ReplacementWorld::read_all(bool& done) {
   done = true;
 }
 
-// When the driver begins to look at all registers once more.
-void ReplacementWorld::look_at_pass() {
-  const ReplacementStatus now = processes_.back()->driver.status();
-  const bool looks = now.what == "looking for fragments";
-  if (looks && (!looking_ || now.done < looked_at_)) pass_began_ = time_.now();
-  looking_ = looks;
-  looked_at_ = now.done;
-}
-
 bool ReplacementWorld::replaced() {
-  look_at_pass();
   const auto map = processes_.back()->membership.map();
   return map->epoch.value > map_->epoch.value + 2 && map->find(leaving_) == nullptr;
 }

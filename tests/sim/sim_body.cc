@@ -42,12 +42,13 @@ Task<std::size_t> SimBody::read(MutBytes buffer) {
   co_return count;
 }
 
-Task<std::string> drain_body(S3Response response) {
+Task<std::string> drain_body(S3Response response, BodyPause pause) {
   if (auto* text = std::get_if<std::string>(&response.body)) co_return std::move(*text);
   std::string all;
   auto* source = std::get_if<std::unique_ptr<BodySource>>(&response.body);
   if (source == nullptr) co_return all;
   while (true) {
+    if (pause && !all.empty()) co_await pause();
     CO_TRY(piece, co_await (*source)->next());
     if (piece.length == 0) break;
     all += as_text(piece.bytes());

@@ -2,6 +2,7 @@
 // offset shows.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "gateway/request.h"
@@ -33,8 +34,10 @@ class SimBody final : public BodyReader {
   SimRandom& random_;
 };
 
-// Reads a whole response body. Errors: as BodySource::next.
-Task<std::string> drain_body(S3Response response);
+// Reads a whole response body. Before each piece behind the first `pause`, if there is one, is
+// awaited. Errors: as BodySource::next.
+using BodyPause = std::function<Awaitable<void>()>;
+Task<std::string> drain_body(S3Response response, BodyPause pause = nullptr);
 
 std::string hex_md5(std::string_view bytes);
 std::string quoted(const std::string& etag);

@@ -50,6 +50,8 @@ class SimClient {
   Awaitable<void> settle_uploads();
   Awaitable<void> read_all();
   Awaitable<void> write_all();
+  // Slow reads of an object of its own, which is overwritten while they are under way.
+  Awaitable<void> read_slowly();
   // The buckets that the client made for itself and removed.
   Awaitable<void> look_at_side_buckets();
   // After the last answer: what the uploads of this client come to.
@@ -105,6 +107,10 @@ class SimClient {
   Awaitable<void> remove_side_bucket(SideBucket& bucket);
   Awaitable<void> look_at_side_bucket(const SideBucket& bucket);
   static S3Request in_bucket(const std::string& bucket, S3Request request);
+
+  Awaitable<void> read_overwritten(std::string key);
+  Task<> put_in_parts(std::string key, std::vector<std::string> parts);
+  Awaitable<void> overwrite(std::string key);
 
   Awaitable<void> multipart(std::string key);
   // What an open upload shows of itself, and one that has ended.

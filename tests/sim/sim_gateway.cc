@@ -95,7 +95,8 @@ std::string SimGateway::Answer::header(std::string_view name) const {
   return {};
 }
 
-Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_text) {
+Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_text,
+                                          BodyPause pause) {
   SimBody body(std::move(body_text), clock_, random_);
   request.deadline = clock_.boot() + limits::kOperationDeadline;
   request.principal = Principal{"owner", "owner", "key"};
@@ -113,7 +114,7 @@ Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_te
   answer.status = response->status;
   answer.headers = response->headers;
   answer.length = response->content_length;
-  CO_TRY(text, co_await drain_body(std::move(*response)));
+  CO_TRY(text, co_await drain_body(std::move(*response), std::move(pause)));
   if (!alive_) co_return fail(Errc::aborted, "the gateway died");
   answer.body = std::move(text);
   co_return answer;

@@ -35,8 +35,8 @@ class SimGateway {
     std::string header(std::string_view name) const;
     bool is(std::string_view code) const { return status >= 400 && body.starts_with(code); }
   };
-  // Errors: aborted - the process died meanwhile.
-  Task<Answer> call(S3Request request, std::string body);
+  // `pause`: see drain_body(). Errors: aborted - the process died meanwhile; as BodySource::next.
+  Task<Answer> call(S3Request request, std::string body, BodyPause pause = nullptr);
 
   SimClock& clock() { return clock_; }
   SimRandom& random() { return random_; }

@@ -209,6 +209,13 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
                                                               Deadline deadline) {
   const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
   const StatePtr state = state_;
+  if (state->wire->slow_writes > 0) {
+    auto later = [state](Completion<int> done) {
+      state->time.after(state->wire->slow_writes, [done] { done(0); });
+    };
+    const auto woken = co_await await_completion<int>(std::move(later));
+    (void)woken;
+  }
   Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape](VolumeClient&) {
     const auto volume = state->host->current();
     *home = volume;

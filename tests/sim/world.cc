@@ -127,9 +127,12 @@ void World::quiesce() {
   time_.run_until([] { return false; }, time_.now() + kLastMessages);
   time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
   const Clients first(clients_.data(), 1);
-  const bool ended = run_clients(&SimClient::settle_bucket, first, kQuietLimit) &&
-                     run_clients(&SimClient::settle_uploads, clients_, kQuietLimit) &&
-                     run_clients(&SimClient::read_all, first, kQuietLimit);
+  bool ended = run_clients(&SimClient::settle_bucket, first, kQuietLimit) &&
+               run_clients(&SimClient::settle_uploads, clients_, kQuietLimit) &&
+               run_clients(&SimClient::read_all, first, kQuietLimit);
+  if (ended && plan_.reads_slowly) {
+    ended = run_clients(&SimClient::read_slowly, first, kQuietLimit);
+  }
   if (!ended) history_.violation("an operation hangs after all faults are over");
   if (ended) clean_up();
   if (!run_clients(&SimClient::look_at_side_buckets, clients_, kQuietLimit)) {

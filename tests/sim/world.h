@@ -83,7 +83,7 @@ class World {
   bool at_rest() const;
   Awaitable<void> check_objects(bool& done);
   Awaitable<void> check_object(std::string key, std::shared_ptr<const Bucket> bucket);
-  Awaitable<bool> check_fragments(std::string key, BlobRef blob, bool may_be_behind);
+  Awaitable<bool> check_fragments(std::string key, BlobRef blob);
   // Loses as many volumes more as the store must bear, if all objects can bear it.
   bool lose_the_rest();
 

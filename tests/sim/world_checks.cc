@@ -66,7 +66,7 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
   }
   bool whole = true;  // there is enough of each blob
   for (const BlobRef& blob : *blobs) {
-    const bool enough = co_await check_fragments(key, blob, false);
+    const bool enough = co_await check_fragments(key, blob);
     whole = whole && enough;
   }
   const bool unreadable = history_.unreadable().contains(key);
@@ -79,7 +79,7 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
     }
     for (const PartInfo& part : parts ? *parts : std::vector<PartInfo>()) {
       if (!part.blob) continue;
-      const bool enough = co_await check_fragments(key, *part.blob, true);
+      const bool enough = co_await check_fragments(key, *part.blob);
       whole = whole && enough;
     }
   }
@@ -90,16 +90,14 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
 }
 
 // Every fragment that a record names is where it says, whole, unless its volume was lost; and there
-// are never fewer than the ack rule wants. `may_be_behind`: a manifest that was written while a
-// volume was replaced may name that (README, "Known limits"). Is there enough of it to be read?
-Awaitable<bool> World::check_fragments(std::string key, BlobRef blob, bool may_be_behind) {
+// are never fewer than the ack rule wants. Is there enough of it to be read?
+Awaitable<bool> World::check_fragments(std::string key, BlobRef blob) {
   const auto layout = Layout::make(blob.shape);
   std::size_t named = 0, there = 0;
   for (std::uint32_t slot = 0; slot < blob.shape.slots(); ++slot) {
     const Location& location = blob.locations[slot];
     if (location.volume.value == 0) continue;
     const bool replaced = driver_ && location.volume == volumes_[leaving_]->id();
-    if (replaced && may_be_behind) continue;
     ++named;
     const auto volume = std::find_if(volumes_.begin(), volumes_.end(), [&](const auto& candidate) {
       return candidate->id() == location.volume;

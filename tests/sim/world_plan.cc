@@ -104,6 +104,10 @@ WorldPlan draw_plan(SimRandom& random) {
   plan.replaces = plan.kind != Kind::lists && random.chance(0.05);
   draw_clients(random, plan);
   draw_faults(random, plan);
+  // Where a disk never takes so long that a read gives it up.
+  const bool swift = plan.volume.disk_delay_max <= 2'000;
+  const bool of_bodies = plan.kind == Kind::bodies || plan.kind == Kind::multipart;
+  plan.reads_slowly = swift && of_bodies && random.chance(0.5);
   return plan;
 }
 

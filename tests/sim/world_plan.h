@@ -32,6 +32,7 @@ struct WorldPlan {
   int gateways = 1;
   bool direct = false;  // gateway and volumes in one process
   bool replaces = false;  // a volume by a new one
+  bool reads_slowly = false;  // when all faults are over: what is overwritten meanwhile
   SimVolumeOptions volume;
   std::uint32_t page_rows = BackgroundOptions().page_rows;
   NetworkFaults network;

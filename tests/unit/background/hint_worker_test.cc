@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "server/cluster/manifest.h"
+#include "server/cluster/object_updates.h"
 #include "tests/unit/background/background_world.h"
 
 namespace penstock {
@@ -42,6 +44,91 @@ TEST_CASE("what an overwrite freed is removed after the grace, not before, and t
   CHECK(status.fragments_removed_by_hints == 6);
   f.work();
   CHECK(f.context.board->read().hints_waiting == 0);
+}
+
+namespace {
+
+// An object of many parts: a page of its record names them.
+struct PagedFixture : HintFixture {
+  explicit PagedFixture(std::size_t count = limits::kPartsInRecordMax + 8) {
+    const std::string id(32, 'u');
+    ObjectRecord record;
+    std::vector<PartInfo> parts;
+    for (std::size_t i = 0; i < count; ++i) {
+      PartInfo part;
+      part.number = static_cast<std::uint16_t>(i + 1);
+      part.blob = write("key", id);
+      part.size_bytes = part.blob->shape.size_bytes;
+      record.size_bytes += part.size_bytes;
+      blobs.push_back(*part.blob);
+      parts.push_back(std::move(part));
+    }
+    ManifestWriter writer(cluster.gateway->blobs, Index::owner(*bucket, "key", id));
+    record.manifest = cluster.run(writer.write(parts, cluster.soon())).value();
+    page = record.manifest.front().blob;
+    record.etag = std::string(32, '0');
+    record.upload_id = id;
+    record.attempt = encode_attempt(OpId{1, 2});
+    REQUIRE(cluster.run(objects().put(*bucket, "key", record, nullptr, Condition{},
+                                      cluster.soon())));
+    cluster.settle_down();
+  }
+  std::size_t held_parts() {
+    std::size_t sum = 0;
+    for (const BlobRef& blob : blobs) sum += held(blob);
+    return sum;
+  }
+  std::vector<BlobRef> blobs;
+  BlobRef page;
+};
+
+}  // namespace
+
+TEST_CASE("the hint of a manifest page frees the parts that stand in it, then the page") {
+  PagedFixture f;
+  SUBCASE("overwritten") { f.put(); }
+  SUBCASE("deleted") { f.remove(); }
+  f.work();
+  CHECK(f.held_parts() == 6 * f.blobs.size());
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held_parts() == 0);
+  CHECK(f.held(f.page) == 0);
+  CHECK(f.hints() == 0);
+}
+
+TEST_CASE("while a reader is at one part of a page the page stays, to be read again") {
+  PagedFixture f;
+  f.remove();
+  const FragmentId read = f.blobs[3].fragment(1);
+  auto& holder = f.node(f.blobs[3].locations[1].volume).fragments;
+  holder.being_read.insert(read);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held_parts() == 1);
+  CHECK(f.held(f.page) > 0);
+  CHECK(f.hints() > 0);
+  holder.being_read.clear();
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held_parts() == 0);
+  CHECK(f.held(f.page) == 0);
+  CHECK(f.hints() == 0);
+}
+
+TEST_CASE("a page that cannot be read is tried again, and nothing of it removed") {
+  PagedFixture f;
+  f.remove();
+  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_reads = true;
+  for (auto& node : f.cluster.nodes) node->fragments.faults.read_error = Errc::corrupt;
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held_parts() == 6 * f.blobs.size());
+  CHECK(f.hints() > 0);
+  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_reads = false;
+  f.wait(std::chrono::minutes(2));
+  f.work();
+  CHECK(f.held_parts() == 0);
 }
 
 TEST_CASE("a delete frees all of its object") {

@@ -40,6 +40,8 @@ TEST_CASE("in a bucket of many partitions the sweep takes what no record names, 
     world.unpin(orphaned.back());
   }
   CHECK(world.pass(orphans));
+  world.cluster.clock.advance(world.context.options.hint_delay);
+  CHECK(world.pass(orphans));
   for (const BlobRef& blob : named) CHECK(world.held(blob) == 6);
   for (const BlobRef& blob : orphaned) CHECK(world.held(blob) == 0);
 }

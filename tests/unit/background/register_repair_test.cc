@@ -42,7 +42,7 @@ struct RepairFixture : BackgroundWorld {
         std::count(blob.locations.begin(), blob.locations.end(), Location{}));
   }
   RegisterHealth examine(const RegisterRef& of) {
-    return cluster.run(repairs.examine(of, cluster.soon())).value();
+    return cluster.run(repairs.examine(of, false, cluster.soon())).value();
   }
   Repaired repair(const RegisterRef& of) {
     auto done = cluster.run(repairs.repair(of, cluster.soon())).value();

@@ -1,5 +1,6 @@
 #include "server/background/volume_replacement.h"
 
+#include "server/background/register_repair.h"
 #include "server/background/register_walk.h"
 #include "server/background/replacement_context.h"
 #include "tests/unit/background/replacement_world.h"
@@ -124,6 +125,63 @@ TEST_CASE("fragments made again lie on other volumes than the rest, at most m on
       CHECK(++per_host[map->find(location.volume)->host] <= m);
     }
   }
+}
+
+TEST_CASE("a map that one volume holds is none: the replacement begins when more have it") {
+  ReplacementWorld world;
+  fill(world);
+  // Behind the first volume that takes the map the others fail, but for one.
+  const auto set_others = [&world](VolumeStatus::State state) {
+    for (const std::uint64_t id : {2, 3, 4, 5}) world.node(VolumeId{id}).acceptor.state = state;
+  };
+  world.node(first_volume()).acceptor.before_adopt = [&] {
+    set_others(VolumeStatus::State::closed);
+  };
+  const auto begun = world.begin(first_volume());
+  REQUIRE(!begun);
+  CHECK(begun.error().code == Errc::unavailable);
+  CHECK(world.gateway().membership.map()->epoch == world.cluster.map->epoch);
+  CHECK(world.replacement().status().active);
+  CHECK(!world.replacement().status().trouble.empty());
+  CHECK(world.begin(first_volume()).error().code == Errc::busy);
+  world.node(first_volume()).acceptor.before_adopt = nullptr;
+  set_others(VolumeStatus::State::open);
+  REQUIRE(world.run_until_replaced());
+  CHECK(!world.is_named(first_volume()));
+  world.check_all();
+}
+
+TEST_CASE("only a pass that touches open uploads is the last; one behind a failure touches none") {
+  ReplacementWorld world;
+  fill(world);
+  ReplacementContext context({world.gateway().membership, world.gateway().proposer,
+                              world.gateway().blobs, world.cluster.clock, {}, nullptr});
+  const auto look = [&](std::size_t volumes) {
+    Volumes some(world.cluster.nodes.begin(),
+                 world.cluster.nodes.begin() + static_cast<std::ptrdiff_t>(volumes));
+    return world.cluster.run(move_fragments(context, world.cluster.map, std::move(some)));
+  };
+  CHECK(!look(2));
+  CHECK(!context.touches);
+  CHECK(look(6).value() == false);
+  CHECK(context.touches);
+  CHECK(look(6).value());
+}
+
+TEST_CASE("an open upload gets a new ballot: its Complete may know places of before") {
+  ReplacementWorld world;
+  const auto upload = world.open_upload("open", 100'000);
+  const RegisterRef ref = upload.name.upload();
+  const auto ballot = [&] {
+    return world.cluster.run(world.gateway().proposer.read(ref, ReadWant::ballot,
+                                                           world.cluster.soon()))->ballot;
+  };
+  RegisterRepair repair(world.gateway().proposer, world.gateway().blobs);
+  const Ballot before = ballot();
+  REQUIRE(world.cluster.run(repair.examine(ref, false, world.cluster.soon())));
+  CHECK(ballot() == before);
+  REQUIRE(world.cluster.run(repair.examine(ref, true, world.cluster.soon())));
+  CHECK(ballot() > before);
 }
 
 TEST_CASE("parts of an upload that has ended hold no replacement up") {
