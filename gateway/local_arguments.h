@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gateway/credentials.h"
+#include "gateway/descriptor_shares.h"
 #include "gateway/local_config.h"
 
 namespace penstock {
@@ -17,6 +18,7 @@ struct LocalArguments {
   unsigned volumes = 6;
   bool format = false;
   std::vector<std::string> directories;
+  DescriptorShares descriptors;
 };
 
 struct Endpoint {

@@ -147,6 +147,8 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   fields.number("reader_pause_seconds", config.reader_pause_seconds, 1, 24 * 3600);
   fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
   fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
+  fields.number("disk_call_max_seconds", config.disk_call_max_seconds, 3, 3600);
+  fields.flag("read_on_caller", config.read_on_caller);
   fields.flag("sendfile", config.sendfile);
   fields.flag("signature_v2", config.signature_v2);
   fields.text("access_log", config.access_log);

@@ -1,7 +1,6 @@
 // Composition root: the only file that sees every room. Reads the command line, wires the parts of
 // a process, waits for its end.
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,8 @@
 #include "gateway/accounts_follower.h"
 #include "gateway/admin_server.h"
 #include "gateway/command_line.h"
+#include "gateway/descriptor_shares.h"
+#include "gateway/http_metrics.h"
 #include "gateway/http_server.h"
 #include "gateway/local_arguments.h"
 #include "gateway/log_metrics.h"
@@ -28,6 +29,7 @@
 #include "server/node/io_threads.h"
 #include "server/node/local_store.h"
 #include "server/node/ring_metrics.h"
+#include "server/node/volume_metrics.h"
 
 // What jemalloc reads at its start: memory that was free for a second goes back to the system.
 extern "C" const char* const malloc_conf;
@@ -36,7 +38,7 @@ extern "C" const char* const malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kDrain{25};  // how long running requests may take after SIGTERM
+constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
 constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
 constexpr std::size_t kIdleBufferBytes = 24 * limits::kMiB;
 
@@ -68,11 +70,17 @@ class LocalProcess {
     options.volumes = arguments.volumes;
     options.format = arguments.format;
     options.boot_id = boot_id();
+    options.volume.read_on_caller = config_.read_on_caller;
+    options.volume.disk_call_max = std::chrono::seconds(config_.disk_call_max_seconds);
     options.volume.space.reserve_bytes = config_.free_space_min_bytes;
     if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
     options.volume.space.ballast_bytes = config_.ballast_bytes;
     options.volume.fragments.lease = std::chrono::seconds(config_.removal.lease);
     options.volume.fragments.reader_pin = std::chrono::seconds(2 * config_.removal.hint_delay);
+    options.volume.fragments.read_handles = arguments.descriptors.per_volume / 2;
+    options.volume.database.open_files_max =
+        static_cast<int>(std::min<std::size_t>(arguments.descriptors.per_volume / 2,
+                                               DatabaseOptions().open_files_max));
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
     directories_ = arguments.directories;
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
@@ -92,6 +100,7 @@ class LocalProcess {
     watcher_ = std::thread([this] { watch(); });
     boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
     boost::asio::post(io_.at(0), [this] { replacement_->start(io_.at(0).get_executor()); });
+    boost::asio::co_spawn(io_.at(0), probe(), boost::asio::detached);
     CHECK_OK(control_->start(directories_));
     const auto states = store_->states();
     const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
@@ -104,6 +113,7 @@ class LocalProcess {
               {{"listen", endpoint_text(s3.address, http_->port())},
                {"admin", endpoint_text(admin.address, admin_->port())},
                {"volumes_open", std::to_string(open) + "/" + std::to_string(states.size())},
+               {"connections_max", std::to_string(config_.connections_max)},
                {"layout", std::to_string(policy.k) + "+" + std::to_string(policy.m)},
                {"survives_losses", std::to_string(survived - std::min(survived, lost))}});
     return Result<>{};
@@ -117,22 +127,39 @@ class LocalProcess {
     if (access_log_) access_log_->reopen();
   }
 
+  // Bounded: whatever is not done by limits::kStopMax is cut off by stop_late(). A volume whose
+  // threads are stuck in the kernel is left behind; all else ends in order.
   void stop() {
     log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
     stopping_.store(true);
-    const auto drained = on_io_task(http_->stop(kDrain));
+    std::thread([this] { stop_late(); }).detach();
+    const auto drained = on_io_task(http_->stop(limits::kStopDrain));
     if (!drained)
       log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
+    stop_step_.store("the admin port");
     const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
     if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
+    stop_step_.store("the control socket");
     control_->stop();
+    stop_step_.store("background work");
     on_io_void(end_background());
+    stop_step_.store("register calls under way");
     on_io_void(proposer_->drain());
+    stop_step_.store("volumes");
     if (watcher_.joinable()) watcher_.join();
     if (access_log_) access_log_->stop();
+    const std::size_t stalled = store_->stalled();
     store_.reset();  // closes the volumes; their last answers still reach the I/O threads
     io_.stop();
-    log_event(LogLevel::info, "stopped");
+    if (stalled == 0) {
+      log_event(LogLevel::info, "stopped");
+      stop_step_.store(nullptr);
+      return;
+    }
+    log_event(LogLevel::warn, "stopped",
+              {{"volumes_left_behind", std::to_string(stalled)},
+               {"reason", "disk calls of theirs have not returned"}});
+    ::_exit(kExitStuck);
   }
 
  private:
@@ -179,7 +206,10 @@ class LocalProcess {
     http_ = std::make_unique<HttpServer>(contexts, *service_, clock_, random_, http_options);
     auto readiness = [this] { return tell_readiness(); };
     admin_ = std::make_unique<AdminServer>(io_.at(0), *metrics_, readiness, clock_, random_);
-    add_collectors();
+    add_collectors_of_http(*metrics_, *http_);
+    add_collectors_of_memory(*metrics_, budget_);
+    add_collectors_of_volumes(*metrics_, *store_);
+    add_collectors_of_registers(*metrics_, *proposer_);
     add_collectors_of_background(*metrics_, [this] { return background_->status(); });
     add_collectors_of_ring(*metrics_, *ring_control_);
     return Result<>{};
@@ -223,80 +253,31 @@ class LocalProcess {
     return context;
   }
 
+  // The last resort of stop(), on a thread that waits for nothing else.
+  void stop_late() {
+    std::this_thread::sleep_for(limits::kStopMax);
+    const char* const step = stop_step_.load();
+    if (step == nullptr) return;  // it has ended, and the process does
+    log_event(LogLevel::error, "stop_cut_off",
+              {{"after_s", std::to_string(std::chrono::seconds(limits::kStopMax).count())},
+               {"waited_for", step}});
+    ::_exit(kExitStuck);
+  }
+
+  // Suspects are asked again though nobody needs them.
+  Awaitable<void> probe() {
+    while (!stopping_.load()) {
+      membership_->probe_suspects(io_.at(0).get_executor());
+      const BootTime next = clock_.boot() + Duration(limits::kProbeEvery);
+      co_await clock_.sleep_until(next);
+    }
+  }
+
   Awaitable<void> end_background() {
     replacement_->stop();
     background_->stop();
     co_await replacement_->finish();
     co_await background_->finish();
-  }
-
-  void add_collectors() {
-    using Sample = Metrics::Sample;
-    using Samples = std::vector<Sample>;
-    const auto gauge = Metrics::Kind::gauge;
-    metrics_->add_collector(
-        gauge, "penstock_http_connections", "Open connections of the S3 port.", [this] {
-          return Samples{Sample{{}, static_cast<double>(http_->connection_count())}};
-        });
-    metrics_->add_collector(
-        Metrics::Kind::counter, "penstock_http_refused_total",
-        "Connections and requests that the S3 port ended before they were requests, by reason.",
-        [this] {
-          Samples samples;
-          for (std::size_t i = 0; i < kHttpRefusalNames.size(); ++i) {
-            const auto count = http_->refusals().count_of(static_cast<HttpRefusal>(i));
-            samples.push_back(Sample{{{"reason", std::string(kHttpRefusalNames[i])}},
-                                     static_cast<double>(count)});
-          }
-          return samples;
-        });
-    metrics_->add_collector(
-        gauge, "penstock_memory_budget_bytes", "Memory that requests may use, and do.", [this] {
-          return Samples{Sample{{{"kind", "used"}}, static_cast<double>(budget_.used_bytes())},
-                         Sample{{{"kind", "limit"}}, static_cast<double>(budget_.limit_bytes())}};
-        });
-    metrics_->add_collector(
-        gauge, "penstock_memory_used_bytes", "Memory that requests use, by what for.", [this] {
-          Samples samples;
-          for (std::size_t i = 0; i < kMemoryUseNames.size(); ++i) {
-            const auto used = budget_.used_bytes(static_cast<MemoryUse>(i));
-            samples.push_back(Sample{{{"use", std::string(kMemoryUseNames[i])}},
-                                     static_cast<double>(used)});
-          }
-          return samples;
-        });
-    metrics_->add_collector(gauge, "penstock_volumes", "Volumes of the cluster by state.", [this] {
-      std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
-      for (const auto& volume : store_->states()) {
-        counts[std::string(state_name(volume.status.state))] += 1;
-        if (volume.status.full) counts["full"] += 1;
-      }
-      Samples samples;
-      for (const auto& [state, count] : counts)
-        samples.push_back(Sample{{{"state", state}}, count});
-      return samples;
-    });
-    metrics_->add_collector(gauge, "penstock_volume_free_bytes", "Free space by volume.", [this] {
-      Samples samples;
-      for (const auto& volume : store_->states()) {
-        samples.push_back(
-            Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.free_bytes)});
-      }
-      return samples;
-    });
-    metrics_->add_collector(
-        gauge, "penstock_volume_fragment_bytes", "Data in fragments by volume.", [this] {
-          Samples samples;
-          for (const auto& volume : store_->states()) {
-            samples.push_back(Sample{{{"volume", volume.name}},
-                                     static_cast<double>(volume.status.fragment_bytes)});
-          }
-          return samples;
-        });
-    metrics_->add_collector(
-        gauge, "penstock_register_stragglers", "Accepts under way past their majority.", [this] {
-          return Samples{Sample{{}, static_cast<double>(proposer_->stragglers())}};
-        });
   }
 
   Readiness tell_readiness() {
@@ -308,6 +289,8 @@ class LocalProcess {
       readiness.text += volume.name + " ";
       readiness.text += state_name(volume.status.state);
       if (volume.status.full) readiness.text += " full";
+      const bool open = volume.status.state == VolumeStatus::State::open;
+      if (open && membership_->suspect(volume.id)) readiness.text += " suspect";
       if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
       readiness.text += "\n";
     }
@@ -392,6 +375,7 @@ class LocalProcess {
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<AdminServer> admin_;
   std::atomic<bool> stopping_{false};
+  std::atomic<const char*> stop_step_{"requests"};
   std::thread watcher_;
 };
 
@@ -400,16 +384,7 @@ int complain(const Error& error) {
   return 1;
 }
 
-void raise_file_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    log_event(LogLevel::warn, "file_limit_low", {{"limit", std::to_string(limit.rlim_cur)}});
-  }
-}
-
-int run_local(const LocalArguments& arguments) {
+int run_local(LocalArguments arguments) {
   ::umask(0077);  // what the volumes hold is for nobody else on this machine
   auto config = read_config(arguments.config_file);
   if (!config) return complain(config.error());
@@ -432,7 +407,12 @@ int run_local(const LocalArguments& arguments) {
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // sendfile(2) has no MSG_NOSIGNAL
-  raise_file_limit();
+  const std::size_t volumes =
+      arguments.directories.size() > 1 ? arguments.directories.size() : arguments.volumes;
+  const auto shares = share_descriptors(raise_file_limit(), volumes, config->connections_max);
+  if (!shares) return complain(shares.error());
+  arguments.descriptors = *shares;
+  config->connections_max = shares->connections;
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   LocalProcess process(*config, config->io_threads == 0 ? cores : config->io_threads);
   if (const auto opened = process.open(arguments); !opened) return complain(opened.error());

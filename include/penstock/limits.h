@@ -122,6 +122,23 @@ inline constexpr int kSuspectAfterFailures = 2;
 inline constexpr std::chrono::seconds kNoProgress{2};
 inline constexpr std::chrono::seconds kProbeEvery{1};
 
+// ---- disks that hang
+inline constexpr std::chrono::seconds kDiskCallMax{
+    10};  // a volume with an older call is closed: drives give up a sector after 7 s or less
+inline constexpr std::chrono::milliseconds kDiskLook{200};  // how often the calls are looked at
+inline constexpr std::chrono::milliseconds kDiskLate{
+    500};  // with an older call, no I/O thread reads from the page cache of the volume
+inline constexpr std::size_t kDiskCallsWatched = 64;  // of one volume; it has fewer threads
+inline constexpr std::chrono::seconds kStopDrain{20};  // what requests may take after SIGTERM
+inline constexpr std::chrono::seconds kStopMax{28};  // then the process ends; orchestrators wait 30
+
+// ---- descriptors
+inline constexpr std::size_t kDescriptorsSpare = 128;  // admin port, listeners, logs, epoll
+inline constexpr std::size_t kDescriptorsPerVolumeMin = 32;
+inline constexpr std::chrono::milliseconds kDescriptorRetry{
+    1500};  // how long a call that needs one waits for it
+inline constexpr std::chrono::seconds kDatabaseRetry{60};  // how long LevelDB does
+
 // ---- memory
 inline constexpr std::size_t kMemoryBudgetBytes =
     512 * kMiB;  // default; bodies, documents and long heads of all requests together

@@ -11,8 +11,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "penstock/caught.h"
 
@@ -66,12 +64,14 @@ void SystemRandom::fill(std::span<std::byte> bytes) {
 
 struct ThreadWorker::State {
   std::mutex mutex;
-  std::condition_variable wake;
+  std::condition_variable wake;   // of the threads
+  std::condition_variable ended;  // of the destructor
   std::deque<std::function<void()>> jobs;
   bool stopping = false;
-  std::vector<std::thread> threads;
   std::string name;
   std::function<void(const Error&)> listener;  // set before the first job
+  bool abandoned = false;
+  unsigned running = 0;  // threads
 
   void run_job(const std::function<void()>& job) {
     try {
@@ -85,7 +85,7 @@ struct ThreadWorker::State {
     std::unique_lock lock(mutex);
     while (true) {
       wake.wait(lock, [this] { return stopping || !jobs.empty(); });
-      if (jobs.empty()) return;
+      if (jobs.empty()) break;
       auto job = std::move(jobs.front());
       jobs.pop_front();
       lock.unlock();
@@ -93,27 +93,39 @@ struct ThreadWorker::State {
       job = nullptr;  // what it holds may need locks of others
       lock.lock();
     }
+    --running;
+    ended.notify_all();
   }
 };
 
-ThreadWorker::ThreadWorker(std::string name, unsigned threads) : state_(std::make_unique<State>()) {
+ThreadWorker::ThreadWorker(std::string name, unsigned threads) : state_(std::make_shared<State>()) {
   name.resize(std::min<std::size_t>(name.size(), 15));  // pthread_setname_np's bound
   state_->name = name;
+  state_->running = threads;
   for (unsigned i = 0; i < threads; ++i) {
-    state_->threads.emplace_back([this, name] {
+    threads_.emplace_back([state = state_, name] {
       pthread_setname_np(pthread_self(), name.c_str());
-      state_->run();
+      state->run();
     });
   }
 }
 
 ThreadWorker::~ThreadWorker() {
+  bool all_ended = false;
   {
-    std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
     state_->stopping = true;
+    state_->wake.notify_all();
+    state_->ended.wait(lock, [this] { return state_->running == 0 || state_->abandoned; });
+    all_ended = state_->running == 0;
   }
-  state_->wake.notify_all();
-  for (auto& thread : state_->threads) thread.join();
+  for (auto& thread : threads_) {
+    if (all_ended) {
+      thread.join();
+    } else {
+      thread.detach();
+    }
+  }
 }
 
 void ThreadWorker::on_thrown(std::function<void(const Error&)> listener) {
@@ -123,9 +135,22 @@ void ThreadWorker::on_thrown(std::function<void(const Error&)> listener) {
 void ThreadWorker::submit(std::function<void()> job) {
   {
     std::lock_guard lock(state_->mutex);
+    if (state_->abandoned) return;
     state_->jobs.push_back(std::move(job));
   }
   state_->wake.notify_one();
+}
+
+void ThreadWorker::abandon() {
+  std::deque<std::function<void()>> forgotten;  // destroyed without the lock
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->abandoned = true;
+    state_->stopping = true;
+    forgotten.swap(state_->jobs);
+  }
+  state_->wake.notify_all();
+  state_->ended.notify_all();
 }
 
 }  // namespace penstock

@@ -4,6 +4,8 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <thread>
+#include <vector>
 
 #include "penstock/result.h"
 #include "penstock/types.h"
@@ -43,6 +45,9 @@ class Worker {
   // What a job throws ends that job only: it is logged and counted (caught.h), and told to
   // `listener`, on the worker's thread. Before the first submit().
   virtual void on_thrown(std::function<void(const Error&)> listener) { (void)listener; }
+  // A job of it may never end: what has not begun is forgotten, what comes later too, and the
+  // destructor does not wait. Whoever waits for such a job must be answered by other means before.
+  virtual void abandon() {}
 };
 
 // A set of the real ones: CLOCK_REALTIME / CLOCK_BOOTTIME, getrandom(2), std::thread.
@@ -63,10 +68,12 @@ class ThreadWorker final : public Worker {
   ~ThreadWorker() override;
   void submit(std::function<void()> job) override;
   void on_thrown(std::function<void(const Error&)> listener) override;
+  void abandon() override;
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // shared with the threads: an abandoned one outlives the worker
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace penstock

@@ -28,6 +28,10 @@ Task<RegisterListReply> VolumeClient::list_registers(RegisterListRequest, Deadli
   co_return no_upkeep();
 }
 
+Task<> VolumeClient::probe(Deadline) {
+  co_return fail(Errc::unavailable, "this client cannot tell");
+}
+
 Task<> VolumeClient::adopt(std::shared_ptr<const AdoptRequest>, Deadline) {
   co_return no_upkeep();
 }

@@ -157,6 +157,10 @@ class FragmentWriter {
   virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs) = 0;
   // Durable: data, table, header and extent row are synced when this succeeds. Idempotent.
   virtual Task<> commit() = 0;
+  // Nobody waits for this fragment any more: append() and commit() under way, and all later ones,
+  // answer `timeout` at once, and pieces that the disk has not begun to write are forgotten. What
+  // was being committed may still become visible.
+  virtual void give_up() {}
 };
 
 struct FragmentReadRequest {
@@ -212,6 +216,12 @@ class VolumeClient {
   virtual Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) = 0;
   // Removing an absent fragment succeeds. Waits for open reads.
   virtual Task<> remove_fragment(FragmentId id, Deadline deadline) = 0;
+
+  // Does the disk answer? Writes and syncs a row and a block, on the threads that all writes use,
+  // and looks a row up on those of the reads. The only answer besides a commit of a fragment that
+  // says so: many others come from memory. Errors: what the disk says; unavailable - a client that
+  // cannot tell.
+  virtual Task<> probe(Deadline deadline);
 
   // ---- upkeep. A client without this half answers `unavailable`.
   // A reader is still busy with these fragments: no hint removes them for a while (metadata

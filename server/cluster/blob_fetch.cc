@@ -36,7 +36,9 @@ std::shared_ptr<BlobFetcher> BlobFetcher::successor() {
 std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t slot,
                                            std::uint64_t offset, std::uint64_t length,
                                            bool file_allowed) {
-  if (open.lost[slot]) return std::nullopt;
+  if (open.lost[slot] || context.membership.suspect(open.blob.locations[slot].volume)) {
+    return std::nullopt;
+  }
   const auto client = context.membership.volume(open.blob.locations[slot].volume);
   if (client == nullptr) return std::nullopt;
   auto answer = client->read_fragment_now(request_for(open, slot, offset, length, file_allowed));
@@ -59,7 +61,10 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
   fetch->slot = slot;
   fetch->volume = volume;
   context.hedges->earn();
-  if (auto answer = client->read_fragment_now(request)) {
+  const bool suspect = context.membership.suspect(volume);
+  if (suspect) context.membership.probe_suspects(*executor);
+  auto answer = suspect ? std::nullopt : client->read_fragment_now(request);
+  if (answer) {
     fetch->result.emplace(std::move(*answer));
     return fetch;
   }
@@ -82,7 +87,7 @@ Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_
     piece = error_of_exception("a read of a fragment");
   }
   fetch->watch.reset();
-  if (piece) self->context.membership.report(fetch->volume, true);
+  if (piece) self->context.membership.report_fragment(fetch->volume, true);
   if (!fetch->given_up) fetch->result.emplace(std::move(piece));
   self->wakeup.notify();
 }
@@ -110,7 +115,7 @@ void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& 
       damaged_(open.blob, slot, error);
       return;
     default:
-      if (!open.lost[slot]) context.membership.report(volume, false);
+      if (!open.lost[slot]) context.membership.report_fragment(volume, false);
       open.lost[slot] = error.code;
   }
 }

@@ -54,14 +54,19 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   void note_stalled(OpenBlob& open, Fetch& fetch);
   // The race was won by others: is it slow, or does its volume not answer at all?
   void watch(std::shared_ptr<Fetch> fetch);
-  // The reader is gone: no more reports.
-  void forget() { damaged_ = nullptr; }
+  // The reader is gone: no more reports. Reads under way hold no memory to speak of: a piece is
+  // made by the thread that fills it, of which a volume has few.
+  void forget() {
+    damaged_ = nullptr;
+    memory = {};
+    window_memory = {};
+  }
 
   BlobContext& context;
   const MemoryUser user;
   std::optional<Executor> executor;
   Wakeup wakeup;
-  // Of the pieces on their way; given back when the last read has ended.
+  // Of the pieces on their way; given back with the reader, though a volume may never answer.
   MemoryBudget::Lease memory;
   MemoryBudget::Lease window_memory;
 

@@ -85,12 +85,10 @@ Task<> BlobFragments::commit(Deadline deadline) {
     return std::all_of(slots_.begin(), slots_.end(), ended);
   };
   CO_CHECK(co_await wait_for(std::move(enough), deadline));
-  bool idle = true;
   for (Slot& slot : slots_) {
-    idle = idle && !slot.running;
     if (!slot.running) slot.writer.reset();
   }
-  if (idle) memory_.clear();
+  memory_ = std::make_shared<Memory>();  // pieces of a stalled volume keep theirs
   co_return Result<>{};
 }
 
@@ -128,7 +126,7 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
       self->drop(index, done.error().code, done.error().context);
     } else if (kind == StepKind::commit) {
       slot.committed = true;
-      self->context_.membership.report(slot.volume, true);
+      self->context_.membership.report_durable(slot.volume);
     }
     self->wakeup_.notify();
   }
@@ -144,7 +142,7 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
 // written.
 void BlobFragments::lend(Slot& slot, FragmentPiece& piece) {
   std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
-  const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit)});
+  const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit), memory_});
   slot.credits.push_back(credit);
   piece.data = piece.data.keeping(credit);
 }
@@ -188,10 +186,11 @@ void BlobFragments::drop(std::uint32_t index, Errc code, const std::string& reas
     if (const auto credit = lent.lock()) credit->held.reset();
   }
   slot.credits.clear();
+  if (slot.writer) slot.writer->give_up();
   if (code == Errc::timeout) {
     context_.membership.report_stalled(slot.volume);
   } else if (blames_volume(code)) {
-    context_.membership.report(slot.volume, false);
+    context_.membership.report_fragment(slot.volume, false);
   }
   log_event(LogLevel::warn, "fragment_dropped",
             {{"where", describe(slot.volume, write_id_)},
@@ -257,8 +256,11 @@ void BlobFragments::abandon() {
   abandoned_ = true;
   for (Slot& slot : slots_) {
     slot.steps.clear();
+    // A commit may be what the caller waits for before it removes the fragment.
+    if (slot.running && slot.writer && !slot.commit_sent) slot.writer->give_up();
     if (!slot.running) slot.writer.reset();
   }
+  memory_ = std::make_shared<Memory>();
 }
 
 Awaitable<void> BlobFragments::remove_all() {

@@ -32,8 +32,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   Task<> wait_for(std::function<bool()> enough, Deadline deadline);
   // Errors: unavailable, full - fewer than k + min(1, m) volumes are left.
   Result<> check() const;
-  // Memory that belongs to the pieces: given back when no chain can hold any of them.
-  void keep(MemoryBudget::Lease memory) { memory_.push_back(std::move(memory)); }
+  // Memory that belongs to the pieces: given back when none of them is left, or all is committed.
+  void keep(MemoryBudget::Lease memory) { memory_->push_back(std::move(memory)); }
   // Stops all chains after their current step; nothing that was not committed becomes visible.
   void abandon();
   // Removes what may have become visible. Best effort, bounded: the sweep is behind it.
@@ -51,9 +51,12 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     StepKind kind = StepKind::open;
     FragmentPiece piece;
   };
-  // Lives with the memory of one piece; emptied earlier when its volume is dropped.
+  using Memory = std::vector<MemoryBudget::Lease>;
+  // Lives with the memory of one piece, which counts until then. `held` is emptied earlier when its
+  // volume is dropped.
   struct Credit {
     std::shared_ptr<const void> held;
+    std::shared_ptr<const Memory> memory;
   };
   struct Slot {
     VolumeId volume;
@@ -97,7 +100,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   std::vector<Slot> slots_;
   Wakeup wakeup_;
   Deadline open_deadline_{};
-  std::vector<MemoryBudget::Lease> memory_;
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   bool abandoned_ = false;
 };
 

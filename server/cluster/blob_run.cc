@@ -14,6 +14,7 @@ BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob>
   const VolumeId volume = open_->blob.locations[run_.slot].volume;
   if (volume.value != 0 && fetcher_->context.membership.suspect(volume)) {
     direct_skipped_ = true;
+    if (fetcher_->executor) fetcher_->context.membership.probe_suspects(*fetcher_->executor);
   } else {
     start_direct();
   }

@@ -113,6 +113,7 @@ struct BlobWriter::State {
     assert(size_bytes > 0);
     const auto executor = co_await boost::asio::this_coro::executor;
     Skipped failed;
+    context->membership.probe_suspects(executor);
     while (true) {
       const auto write_id = context->random.id128<WriteId>();
       CO_TRY(placed, place(*context, write_id, size_bytes, replicated, failed));

@@ -96,10 +96,21 @@ class Questions {
     CO_CHECK(co_await calls_.wait(std::move(enough), clock, until));
     co_return usable(calls_.answers()) && failed(calls_.answers()) == 0;
   }
-  // A majority with the summaries among them, then those that are awaited, but not for long.
+  // A majority with the summaries among them, then those that are awaited, but not for long. A
+  // replica that is silent while the others have answered is given up: another one is asked for
+  // summaries then.
   Task<> wait_for_all(Clock& clock) {
+    const BootTime patient = clock.boot() + limits::kNoProgress;
     FanOut<ScanReply>::Enough enough = [this](const Answers& answers) { return usable(answers); };
-    CO_CHECK(co_await calls_.wait(std::move(enough)));
+    CO_CHECK(co_await calls_.wait(std::move(enough), clock, std::min(patient, deadline_)));
+    if (!usable(calls_.answers()) && without_summaries(calls_.answers())) {
+      membership_.report_stalled(asked_.set.volumes[summaries_]);
+      co_return Result<>{};
+    }
+    FanOut<ScanReply>::Enough either = [this](const Answers& answers) {
+      return usable(answers) || without_summaries(answers);
+    };
+    CO_CHECK(co_await calls_.wait(std::move(either), clock, deadline_));
     FanOut<ScanReply>::Enough complete = [this](const Answers& answers) {
       return (asked_.awaited & ~(answered(answers) | failed(answers))) == 0;
     };
@@ -145,6 +156,9 @@ class Questions {
     const ReplicaMask told = answered(answers);
     return asked_.set.quorum.reached(told) &&
            has(told | failed(answers), summaries_);
+  }
+  bool without_summaries(const Answers& answers) const {
+    return asked_.set.quorum.reached(answered(answers) & ~bit_of_replica(summaries_));
   }
 
   Membership& membership_;

@@ -1,12 +1,15 @@
 #include "server/cluster/membership.h"
 
 #include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <cassert>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
 #include "penstock/log.h"
+#include "penstock/planted.h"
 
 namespace penstock {
 namespace {
@@ -14,16 +17,37 @@ namespace {
 // What the detector knows of one volume. Atomics instead of a lock: every call of every request
 // asks.
 struct Health {
-  std::atomic<int> failures{0};  // in a row
-  std::atomic<bool> suspect{false};
+  std::atomic<int> failures{0};           // of register calls, in a row
+  std::atomic<int> fragment_failures{0};  // since the disk was last written
+  std::atomic<std::uint32_t> suspect{0};  // by what: a set of Cause
   std::atomic<BootTime::rep> probed{0};  // when it became suspect or was last tried again
 };
+
+enum Cause : std::uint32_t { kRegisters = 1, kFragments = 2 };
 
 struct Member {
   std::shared_ptr<VolumeClient> client;
   Health health;
   bool open() const { return client->status().state == VolumeStatus::State::open; }
 };
+
+// A probe keeps what it needs: its volume may answer when this is gone.
+struct Probe {
+  std::shared_ptr<Member> member;
+  VolumeId id;
+  std::string name;
+  Deadline until;
+};
+Awaitable<void> run_probe(Probe probe) {
+  auto answered = co_await probe.member->client->probe(probe.until);
+  if (!answered) co_return;
+  Health& health = probe.member->health;
+  health.failures.store(0);
+  health.fragment_failures.store(0);
+  if (health.suspect.exchange(0) != 0) {
+    log_event(LogLevel::info, "volume_answers_again", {{"volume", probe.name}});
+  }
+}
 
 // Replaced maps are kept this long, in further maps: whoever still looks at one does so within one
 // step of a coroutine, while each newer map has cost a sync of most volumes.
@@ -52,13 +76,13 @@ struct Membership::State {
     return at == places.end() ? nullptr : at->second.member.get();
   }
   BootTime::rep now() const { return clock.boot().time_since_epoch().count(); }
-  void make_suspect(VolumeId id, Member& member) {
-    if (member.health.suspect.exchange(true)) return;
+  void make_suspect(VolumeId id, Member& member, Cause cause) {
+    if (member.health.suspect.fetch_or(cause) != 0) return;
     member.health.probed.store(now());
     log_event(LogLevel::warn, "volume_suspect", {{"volume", name_of(id)}});
   }
-  void clear(VolumeId id, Member& member) {
-    if (member.health.suspect.exchange(false)) {
+  void clear(VolumeId id, Member& member, Cause cause) {
+    if (member.health.suspect.fetch_and(~static_cast<std::uint32_t>(cause)) == cause) {
       log_event(LogLevel::info, "volume_answers_again", {{"volume", name_of(id)}});
     }
   }
@@ -68,7 +92,7 @@ struct Membership::State {
   }
   bool takes_fragments(VolumeId id) const {
     const Member* member = find(id);
-    if (member == nullptr || member->health.suspect.load()) return false;
+    if (member == nullptr || member->health.suspect.load() != 0) return false;
     const VolumeStatus status = member->client->status();
     return status.state == VolumeStatus::State::open && !status.full;
   }
@@ -114,8 +138,8 @@ struct Membership::State {
 
 Membership::Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                        std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
-                       Connector connect)
-    : state_(std::make_unique<State>(clock, std::move(connect))) {
+                       Connector connect) {
+  state_ = std::make_unique<State>(clock, std::move(connect));
   state_->install(std::move(map), std::move(ring), std::move(volumes));
 }
 
@@ -170,32 +194,66 @@ void Membership::report(VolumeId id, bool success) {
   Health& health = member->health;
   if (success) {  // the usual case writes nothing, so that the line stays shared between cores
     if (health.failures.load() != 0) health.failures.store(0);
-    if (health.suspect.load()) state_->clear(id, *member);
+    const std::uint32_t suspect = health.suspect.load();
+    if ((suspect & kRegisters) != 0) state_->clear(id, *member, kRegisters);
+    if (suspect != 0 && !holds(Rule::durable_clears)) report_durable(id);
     return;
   }
   if (health.failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures)
-    state_->make_suspect(id, *member);
+    state_->make_suspect(id, *member, kRegisters);
+}
+
+void Membership::report_fragment(VolumeId id, bool success) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  Health& health = member->health;
+  if (success) {
+    if (health.suspect.load() != 0) return;
+    if (health.fragment_failures.load() != 0) health.fragment_failures.store(0);
+  } else if (health.fragment_failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures) {
+    state_->make_suspect(id, *member, kFragments);
+  }
+}
+
+void Membership::report_durable(VolumeId id) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  Health& health = member->health;
+  if (health.fragment_failures.load() != 0) health.fragment_failures.store(0);
+  if (health.suspect.load() != 0) state_->clear(id, *member, kFragments);
 }
 
 void Membership::report_stalled(VolumeId id) {
   Member* member = state_->find(id);
   if (member == nullptr) return;
-  member->health.failures.store(limits::kSuspectAfterFailures);
-  state_->make_suspect(id, *member);
+  member->health.fragment_failures.store(limits::kSuspectAfterFailures);
+  state_->make_suspect(id, *member, kFragments);
 }
 
 bool Membership::suspect(VolumeId id) const {
   const Member* member = state_->find(id);
-  return member == nullptr || member->health.suspect.load() || !member->open();
+  return member == nullptr || member->health.suspect.load() != 0 || !member->open();
 }
 
 bool Membership::probe_due(VolumeId id) {
   Member* member = state_->find(id);
-  if (member == nullptr || !(member->health.suspect.load() || !member->open())) return false;
+  if (member == nullptr || !(member->health.suspect.load() != 0 || !member->open())) return false;
   const BootTime::rep now = state_->now();
   BootTime::rep last = member->health.probed.load();
   const auto due = last + Duration(limits::kProbeEvery).count();
   return now >= due && member->health.probed.compare_exchange_strong(last, now);
+}
+
+void Membership::probe_suspects(Executor executor) {
+  for (const auto& [id, place] : state_->view().places) {
+    if (!place.member || place.member->health.suspect.load() == 0 || !place.member->open()) {
+      continue;
+    }
+    if (!probe_due(id)) continue;
+    const Deadline until = state_->clock.boot() + Duration(limits::kNoProgress);
+    Probe probe{place.member, id, state_->name_of(id), until};
+    boost::asio::co_spawn(executor, run_probe(std::move(probe)), boost::asio::detached);
+  }
 }
 
 std::vector<VolumeId> Membership::usable() const { return state_->filtered(true); }

@@ -45,14 +45,20 @@ class Membership {
   bool stays(VolumeId id) const;
 
   // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume
-  // suspect: skipped for fragments, still asked but not awaited for registers. Any success clears
-  // it.
-  void report(VolumeId id, bool success);
-  void report_stalled(VolumeId id);
+  // suspect: skipped for fragments, still asked but not awaited for registers. What was said of its
+  // registers is cleared by their next success. What was said of its fragments only an answer for
+  // which the disk was written clears: a disk that hangs answers much else from memory for ever.
+  void report(VolumeId id, bool success);           // of a register call or a scan
+  void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
+  void report_stalled(VolumeId id);                 // of a fragment
+  void report_durable(VolumeId id);                 // a fragment was committed
   bool suspect(VolumeId id) const;  // suspect, closed or unknown
   // A suspect that is due to be tried again (once each limits::kProbeEvery); true at most once per
   // interval.
   bool probe_due(VolumeId id);
+  // Probes each suspect that is due, on `executor`, beside the caller. A success clears it of all.
+  // Those who meet a suspect call this, and the process once a second.
+  void probe_suspects(Executor executor);
   // Volumes that may take new fragments: open, not suspect, not full.
   std::vector<VolumeId> usable() const;
   // Volumes that may not; what Ring::volumes_for wants as `skip`.

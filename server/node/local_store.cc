@@ -55,18 +55,13 @@ LocalStore::LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, R
   for (std::string& directory : options_.directories) directory = plain_path(directory);
 }
 
-LocalStore::~LocalStore() {
-  for (const auto& list : {slots_, retired_}) {
-    for (const auto& slot : list) {
-      if (slot->volume) slot->volume->close();
-    }
-  }
-}
+LocalStore::~LocalStore() { close_all(); }
 
 Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, IoThreads& io,
                                                      Clock& clock, Random& random,
                                                      BufferPool& buffers) {
   std::unique_ptr<LocalStore> store(new LocalStore(std::move(options), io, clock, random, buffers));
+  store->find_hung(store->volume_paths());
   CHECK_OK(store->format_if_new());
   std::vector<Found> found;
   CHECK_OK(store->open_all(found));
@@ -86,11 +81,13 @@ Result<> LocalStore::open_all(std::vector<Found>& found) {
   paths.insert(paths.end(), listed.begin(), listed.end());
   while (!paths.empty()) {
     for (const auto& path : paths) {
-      if (!seen.insert(real_path(path)).second) continue;
-      found.push_back(open_volume(path));
+      const std::string real = hung_paths_.contains(path) ? path : real_path(path);
+      if (!seen.insert(real).second) continue;
+      found.push_back(open_watched(path));
       const auto code = found.back().error.code;
       // A newer format or a second process is no lost disk: starting without it would harm.
       if (found.back().volume) continue;
+      if (code == Errc::overloaded) return fail(code, found.back().error.context);
       if (code == Errc::busy) return fail(code, path + " is in use by another process");
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
@@ -154,7 +151,8 @@ std::vector<std::string> LocalStore::volume_paths() const {
   return paths;
 }
 
-LocalStore::Found LocalStore::open_volume(const std::string& path) {
+LocalStore::Found LocalStore::open_volume(const std::string& path,
+                                          std::shared_ptr<DiskWatch> watch) {
   Found found;
   found.path = path;
   auto disk = make_posix_disk(path);
@@ -165,8 +163,8 @@ LocalStore::Found LocalStore::open_volume(const std::string& path) {
   auto make_worker = [](std::string name, unsigned threads) -> std::unique_ptr<Worker> {
     return std::make_unique<ThreadWorker>(std::move(name), threads);
   };
-  VolumeParts parts{std::move(*disk), clock_,   random_, buffers_, std::move(make_worker),
-                    devices_};
+  VolumeParts parts{std::move(*disk),       clock_,   random_, buffers_,
+                    std::move(make_worker), devices_, std::move(watch)};
   VolumeOptions volume_options = options_.volume;
   volume_options.boot_id = options_.boot_id;
   auto volume = Volume::open(std::move(parts), std::move(volume_options));
@@ -208,7 +206,13 @@ Result<> LocalStore::choose_map(const std::vector<Found>& found) {
 }
 
 void LocalStore::refuse(Slot& slot, std::string reason) {
-  if (slot.volume) slot.volume->close();
+  if (slot.volume) {
+    {
+      const std::lock_guard lock(watch_mutex_);
+      std::erase(watched_, slot.volume);
+    }
+    slot.volume->close();
+  }
   slot.volume = nullptr;
   slot.refused = refusal(VolumeStatus::State::closed, std::move(reason));
 }
@@ -295,6 +299,10 @@ void LocalStore::refuse_old_copies() {
     }
   }
   for (const auto& slot : slots_) {
+    if (slot->volume) watch_volume(slot->volume);
+  }
+  stall_watch_ = std::thread([this] { watch_for_stalls(); });
+  for (const auto& slot : slots_) {
     if (slot->volume) note_start(*slot);
   }
 }
@@ -303,7 +311,8 @@ void LocalStore::note_start(const Slot& started) {
   for (const auto& peer : slots()) {
     if (!peer->volume || peer.get() == &started) continue;
     const auto noted = wait(peer->volume->put_note(
-        starts_note(started.entry.id), std::to_string(started.volume->start_counter())));
+        starts_note(started.entry.id), std::to_string(started.volume->start_counter()),
+        note_deadline()));
     if (noted) continue;
     log_event(LogLevel::warn, "note_failed",
               {{"volume", peer->entry.name}, {"reason", noted.error().context}});
@@ -338,7 +347,7 @@ void LocalStore::warn_of_shared_devices() const {
   std::map<dev_t, std::string> devices;
   for (const auto& slot : slots_) {
     struct stat status {};
-    if (slot->path.empty() || stat(slot->path.c_str(), &status) != 0) continue;
+    if (!slot->volume || slot->path.empty() || stat(slot->path.c_str(), &status) != 0) continue;
     auto& names = devices[status.st_dev];
     names += (names.empty() ? "" : " ") + slot->entry.name;
   }
@@ -401,38 +410,6 @@ bool LocalStore::ready_for_writes() const {
   return std::all_of(now->groups.begin(), now->groups.end(), [&](const MapGroup& group) {
     return majority_open(group.replicas) && (group.joint.empty() || majority_open(group.joint));
   });
-}
-
-void LocalStore::watch() {
-  for (const auto& slot : slots()) {
-    if (!slot->volume) continue;
-    const auto checked = slot->volume->check_identity();
-    const auto status = slot->volume->status();
-    if (status.full != std::exchange(slot->was_full, status.full)) {
-      log_event(status.full ? LogLevel::warn : LogLevel::info,
-                status.full ? "volume_full" : "volume_not_full", {{"volume", slot->entry.name}});
-    }
-    if (status.state == slot->last_state) continue;
-    slot->last_state = status.state;
-    log_event(LogLevel::error, "volume_lost",
-              {{"volume", slot->entry.name},
-               {"state", std::string(state_name(status.state))},
-               {"reason", checked ? status.reason : checked.error().context}});
-    if (status.state == VolumeStatus::State::closed) note_failure(*slot);
-  }
-}
-
-void LocalStore::note_failure(const Slot& failed) {
-  if (options_.boot_id.empty()) return;
-  for (const auto& peer : slots()) {
-    if (!peer->volume || peer.get() == &failed) continue;
-    const auto noted =
-        wait(peer->volume->put_note(failure_note(failed.entry.id), options_.boot_id));
-    if (!noted) {
-      log_event(LogLevel::warn, "note_failed",
-                {{"volume", peer->entry.name}, {"reason", noted.error().context}});
-    }
-  }
 }
 
 }  // namespace penstock

@@ -16,9 +16,12 @@
 #include <boost/asio/co_spawn.hpp>
 #include <future>
 #include <map>
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "penstock/runtime.h"
@@ -85,11 +88,15 @@ class LocalStore {
 
   // Writes are possible: every register group has a majority, and a blob finds volumes enough.
   bool ready_for_writes() const;
-  // Looks whether each volume's directory is still the one that was opened, logs what changed since
-  // the last call and notes failures at the other volumes. Blocks; call it from one thread.
+  // Looks whether each volume's directory is still the one that was opened, each on a thread of its
+  // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but
+  // on no disk for longer than half a second; call it from one thread.
   void watch();
+  // Volumes that were closed as stalled: threads of theirs may never end.
+  std::size_t stalled() const;
 
  private:
+  struct IdentityCheck;
   struct Slot {
     MapVolume entry;
     std::string path;
@@ -97,6 +104,7 @@ class LocalStore {
     VolumeStatus refused;            // why it is null
     VolumeStatus::State last_state = VolumeStatus::State::open;
     bool was_full = false;
+    std::shared_ptr<IdentityCheck> check;  // made by the first watch()
   };
   struct Found {
     std::string path;
@@ -109,7 +117,14 @@ class LocalStore {
   Result<> format_if_new();
   Result<> may_format(const std::vector<std::string>& paths) const;
   std::string mount_hint(const std::string& path) const;
-  Found open_volume(const std::string& path);
+  Found open_volume(const std::string& path, std::shared_ptr<DiskWatch> watch = nullptr);
+  // The same with an end, should the disk hang: then the thread that opens it is given up.
+  Found open_watched(const std::string& path);
+  void find_hung(const std::vector<std::string>& paths);
+  void watch_for_stalls();
+  void watch_volume(const std::shared_ptr<Volume>& volume);
+  void close_all();
+  Deadline note_deadline() const { return clock_.boot() + Duration(limits::kNoProgress); }
   Result<> open_all(std::vector<Found>& found);
   std::vector<std::string> noted_paths(const std::vector<Found>& found) const;
   // What the list beside the store's mark says, and what is added to it (volume_list.h). Trouble
@@ -136,6 +151,13 @@ class LocalStore {
   Clock& clock_;
   Random& random_;
   BufferPool& buffers_;
+  // Looks for disk calls that do not return. Makes none.
+  std::atomic<bool> ending_{false};
+  std::thread stall_watch_;
+  std::mutex watch_mutex_;  // guards the next one; held while it is looked at
+  std::vector<std::shared_ptr<Volume>> watched_;
+  std::set<std::string> hung_paths_;  // at the start, and so not opened
+  std::atomic<std::size_t> given_up_{0};  // threads that opened a volume and never came back
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
   bool formatted_ = false;
   mutable std::mutex mutex_;  // guards what follows

@@ -83,12 +83,13 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     if (!formatted) return cannot_use(path, formatted.error());
   }
   log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});
-  auto found = open_volume(path);
+  auto found = open_watched(path);
   if (!found.volume) return found.error;
   // Before the map names it: a start that finds the map finds the volume, too.
   for (const auto& peer : slots()) {
     if (!peer->volume) continue;
-    const auto noted = wait(peer->volume->put_note(path_note(prepared.entry.id), path));
+    const auto noted = wait(peer->volume->put_note(path_note(prepared.entry.id), path,
+                                                 note_deadline()));
     if (!noted) {
       log_event(LogLevel::warn, "note_failed",
                 {{"volume", peer->entry.name}, {"reason", noted.error().context}});
@@ -105,6 +106,7 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     const std::lock_guard lock(mutex_);
     slots_.push_back(slot);
   }
+  watch_volume(slot->volume);
   note_start(*slot);
   return prepared;
 }

@@ -40,6 +40,8 @@ Result<> LocalStore::may_format(const std::vector<std::string>& paths) const {
 
 Result<> LocalStore::format_if_new() {
   const auto paths = volume_paths();
+  // What hangs may hold a volume: nothing is formatted beside it.
+  if (!hung_paths_.empty()) return Result<>{};
   FirstFormat store;
   bool wanted = false;
   const auto open_disks = [&](auto&& open) -> Result<> {

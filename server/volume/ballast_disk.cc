@@ -73,6 +73,7 @@ class BallastDisk final : public Disk {
   Result<Space> space() override { return disk_->space(); }
   std::string path(const std::string& name) const override { return disk_->path(name); }
   Result<> check_directory() override { return disk_->check_directory(); }
+  Result<std::string> stamp(const std::string& name) override { return disk_->stamp(name); }
 
  private:
   std::unique_ptr<Disk> disk_;

@@ -78,6 +78,10 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
   leveldb::WriteBatch batch = make_batch(empty);
   if (!empty) {
     auto written = core_.database.write(batch, holds(Rule::synced_rows));
+    if (!written && written.error().code == Errc::overloaded) {
+      give_back(written.error());
+      return {};
+    }
     if (!written && holds(Rule::failed_write_refused)) {
       fail_all(written.error());
       return written;
@@ -171,6 +175,7 @@ Result<> CommitBatch::check_upload(const AcceptRequest& request) {
 Result<RowPtr> CommitBatch::decide_accept(const AcceptRequest& request, AcceptReply& reply) {
   CHECK_OK(core_.gate(request.round, request.key.bucket));
   const auto& current = rows_.at(request.key);
+  if (!current && current.error().code == Errc::overloaded) return current.error();
   const RowPtr row = current ? current.value() : nullptr;
   if (row && row->ballot == request.ballot) {
     reply.accepted = true;  // the message was doubled, or its answer was lost
@@ -301,6 +306,20 @@ void CommitBatch::publish() {
   for (ControlWork& control : controls_) {
     if (control.durable) control.durable(core_.acceptor);
     if (control.done) answers_.push_back([done = control.done] { done({}); });
+  }
+}
+
+// Nothing of the batch was written, and the next one may be.
+void CommitBatch::give_back(const Error& error) {
+  {
+    std::lock_guard lock(core_.mutex);
+    for (const AcceptPlan& plan : accepts_) core_.abort_write(plan.work.request->key);
+    for (const DropWork& drop : drops_) core_.abort_write(drop.request->key);
+  }
+  for (const AcceptPlan& plan : accepts_) plan.work.done(error);
+  for (const DropWork& drop : drops_) drop.done(error);
+  for (const ControlWork& control : controls_) {
+    if (control.done) control.done(error);
   }
 }
 

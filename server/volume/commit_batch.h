@@ -35,6 +35,7 @@ class CommitBatch {
   leveldb::WriteBatch make_batch(bool& empty) const;
   void publish();
   void fail_all(const Error& error);
+  void give_back(const Error& error);
   template <class T>
   void answer(const Completion<T>& done, Result<T> result);
   void send_answers();

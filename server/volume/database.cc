@@ -17,6 +17,7 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
   if (status.IsCorruption()) code = Errc::corrupt;
   if (status.IsNotFound()) code = Errc::not_found;
   if (status.IsInvalidArgument()) code = Errc::invalid;
+  if (LevelDbEnv::is_scarce(status)) code = Errc::overloaded;
   return fail(code, "database of " + disk.path("") + ": " + status.ToString());
 }
 
@@ -109,7 +110,7 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Rando
   if (!status.ok()) {
     Error error = to_error(status, disk);
     // Whatever is missing or makes no sense in a database that was there: it is damaged.
-    if (error.code != Errc::io) error.code = Errc::corrupt;
+    if (error.code != Errc::io && error.code != Errc::overloaded) error.code = Errc::corrupt;
     return error;
   }
   return database;
@@ -132,6 +133,8 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   }
   if (status.ok()) return {};
   Error error = to_error(status, disk_);
+  // No descriptor for a new log: LevelDB has refused the batch before it wrote a byte of it.
+  if (error.code == Errc::overloaded) return error;
   error.code = Errc::io;
   std::lock_guard lock(mutex_);
   if (!failed_) failed_ = error;
@@ -153,7 +156,7 @@ Result<std::optional<std::string>> Database::get(std::string_view key) {
   if (status.ok()) return std::optional<std::string>(std::move(value));
   if (status.IsNotFound()) return std::optional<std::string>();
   Error error = to_error(status, disk_);
-  error.code = Errc::corrupt;
+  if (error.code != Errc::overloaded) error.code = Errc::corrupt;
   return error;
 }
 
@@ -205,7 +208,7 @@ Result<> Database::Cursor::check() const {
   const leveldb::Status status = iterator_->status();
   if (status.ok()) return {};
   Error error = to_error(status, database_.disk_);
-  error.code = Errc::corrupt;
+  if (error.code != Errc::overloaded) error.code = Errc::corrupt;
   return error;
 }
 

@@ -49,9 +49,11 @@ class Database {
   // every row that was synced, where after a power cut it cannot know of the last.
   void close();
 
-  // Errors: io - final: every later write fails, too.
+  // Errors: io - final: every later write fails, too; overloaded - nothing was written, for want of
+  // descriptors or memory.
   Result<> write(leveldb::WriteBatch& batch, bool sync = true);
-  // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist.
+  // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist; overloaded
+  // - it could not be opened for want of descriptors or memory.
   Result<std::optional<std::string>> get(std::string_view key);
 
   // Rows in key order, as of the creation of the cursor. Look at check() after the last row:

@@ -3,7 +3,9 @@
 // disk reach everything that is stored.
 //
 // All calls block; they are made on workers, never on an I/O thread, except read_now(). Names are
-// relative to the volume's directory. Errors: io - the call failed; not_found; full - no space.
+// relative to the volume's directory. Errors: io - the call failed; not_found; full - no space;
+// overloaded - the process or the machine has no descriptor or memory left for the call: nothing
+// was done, and nothing is said of the disk.
 // Thread-safety: Disk: any thread. File: reads from any thread; writes and sync from one thread at
 // a time per range.
 #pragma once
@@ -68,6 +70,12 @@ class Disk {
   // Is the volume's directory still the one found under its path? Errors: not_found - it was
   // removed, replaced or unmounted.
   virtual Result<> check_directory() { return {}; }
+  // What a file's inode, size and times say: the same text as before, the same bytes. Needs no
+  // descriptor. Empty: cannot be told, look at the bytes.
+  virtual Result<std::string> stamp(const std::string& name) {
+    (void)name;
+    return std::string();
+  }
 };
 
 // The real one. Errors of make: not_found - no such directory.
@@ -75,10 +83,11 @@ Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory);
 
 // Latches: after the first failed write, sync, truncate, allocate, rename, remove or create, every
 // later changing call fails with the first error, for ever (ATC'20, "Can Applications Recover from
-// fsync Failures?"). Failures that change and promise nothing do not latch: an allocate or a create
-// that finds the disk full, a remove or a direct open of a name that is absent, reads. What the
-// disk below throws is a failure of that call: nothing else would be told by it. Wraps any
-// Disk; `on_failure` is called once, on the thread that saw the failure.
+// fsync Failures?"). Failures that change and promise nothing do not latch: `overloaded`, an
+// allocate or a create that finds the disk full, a remove or a direct open of a name that is
+// absent, reads. A failed sync always does. What the disk below throws is a failure of that call:
+// nothing else would be told by it. Wraps any Disk; `on_failure` is called once, on the thread that
+// saw the failure.
 std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk,
                                          std::function<void(const Error&)> on_failure);
 

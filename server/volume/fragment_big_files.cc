@@ -11,7 +11,10 @@ const std::string kBigFilesDirectory = "files";
 constexpr std::string_view kTemporarySuffix = ".tmp";
 
 // A failed change of the disk is final, whatever the system called it.
-Error final_big_error(const Error& error) { return fail(Errc::io, error.context); }
+Error final_big_error(const Error& error) {
+  if (error.code == Errc::overloaded) return error;  // the disk was not even asked
+  return fail(Errc::io, error.context);
+}
 
 std::string directory_of(const FragmentId& id) {
   return kBigFilesDirectory + "/" + fmt::format("{:02x}", id.write_id.low & 0xff);

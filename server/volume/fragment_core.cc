@@ -18,7 +18,7 @@ FragmentCore::FragmentCore(FragmentStoreParts p, const FragmentStoreOptions& opt
       leases(parts.clock, parts.random.next(), {options.lease, options.reader_pin}),
       holds(std::make_shared<FragmentHolds>(
           [set = segments](const ExtentSpan& span) { set->release(span); })),
-      cache(options.cache_bytes, limits::kReadHandlesPerVolume) {}
+      cache(options.cache_bytes, options.read_handles) {}
 
 Result<> FragmentCore::open() {
   CHECK_OK(segments->open());
@@ -50,6 +50,7 @@ Result<> FragmentCore::check_open() const {
 }
 
 void FragmentCore::fail_for_good(const Error& error) {
+  if (error.code == Errc::overloaded) return;
   {
     std::lock_guard lock(mutex_);
     if (failure_ || closed_) return;
@@ -57,6 +58,17 @@ void FragmentCore::fail_for_good(const Error& error) {
     closed_.store(true, std::memory_order_release);
   }
   parts.on_failure(error);
+}
+
+void FragmentCore::abandon(const Error& why) {
+  {
+    std::scoped_lock lock(mutex_, submit_mutex_);
+    if (!failure_) failure_ = why;
+    closed_.store(true, std::memory_order_release);
+  }
+  pending->close(why);
+  parts.write_worker.abandon();
+  parts.read_worker.abandon();
 }
 
 void FragmentCore::close() {

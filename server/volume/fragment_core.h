@@ -12,6 +12,7 @@
 #include "server/volume/fragment_cache.h"
 #include "server/volume/fragment_leases.h"
 #include "server/volume/fragment_store.h"
+#include "server/volume/pending_calls.h"
 #include "server/volume/segment.h"
 
 namespace penstock {
@@ -27,8 +28,11 @@ class FragmentCore : public std::enable_shared_from_this<FragmentCore> {
 
   // Errors: unavailable - a change failed before, or the store is closed.
   Result<> check_open() const;
-  // The first failure closes the store for good and is reported.
+  // The first failure closes the store for good and is reported. One for want of descriptors or
+  // memory is none: it fails the one call.
   void fail_for_good(const Error& error);
+  // The disk does not answer: as FragmentStore::abandon().
+  void abandon(const Error& why);
   // No more jobs for the workers: the store is being destroyed.
   void close();
 
@@ -50,6 +54,7 @@ class FragmentCore : public std::enable_shared_from_this<FragmentCore> {
   FragmentStatistics statistics() const;
 
   FragmentStoreParts parts;
+  const std::shared_ptr<PendingCalls> pending = std::make_shared<PendingCalls>();
   const std::shared_ptr<SegmentSet> segments;  // holds release their spans into it after the store
   BigFiles files;
   FragmentLeases leases;

@@ -44,7 +44,7 @@ void Outcome::set(Result<> result) {
   (*waiter)(std::move(result));
 }
 
-Task<> Outcome::wait(std::shared_ptr<Outcome> outcome) {
+Task<> Outcome::wait(std::shared_ptr<Outcome> outcome, std::shared_ptr<PendingCalls> pending) {
   auto start = [outcome = std::move(outcome)](Completion<void> done) {
     std::optional<Result<>> result;
     {
@@ -57,7 +57,7 @@ Task<> Outcome::wait(std::shared_ptr<Outcome> outcome) {
     }
     done(std::move(*result));
   };
-  return await_completion<void>(std::move(start));
+  return pending->wait<void>(std::move(start));
 }
 
 }  // namespace penstock

@@ -11,6 +11,7 @@
 
 #include "penstock/async.h"
 #include "server/volume/disk.h"
+#include "server/volume/pending_calls.h"
 
 namespace penstock {
 
@@ -39,7 +40,7 @@ class FragmentFile : public std::enable_shared_from_this<FragmentFile> {
 class Outcome {
  public:
   void set(Result<> result);
-  static Task<> wait(std::shared_ptr<Outcome> outcome);
+  static Task<> wait(std::shared_ptr<Outcome> outcome, std::shared_ptr<PendingCalls> pending);
 
  private:
   std::mutex mutex_;

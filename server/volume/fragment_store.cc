@@ -46,19 +46,19 @@ class ReadSlot {
 
 // Runs `function(core)`, returning Result<T>, on the read worker. Errors: overloaded.
 template <class T, class Function>
-Task<T> on_read_worker(CorePtr core, Function function) {
+Task<T> on_read_worker(CorePtr core, Function function, Deadline deadline) {
   auto slot = std::make_shared<ReadSlot>(core);
   if (!*slot) co_return fail(Errc::overloaded, "too many reads wait for one volume");
   auto job = [core, slot, f = std::move(function)]() mutable -> Result<T> {
     CHECK_OK(core->check_open());
     return f(*core);
   };
-  co_return co_await run_on<T>(core->parts.read_worker, std::move(job));
+  co_return co_await core->pending->run_on<T>(core->parts.read_worker, std::move(job), deadline);
 }
 
-Task<Piece> read_fragment(CorePtr core, FragmentReadRequest request) {
+Task<Piece> read_fragment(CorePtr core, FragmentReadRequest request, Deadline deadline) {
   auto job = [request](FragmentCore& c) { return read_blocking(c, request); };
-  return on_read_worker<Piece>(std::move(core), std::move(job));
+  return on_read_worker<Piece>(std::move(core), std::move(job), deadline);
 }
 
 using Pin = Result<bool> (FragmentLeases::*)(const FragmentId&);
@@ -81,11 +81,12 @@ Result<std::vector<FragmentId>> pin_blocking(FragmentCore& core, std::vector<Fra
   return missing;
 }
 
-Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condition) {
+Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condition,
+                       Deadline deadline) {
   CO_CHECK(core->check_open());
   CO_TRY(claim, core->leases.claim(id));
   auto find = [id](FragmentCore& c) { return c.find_row(id); };
-  CO_TRY(row, co_await on_read_worker<std::optional<ExtentRow>>(core, std::move(find)));
+  CO_TRY(row, co_await on_read_worker<std::optional<ExtentRow>>(core, std::move(find), deadline));
   if (!row) co_return Result<>{};
   // R11 (3): at the removal, while the claim keeps new pins away.
   const bool pinned = condition == RemovalRule::unpinned && holds(Rule::removal_pinned) &&
@@ -101,8 +102,9 @@ Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condi
   if (row->place == FragmentPlace::segment) co_return Result<>{};
   // Those who read the file keep it open; its space is the file system's to reuse.
   auto unlink = [core, id] { return core->files.remove(BigFiles::name_of(id)); };
-  const Result<> removed = co_await run_on<void>(core->parts.write_worker, std::move(unlink));
-  if (!removed) core->fail_for_good(removed.error());
+  const Result<> removed =
+      co_await core->pending->run_on<void>(core->parts.write_worker, std::move(unlink), deadline);
+  if (!removed && removed.error().code != Errc::timeout) core->fail_for_good(removed.error());
   co_return removed;
 }
 
@@ -136,12 +138,13 @@ Result<std::unique_ptr<FragmentStore>> FragmentStore::open(FragmentStoreParts pa
   return std::unique_ptr<FragmentStore>(new FragmentStore(std::move(core)));
 }
 
-Task<std::unique_ptr<FragmentWriter>> FragmentStore::create(FragmentId id, FragmentShape shape) {
-  return open_fragment_writer(core_, id, shape);
+Task<std::unique_ptr<FragmentWriter>> FragmentStore::create(FragmentId id, FragmentShape shape,
+                                                            Deadline deadline) {
+  return open_fragment_writer(core_, id, shape, deadline);
 }
 
-Task<Piece> FragmentStore::read(FragmentReadRequest request) {
-  return read_fragment(core_, request);
+Task<Piece> FragmentStore::read(FragmentReadRequest request, Deadline deadline) {
+  return read_fragment(core_, request, deadline);
 }
 
 std::optional<Result<Piece>> FragmentStore::read_now(const FragmentReadRequest& request) {
@@ -156,30 +159,47 @@ std::optional<Result<Piece>> FragmentStore::read_now(const FragmentReadRequest& 
   return piece;
 }
 
-Task<std::vector<FragmentId>> FragmentStore::pin(std::vector<FragmentId> ids) {
+Task<std::vector<FragmentId>> FragmentStore::pin(std::vector<FragmentId> ids, Deadline deadline) {
   auto job = [ids = std::move(ids)](FragmentCore& core) {
     return pin_blocking(core, ids, &FragmentLeases::pin);
   };
-  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job));
+  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job), deadline);
 }
 
-Task<std::vector<FragmentId>> FragmentStore::pin_for_reader(std::vector<FragmentId> ids) {
+Task<std::vector<FragmentId>> FragmentStore::pin_for_reader(std::vector<FragmentId> ids,
+                                                               Deadline deadline) {
   auto job = [ids = std::move(ids)](FragmentCore& core) {
     return pin_blocking(core, ids, &FragmentLeases::pin_for_reader);
   };
-  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job));
+  return on_read_worker<std::vector<FragmentId>>(core_, std::move(job), deadline);
 }
 
-Task<> FragmentStore::remove(FragmentId id, Removal condition) {
-  return remove_fragment(core_, id, condition);
+Task<> FragmentStore::remove(FragmentId id, Removal condition, Deadline deadline) {
+  return remove_fragment(core_, id, condition, deadline);
 }
 
 Task<std::vector<FragmentEntry>> FragmentStore::list(std::optional<FragmentId> after,
-                                                     std::size_t count) {
+                                                     std::size_t count, Deadline deadline) {
   count = std::min(count, limits::kFragmentListMax);
   auto job = [after, count](FragmentCore& core) { return list_blocking(core, after, count); };
-  return on_read_worker<std::vector<FragmentEntry>>(core_, std::move(job));
+  return on_read_worker<std::vector<FragmentEntry>>(core_, std::move(job), deadline);
 }
+
+Task<> FragmentStore::probe(Deadline deadline) {
+  static constexpr std::array<std::byte, 8> kMark{};
+  auto job = [core = core_]() -> Result<> {
+    CHECK_OK(core->check_open());
+    TRY(file, core->parts.disk.open("probe", OpenMode::append));
+    CHECK_OK(file->write_at(0, kMark));
+    return file->sync();
+  };
+  co_return co_await core_->pending->run_on<void>(core_->parts.write_worker, std::move(job),
+                                                  deadline);
+}
+
+void FragmentStore::abandon(const Error& why) { core_->abandon(why); }
+
+void FragmentStore::expire(BootTime now) { core_->pending->expire(now); }
 
 FragmentStatistics FragmentStore::statistics() const { return core_->statistics(); }
 

@@ -49,6 +49,8 @@ struct FragmentStoreOptions {
   std::uint64_t segment_bytes = limits::kSegmentBytes;
   // Tables and places of recently read fragments kept in memory.
   std::size_t cache_bytes = 4 * limits::kMiB;
+  // Of those, how many may hold a file of their own open.
+  std::size_t read_handles = limits::kReadHandlesPerVolume;
   // What a commit or a pin grants, and what a reader's pin does.
   Duration lease = limits::kFragmentLease;
   Duration reader_pin = limits::kReaderPin;
@@ -73,11 +75,12 @@ class FragmentStore {
 
   // Reserves the space of `shape`. Writing an id again, with the same bytes, replaces the fragment.
   // Errors: full; unavailable.
-  Task<std::unique_ptr<FragmentWriter>> create(FragmentId id, FragmentShape shape);
+  Task<std::unique_ptr<FragmentWriter>> create(FragmentId id, FragmentShape shape,
+                                               Deadline deadline = Deadline::max());
 
   // Errors: not_found; corrupt; invalid - the range is empty, longer than 1 MiB or passes the end;
   // overloaded; io.
-  Task<Piece> read(FragmentReadRequest request);
+  Task<Piece> read(FragmentReadRequest request, Deadline deadline = Deadline::max());
   // The same without I/O, on this thread; nullopt: ask with read(). Cost: one lock, one read from
   // the page cache, the CRC.
   std::optional<Result<Piece>> read_now(const FragmentReadRequest& request);
@@ -85,21 +88,34 @@ class FragmentStore {
   // Gives each of `ids` a lease of 24 h from now; returns those that are not held (or whose removal
   // has begun). Leases live in memory: after a start every fragment has a fresh one, and so has
   // each fragment when it is committed. Errors: overloaded - too many leases.
-  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids);
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids,
+                                    Deadline deadline = Deadline::max());
 
   // Readers that take long, for limits::kReaderPin. Returns those that are not held.
   // Errors: overloaded.
-  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids);
+  Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
+                                               Deadline deadline = Deadline::max());
 
   using Removal = RemovalRule;
   // Removing an absent fragment succeeds. Durable. Open reads go on; the space waits for them.
   // Errors: busy - the rule forbids it now, or being committed or removed by another call.
-  Task<> remove(FragmentId id, Removal condition = Removal::always);
+  Task<> remove(FragmentId id, Removal condition = Removal::always,
+                Deadline deadline = Deadline::max());
 
   // Up to `count` fragments with ids above `after`, ascending; fewer only at the end.
-  Task<std::vector<FragmentEntry>> list(std::optional<FragmentId> after, std::size_t count);
+  Task<std::vector<FragmentEntry>> list(std::optional<FragmentId> after, std::size_t count,
+                                        Deadline deadline = Deadline::max());
 
   FragmentStatistics statistics() const;
+
+  // Writes and syncs a few bytes of a file that nobody reads, on the thread of the writes.
+  Task<> probe(Deadline deadline);
+
+  // The disk does not answer: every call under way, and every later one, is answered `unavailable`
+  // at once. Pieces that wait for the disk are given back, but for what the stuck calls hold.
+  void abandon(const Error& why);
+  // Answers the calls whose deadline is over with `timeout`, wherever they are.
+  void expire(BootTime now);
 
  private:
   explicit FragmentStore(std::shared_ptr<FragmentCore> core);

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <list>
 #include <utility>
 
 #include "penstock/caught.h"
@@ -61,17 +62,42 @@ struct Stream {
   int in_flight = 0;
   std::optional<Error> failure;
   std::optional<Completion<void>> waiter;  // resumes when a write ends
+  bool given_up = false;                   // nobody waits for it any more
+  // Pieces that the worker has not begun to write.
+  std::list<std::shared_ptr<Buffer>> queued;
 };
 using StreamPtr = std::shared_ptr<Stream>;
 
-void run_write(const StreamPtr& stream, std::uint64_t offset, const Buffer& data) {
-  Result<> result;
-  try {
-    result = stream->write(offset, data.bytes());
-  } catch (...) {
-    result = error_of_exception("a write of a fragment");
+// Shared with the jobs, which may never end: what the writer needs no more is forgotten here.
+void give_up_stream(const StreamPtr& stream) {
+  std::list<std::shared_ptr<Buffer>> forgotten;
+  {
+    std::lock_guard lock(stream->mutex);
+    stream->given_up = true;
+    forgotten.swap(stream->queued);
+    for (const auto& piece : forgotten) *piece = Buffer();
   }
-  if (!result) stream->core->fail_for_good(result.error());
+  stream->core->pending->give_up(stream.get());
+}
+
+void run_write(const StreamPtr& stream, std::uint64_t offset,
+               const std::shared_ptr<Buffer>& queued) {
+  Result<> result = fail(Errc::timeout, "the writer was given up");
+  Buffer data;
+  {
+    std::lock_guard lock(stream->mutex);
+    std::erase(stream->queued, queued);
+    if (!stream->given_up) data = std::move(*queued);
+  }
+  if (data.size() > 0) {
+    try {
+      result = stream->write(offset, data.bytes());
+    } catch (...) {
+      result = error_of_exception("a write of a fragment");
+    }
+    if (!result) stream->core->fail_for_good(result.error());
+    data = Buffer();
+  }
   std::optional<Completion<void>> waiter;
   {
     std::lock_guard lock(stream->mutex);
@@ -83,27 +109,34 @@ void run_write(const StreamPtr& stream, std::uint64_t offset, const Buffer& data
 }
 
 void submit_write(const StreamPtr& stream, std::uint64_t offset, Buffer data) {
+  auto queued = std::make_shared<Buffer>(std::move(data));
   {
     std::lock_guard lock(stream->mutex);
+    if (stream->given_up) return;
     ++stream->in_flight;
+    stream->queued.push_back(queued);
   }
   stream->core->parts.write_worker.submit(
-      [stream, offset, data = std::move(data)] { run_write(stream, offset, data); });
+      [stream, offset, queued] { run_write(stream, offset, queued); });
 }
 
-// Resumes when a write in flight ends; at once if none is.
+// Resumes when a write in flight ends; at once if none is. Errors: timeout - it was given up.
 Task<> wait_for_write(StreamPtr stream) {
+  const void* const owner = stream.get();
+  const auto pending = stream->core->pending;
   auto start = [stream = std::move(stream)](Completion<void> done) {
+    Result<> outcome;
     {
       std::lock_guard lock(stream->mutex);
-      if (stream->in_flight > 0) {
+      if (stream->in_flight > 0 && !stream->given_up) {
         stream->waiter = std::move(done);
         return;
       }
+      if (stream->given_up) outcome = fail(Errc::timeout, "the writer was given up");
     }
-    done({});
+    done(outcome);
   };
-  return await_completion<void>(std::move(start));
+  return pending->wait<void>(std::move(start), Deadline::max(), Errc::unavailable, owner);
 }
 
 // Resumes when at most `count_max` writes are in flight. Errors: those of the writes that ended.
@@ -112,6 +145,7 @@ Task<> wait_until_in_flight(StreamPtr stream, int count_max) {
     {
       std::lock_guard lock(stream->mutex);
       if (stream->failure) co_return *stream->failure;
+      if (stream->given_up) co_return fail(Errc::timeout, "the writer was given up");
       if (stream->in_flight <= count_max) co_return Result<>{};
     }
     CO_CHECK(co_await wait_for_write(stream));
@@ -233,7 +267,8 @@ Task<> settle(StreamPtr stream, std::optional<ExtentRow> old) {
   core.forget_place(stream->id, *old);
   if (old->place == FragmentPlace::segment || !stream->span) co_return Result<>{};
   auto remove_file = [stream] { return stream->core->files.remove(BigFiles::name_of(stream->id)); };
-  const Result<> removed = co_await run_on<void>(core.parts.write_worker, std::move(remove_file));
+  const Result<> removed =
+      co_await core.pending->run_on<void>(core.parts.write_worker, std::move(remove_file));
   if (!removed) core.fail_for_good(removed.error());
   co_return removed;
 }
@@ -246,7 +281,8 @@ Task<> commit_steps(StreamPtr stream) {
   auto last = std::make_shared<LastWrite>(make_last_write(*stream));
   auto outcome = std::make_shared<Outcome>();
   auto write = [stream, last, outcome] { return write_last(stream, *last, outcome); };
-  CO_TRY(old, co_await run_on<std::optional<ExtentRow>>(core.parts.write_worker, std::move(write)));
+  CO_TRY(old, co_await core.pending->run_on<std::optional<ExtentRow>>(core.parts.write_worker,
+                                                                      std::move(write)));
   last->bytes = Buffer();
   CO_CHECK(core.check_open());  // the volume may have been closed meanwhile
 
@@ -254,7 +290,7 @@ Task<> commit_steps(StreamPtr stream) {
   std::string row = encode(last->row);
   stream->row_uncertain = true;
   const Result<> put = co_await core.parts.rows.put(stream->id, std::move(row));
-  const Result<> synced = co_await Outcome::wait(outcome);
+  const Result<> synced = co_await Outcome::wait(outcome, core.pending);
   if (synced && !stream->span) {
     // It has its final name now; without a row that is what must go.
     stream->temporary.name = BigFiles::name_of(stream->id);
@@ -293,6 +329,7 @@ class StreamWriter final : public FragmentWriter {
     return append_piece(stream_, std::move(data), std::move(crcs));
   }
   Task<> commit() override { return commit_stream(stream_); }
+  void give_up() override { give_up_stream(stream_); }
 
  private:
   StreamPtr stream_;
@@ -325,7 +362,8 @@ Result<> reserve(const StreamPtr& stream) {
 }  // namespace
 
 Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<FragmentCore> core,
-                                                           FragmentId id, FragmentShape shape) {
+                                                           FragmentId id, FragmentShape shape,
+                                                           Deadline deadline) {
   CO_CHECK(core->check_open());
   if (!core->parts.room.accepts_data()) {
     co_return fail(Errc::full, "volume takes no more fragments");
@@ -336,7 +374,8 @@ Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<Fragm
     stream->span = core->segments->allocate(geometry.total_bytes());
   if (!stream->span) {
     auto job = [stream] { return reserve(stream); };
-    CO_CHECK(co_await run_on<void>(core->parts.write_worker, std::move(job)));
+    CO_CHECK(
+        co_await core->pending->run_on<void>(core->parts.write_worker, std::move(job), deadline));
   }
   if (stream->is_coalesced()) {
     const auto bytes = static_cast<std::size_t>(geometry.data_bytes);

@@ -19,6 +19,7 @@ namespace penstock {
 
 // Errors: full; unavailable; io.
 Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<FragmentCore> core,
-                                                           FragmentId id, FragmentShape shape);
+                                                           FragmentId id, FragmentShape shape,
+                                                           Deadline deadline);
 
 }  // namespace penstock

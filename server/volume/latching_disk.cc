@@ -10,7 +10,7 @@ namespace penstock {
 namespace {
 
 // Failures of a call that change nothing and promise nothing, and so do not latch.
-enum Harmless : unsigned { kNone = 0, kFull = 1, kAbsent = 2 };
+enum Harmless : unsigned { kNone = 0, kFull = 1, kAbsent = 2, kNothing = 4 };
 
 // What a disk throws is an error of that call.
 template <class Call>
@@ -52,8 +52,10 @@ class Latch {
       const Errc code = result.error().code;
       const unsigned kind = code == Errc::full        ? unsigned{kFull}
                             : code == Errc::not_found ? unsigned{kAbsent}
+                            : code == Errc::overloaded && holds(Rule::scarce_harmless)
+                                ? unsigned{kNothing}
                                                       : unsigned{kNone};
-      if ((kind & harmless) == 0) fail_with(result.error());
+      if ((kind & (harmless | kNothing)) == 0) fail_with(result.error());
     }
     return result;
   }
@@ -80,7 +82,11 @@ class LatchingFile final : public File {
     return latch_->change([&] { return file_->write_at(offset, data); });
   }
   Result<> sync() override {
-    return latch_->change([&] { return file_->sync(); });
+    return latch_->change([&]() -> Result<> {
+      auto synced = file_->sync();
+      if (synced || synced.error().code != Errc::overloaded) return synced;
+      return fail(Errc::io, synced.error().context);  // whatever it lacked, pages may be dropped
+    });
   }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
     return latch_->change([&] { return file_->allocate(offset, length); }, kFull);
@@ -134,6 +140,9 @@ class LatchingDisk final : public Disk {
   std::string path(const std::string& name) const override { return disk_->path(name); }
   Result<> check_directory() override {
     return contained([&] { return disk_->check_directory(); });
+  }
+  Result<std::string> stamp(const std::string& name) override {
+    return contained([&] { return disk_->stamp(name); });
   }
 
  private:

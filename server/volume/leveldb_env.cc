@@ -2,10 +2,12 @@
 
 #include <time.h>
 
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
+#include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
 #include "server/volume/leveldb_files.h"
@@ -18,6 +20,8 @@ constexpr std::uint64_t kPageBytes = 4096;  // of the page cache
 
 using leveldb::Slice;
 using leveldb::Status;
+
+thread_local bool in_background = false;  // a compaction of ours runs on this thread
 
 std::string parent_of(const std::string& name) {
   const auto slash = name.rfind('/');
@@ -78,6 +82,10 @@ LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
       logger_(std::make_unique<Logger>(disk.path(""))),
       witness_(disk, random) {}
 LevelDbEnv::~LevelDbEnv() = default;
+
+bool LevelDbEnv::is_scarce(const Status& status) {
+  return status.IsIOError() && status.ToString().find(kScarce) != std::string::npos;
+}
 
 Result<> LevelDbEnv::create() { return witness_.create(); }
 
@@ -170,7 +178,7 @@ Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::Sequentia
 Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
                                        leveldb::RandomAccessFile** result) {
   *result = nullptr;
-  auto file = disk_.open(name, OpenMode::read);
+  auto file = patiently(in_background, [&] { return disk_.open(name, OpenMode::read); });
   if (!file) return to_status(file);
   *result = make_random_access_file(std::move(file).value()).release();
   return Status::OK();
@@ -178,9 +186,10 @@ Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
 
 Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFile** result) {
   *result = nullptr;
-  auto file = disk_.open(name, OpenMode::write_new);
+  auto file = patiently(in_background, [&] { return disk_.open(name, OpenMode::write_new); });
   if (!file) return to_status(file);
-  const auto synced = disk_.sync_directory(parent_of(name));
+  const auto synced =
+      patiently(in_background, [&] { return disk_.sync_directory(parent_of(name)); });
   if (!synced) return to_status(synced);
   if (const auto log_name = log_name_of(leaf_of(name))) {
     auto begun = witness_.begin(*log_name);
@@ -231,8 +240,10 @@ Status LevelDbEnv::GetFileSize(const std::string& name, std::uint64_t* bytes) {
 }
 
 Status LevelDbEnv::RenameFile(const std::string& from, const std::string& to) {
-  auto renamed = disk_.rename(from, to);
-  if (renamed) renamed = disk_.sync_directory(parent_of(to));
+  auto renamed = patiently(in_background, [&] { return disk_.rename(from, to); });
+  if (renamed) {
+    renamed = patiently(in_background, [&] { return disk_.sync_directory(parent_of(to)); });
+  }
   if (renamed && leaf_of(to) == "CURRENT") witness_.use_manifest(newest_manifest_);
   return to_status(renamed);
 }
@@ -252,9 +263,12 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
   auto job = [this, function, argument] {
+    in_background = background_ == Background::on_worker;
     try {
       function(argument);
+      in_background = false;
     } catch (...) {
+      in_background = false;
       broken_.store(true);
       throw;  // the worker tells the volume
     }

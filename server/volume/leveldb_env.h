@@ -67,6 +67,8 @@ class LevelDbEnv final : public leveldb::Env {
   // ---- leveldb::Env
   leveldb::Status NewSequentialFile(const std::string& name,
                                     leveldb::SequentialFile** result) override;
+  // Did this call fail for want of descriptors or memory? Then the disk has not.
+  static bool is_scarce(const leveldb::Status& status);
   leveldb::Status NewRandomAccessFile(const std::string& name,
                                       leveldb::RandomAccessFile** result) override;
   leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** result) override;

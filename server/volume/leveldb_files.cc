@@ -126,7 +126,9 @@ class WritableFile : public leveldb::WritableFile {
  private:
   Status write_pending() {
     if (pending_.empty()) return Status::OK();
-    const auto written = file_->write_at(offset_, as_bytes(pending_));
+    // The same bytes to the same place: they may be repeated.
+    const auto written =
+        patiently(true, [&] { return file_->write_at(offset_, as_bytes(pending_)); });
     offset_ += pending_.size();  // after a failure the disk refuses everything: no second chance
     pending_.clear();
     return to_status(written);
@@ -198,7 +200,8 @@ class FrameWriter final : public leveldb::WritableFile {
     head.length = static_cast<std::uint32_t>(frame_.size() - kFrameHeadBytes);
     head.crc = crc32c(as_bytes(std::string_view(frame_).substr(kFrameHeadBytes)));
     write_frame_head(head, frame_.data());
-    const auto written = file_->write_at(offset_, as_bytes(frame_));
+    const auto written =
+        patiently(true, [&] { return file_->write_at(offset_, as_bytes(frame_)); });
     offset_ += frame_.size();  // after a failure the disk refuses everything: no second chance
     frame_.resize(kFrameHeadBytes);
     return to_status(written);
@@ -214,6 +217,9 @@ class FrameWriter final : public leveldb::WritableFile {
 }  // namespace
 
 Status to_status(const Error& error) {
+  if (error.code == Errc::overloaded) {
+    return Status::IOError(Slice(kScarce.data(), kScarce.size()), error.context);
+  }
   if (error.code == Errc::not_found) return Status::NotFound(error.context);
   if (error.code == Errc::corrupt) return Status::Corruption(error.context);
   return Status::IOError(error.context);

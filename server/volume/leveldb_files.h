@@ -1,18 +1,42 @@
 // The files that LevelDB reads and writes through our Env (leveldb_env.h).
 #pragma once
 #include <leveldb/env.h>
+#include <time.h>
 
+#include <chrono>
 #include <memory>
+#include <string_view>
 
+#include "penstock/limits.h"
 #include "server/volume/disk.h"
 #include "server/volume/log_witness.h"
 
 namespace penstock {
 
+// Begins the text of a status that tells of a want of descriptors or memory: no disk has failed.
+inline constexpr std::string_view kScarce = "no descriptors or memory: ";
+
 leveldb::Status to_status(const Error& error);
 template <class T>
 leveldb::Status to_status(const Result<T>& result) {
   return result ? leveldb::Status::OK() : to_status(result.error());
+}
+
+// Tries again while descriptors or memory are wanting, for a bounded time: a failure of these calls
+// would end all writes of the database. At the end it is one.
+template <class Call>
+auto patiently(bool patient, Call call) -> decltype(call()) {
+  auto result = call();
+  const auto until = std::chrono::steady_clock::now() + limits::kDatabaseRetry;
+  while (patient && !result && result.error().code == Errc::overloaded) {
+    if (std::chrono::steady_clock::now() >= until) {
+      return fail(Errc::io, result.error().context);
+    }
+    const timespec pause{0, 50'000'000};
+    nanosleep(&pause, nullptr);
+    result = call();
+  }
+  return result;
 }
 
 std::unique_ptr<leveldb::SequentialFile> make_sequential_file(std::unique_ptr<File> file);

@@ -8,9 +8,12 @@
 
 #include <cassert>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 
+#include "penstock/limits.h"
 #include "server/volume/disk.h"
 
 // All names are resolved from a descriptor of the directory, so that a volume whose path was taken
@@ -20,12 +23,25 @@ namespace {
 
 constexpr std::size_t kAlignment = 4096;
 
+// The process or the machine lacks something; the disk has not failed.
+bool is_scarce(int number) {
+  return number == EMFILE || number == ENFILE || number == ENOMEM || number == EAGAIN ||
+         number == ENOBUFS;
+}
+
 Error system_error(int number, std::string_view call, const std::string& path) {
   Errc code = Errc::io;
   if (number == ENOENT || number == ENOTDIR) code = Errc::not_found;
   if (number == ENOSPC || number == EDQUOT) code = Errc::full;
+  if (is_scarce(number)) code = Errc::overloaded;
   return fail(code,
               std::string(call) + " " + path + ": " + std::generic_category().message(number));
+}
+
+Error final_error(int number, std::string_view call, const std::string& path) {
+  Error error = system_error(number, call, path);
+  if (error.code == Errc::overloaded) error.code = Errc::io;
+  return error;
 }
 
 class Descriptor {
@@ -53,6 +69,20 @@ auto retry_interrupted(Call call) {
   return result;
 }
 
+// Tries again for a while what failed for want of descriptors or memory: others give theirs back.
+// Runs on workers only.
+template <class Call>
+auto retry_scarce(Call call) {
+  const auto until = std::chrono::steady_clock::now() + limits::kDescriptorRetry;
+  auto result = retry_interrupted(call);
+  while (result < 0 && is_scarce(errno) && std::chrono::steady_clock::now() < until) {
+    const timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+    result = retry_interrupted(call);
+  }
+  return result;
+}
+
 // O_DIRECT can be accepted by open() and refused by the first transfer; one aligned read tells.
 bool direct_works(int fd) {
   struct Free {
@@ -70,7 +100,7 @@ class PosixFile final : public File {
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override {
     std::size_t done = 0;
     while (done < buffer.size()) {
-      const ssize_t got = retry_interrupted([&] {
+      const ssize_t got = retry_scarce([&] {
         return ::pread(buffered_.get(), buffer.data() + done, buffer.size() - done,
                        static_cast<off_t>(offset + done));
       });
@@ -103,7 +133,7 @@ class PosixFile final : public File {
       assert(reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment == 0);
     }
     while (!data.empty()) {
-      const ssize_t put = retry_interrupted(
+      const ssize_t put = retry_scarce(
           [&] { return ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset)); });
       if (put < 0) return system_error(errno, "write", path_);
       if (put == 0) return fail(Errc::io, "write " + path_ + ": nothing was written");
@@ -114,7 +144,8 @@ class PosixFile final : public File {
   }
 
   Result<> sync() override {
-    if (::fdatasync(buffered_.get()) != 0) return system_error(errno, "sync", path_);
+    // Whatever its number: what the system could not write it may have dropped.
+    if (::fdatasync(buffered_.get()) != 0) return final_error(errno, "sync", path_);
     return {};
   }
 
@@ -122,7 +153,7 @@ class PosixFile final : public File {
     const auto from = static_cast<off_t>(offset);
     const auto bytes = static_cast<off_t>(length);
     int failed = 0;
-    if (retry_interrupted([&] { return ::fallocate(buffered_.get(), 0, from, bytes); }) != 0) {
+    if (retry_scarce([&] { return ::fallocate(buffered_.get(), 0, from, bytes); }) != 0) {
       failed = errno;
     }
     if (failed == EOPNOTSUPP) failed = ::posix_fallocate(buffered_.get(), from, bytes);
@@ -132,7 +163,7 @@ class PosixFile final : public File {
 
   Result<> truncate(std::uint64_t length) override {
     const auto bytes = static_cast<off_t>(length);
-    if (retry_interrupted([&] { return ::ftruncate(buffered_.get(), bytes); }) != 0) {
+    if (retry_scarce([&] { return ::ftruncate(buffered_.get(), bytes); }) != 0) {
       return system_error(errno, "truncate", path_);
     }
     return {};
@@ -178,6 +209,7 @@ class PosixDisk final : public Disk {
     Descriptor direct;
     if (mode == OpenMode::direct) {
       direct = Descriptor(open_at(name, flags | O_DIRECT));
+      if (!direct && is_scarce(errno)) return system_error(errno, "open", path(name));
       if (direct && !direct_works(direct.get())) direct = Descriptor();
     }
     return std::unique_ptr<File>(
@@ -230,7 +262,7 @@ class PosixDisk final : public Disk {
   Result<> sync_directory(const std::string& name) override {
     const Descriptor opened(open_at(name.empty() ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!opened) return system_error(errno, "open", path(name));
-    if (::fsync(opened.get()) != 0) return system_error(errno, "sync", path(name));
+    if (::fsync(opened.get()) != 0) return final_error(errno, "sync", path(name));
     return {};
   }
 
@@ -281,10 +313,25 @@ class PosixDisk final : public Disk {
     return {};
   }
 
+  Result<std::string> stamp(const std::string& name) override {
+    struct stat info {};
+    if (::fstatat(fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      return system_error(errno, "stat", path(name));
+    }
+    std::string stamp;
+    for (const auto number :
+         {static_cast<long long>(info.st_dev), static_cast<long long>(info.st_ino),
+          static_cast<long long>(info.st_size), static_cast<long long>(info.st_ctim.tv_sec),
+          static_cast<long long>(info.st_ctim.tv_nsec)}) {
+      stamp += std::to_string(number) + " ";
+    }
+    return stamp;
+  }
+
  private:
   int fd() const { return directory_.get(); }
   int open_at(const std::string& name, int flags) const {
-    return retry_interrupted([&] { return ::openat(fd(), name.c_str(), flags, 0644); });
+    return retry_scarce([&] { return ::openat(fd(), name.c_str(), flags, 0644); });
   }
 
   std::string root_;

@@ -116,6 +116,15 @@ void RegisterCommit::extend_ceiling(std::uint64_t counter) {
   submit(std::move(work));
 }
 
+void RegisterCommit::abandon(const Error& why) {
+  std::deque<CommitWork> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    waiting.swap(queue_);
+  }
+  for (CommitWork& work : waiting) answer_error(work, why);
+}
+
 std::vector<CommitWork> RegisterCommit::take() {
   std::vector<CommitWork> works;
   std::size_t bytes = 0;

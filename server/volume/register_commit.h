@@ -66,6 +66,8 @@ class RegisterCommit {
   void submit(CommitWork work);
   // Raises the ceiling in the background for promises around `counter`; at most one at a time.
   void extend_ceiling(std::uint64_t counter);
+  // A batch may never end: answers all that wait for the next one with `why`.
+  void abandon(const Error& why);
 
  private:
   void run();

@@ -10,6 +10,7 @@
 #include "penstock/runtime.h"
 #include "server/volume/acceptor_state.h"
 #include "server/volume/database.h"
+#include "server/volume/pending_calls.h"
 #include "server/volume/register_cache.h"
 
 namespace penstock {
@@ -28,6 +29,7 @@ class RegisterCore {
 
   Database& database;
   Clock& clock;
+  const std::shared_ptr<PendingCalls> pending = std::make_shared<PendingCalls>();
 
   // A read that is under way remembers the stamp of its key; it may fill the cache only if no write
   // of the key began or ended meanwhile.
@@ -56,6 +58,10 @@ class RegisterCore {
     busy_.erase(key);
     ++stamps_[slot(key)];
     cache.put(key, std::move(row));
+  }
+  void abort_write(const RegisterKey& key) {
+    busy_.erase(key);
+    ++stamps_[slot(key)];
   }
   Stamp stamp(const RegisterKey& key) const { return stamps_[slot(key)]; }
   void fill_cache(const RegisterKey& key, RowPtr row, Stamp before) {

@@ -38,6 +38,15 @@ void RegisterReader::read(std::shared_ptr<const ReadRequest> request, Deadline d
   if (wake) worker_.submit([this] { run_reads(); });
 }
 
+void RegisterReader::abandon(const Error& why) {
+  std::deque<ReadWork> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    waiting.swap(reads_);
+  }
+  for (const ReadWork& work : waiting) work.done(why);
+}
+
 void RegisterReader::run_reads() {
   while (true) {
     std::deque<ReadWork> works;

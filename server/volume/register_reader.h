@@ -24,6 +24,8 @@ class RegisterReader {
             Completion<Accepted> done);
   void scan(std::shared_ptr<const ScanRequest> request, Deadline deadline,
             Completion<ScanReply> done);
+  // The reads under way may never end: answers those behind them with `why`.
+  void abandon(const Error& why);
 
  private:
   struct ReadWork {

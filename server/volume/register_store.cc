@@ -86,7 +86,7 @@ Task<PrepareReply> RegisterStore::prepare(std::shared_ptr<const PrepareRequest> 
   auto start = [this, request, deadline](Completion<PrepareReply> done) {
     commit_.submit(PrepareWork{request, deadline, std::move(done)});
   };
-  co_return co_await await_completion<PrepareReply>(std::move(start));
+  co_return co_await core_.pending->wait<PrepareReply>(std::move(start), deadline);
 }
 
 Task<AcceptReply> RegisterStore::accept(std::shared_ptr<const AcceptRequest> request,
@@ -95,7 +95,7 @@ Task<AcceptReply> RegisterStore::accept(std::shared_ptr<const AcceptRequest> req
   auto start = [this, request, deadline](Completion<AcceptReply> done) {
     commit_.submit(AcceptWork{request, deadline, std::move(done)});
   };
-  co_return co_await await_completion<AcceptReply>(std::move(start));
+  co_return co_await core_.pending->wait<AcceptReply>(std::move(start), deadline, Errc::io);
 }
 
 std::optional<Result<Accepted>> RegisterStore::read_now(const ReadRequest& request) {
@@ -108,7 +108,7 @@ Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request, D
   auto start = [this, request, deadline](Completion<Accepted> done) {
     reader_.read(request, deadline, std::move(done));
   };
-  co_return co_await await_completion<Accepted>(std::move(start));
+  co_return co_await core_.pending->wait<Accepted>(std::move(start), deadline);
 }
 
 Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
@@ -125,7 +125,7 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
       return rows;
     };
     if (holds(Rule::fence_behind_queue)) {
-      CO_CHECK(co_await control(std::move(work)));
+      CO_CHECK(co_await control(std::move(work), deadline));
     } else {
       std::lock_guard lock(core_.mutex);
       CO_CHECK(work.decide(core_.acceptor));
@@ -134,7 +134,7 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
   auto start = [this, request, deadline](Completion<ScanReply> done) {
     reader_.scan(request, deadline, std::move(done));
   };
-  co_return co_await await_completion<ScanReply>(std::move(start));
+  co_return co_await core_.pending->wait<ScanReply>(std::move(start), deadline);
 }
 
 Task<> RegisterStore::drop(std::shared_ptr<const DropRequest> request, Deadline deadline) {
@@ -142,15 +142,15 @@ Task<> RegisterStore::drop(std::shared_ptr<const DropRequest> request, Deadline 
   auto start = [this, request, deadline](Completion<void> done) {
     commit_.submit(DropWork{request, deadline, std::move(done)});
   };
-  co_return co_await await_completion<void>(std::move(start));
+  co_return co_await core_.pending->wait<void>(std::move(start), deadline, Errc::io);
 }
 
-Task<> RegisterStore::control(ControlWork work) {
+Task<> RegisterStore::control(ControlWork work, Deadline deadline) {
   auto start = [this, work = std::move(work)](Completion<void> done) mutable {
     work.done = [done = std::move(done)](Result<> result) { done(std::move(result)); };
     commit_.submit(std::move(work));
   };
-  co_return co_await await_completion<void>(std::move(start));
+  co_return co_await core_.pending->wait<void>(std::move(start), deadline, Errc::io);
 }
 
 Task<> RegisterStore::set_epochs(std::vector<GroupEpoch> epochs) {
@@ -158,7 +158,7 @@ Task<> RegisterStore::set_epochs(std::vector<GroupEpoch> epochs) {
 }
 
 Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
-                            std::vector<RowOp> rows) {
+                            std::vector<RowOp> rows, Deadline deadline) {
   if (setting_epochs_.exchange(true)) {
     co_return fail(Errc::busy, "another change of the epochs is under way");
   }
@@ -182,7 +182,7 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
   work.durable = [wanted](AcceptorState& acceptor) {
     for (const GroupEpoch& epoch : *wanted) acceptor.set_epoch(epoch);
   };
-  auto done = co_await control(std::move(work));
+  auto done = co_await control(std::move(work), deadline);
   setting_epochs_ = false;
   co_return done;
 }
@@ -199,12 +199,21 @@ Result<JoinState> RegisterStore::join_state() {
   return state;
 }
 
-Task<> RegisterStore::commit_rows(std::vector<RowOp> rows) {
+Task<> RegisterStore::commit_rows(std::vector<RowOp> rows, Deadline deadline) {
   ControlWork work;
   work.decide = [rows = std::move(rows)](AcceptorState&) mutable -> Result<std::vector<RowOp>> {
     return std::move(rows);
   };
-  co_return co_await control(std::move(work));
+  co_return co_await control(std::move(work), deadline);
+}
+
+void RegisterStore::abandon(const Error& why) {
+  close(why);
+  commit_.abandon(why);
+  reader_.abandon(why);
+  core_.pending->close(why);
+  commit_worker_->abandon();
+  read_worker_->abandon();
 }
 
 void RegisterStore::close(Error why) {

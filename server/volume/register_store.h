@@ -8,7 +8,7 @@
 // A row that fails its checksum answers `corrupt`, never "absent"; an accept whose ballot is above
 // everything that this volume has ever accepted heals it.
 // Deadlines: a call still waiting in a queue after its deadline is answered `timeout` and not done.
-// One that hangs in the disk answers late: callers bound their own wait.
+// One that hangs in the disk is answered `timeout` by expire(); whether it was done is unknown.
 // Source: CASPaxos (Rystsov, 2018) and rules R2 … R5, R9, R12. Thread-safety: all methods from any
 // thread; results resume on the caller's executor.
 #pragma once
@@ -43,31 +43,39 @@ class RegisterStore {
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline);
 
   // ---- upkeep, as VolumeClient: what this volume holds, whatever its epochs and fences.
-  Task<HintListReply> list_hints(HintListRequest request);
-  Task<Ballot> read_hint(HintName name);
-  Task<> drop_hints(std::vector<HintName> names);
-  Task<RegisterListReply> list_registers(RegisterListRequest request);
+  Task<HintListReply> list_hints(HintListRequest request, Deadline deadline = Deadline::max());
+  Task<Ballot> read_hint(HintName name, Deadline deadline = Deadline::max());
+  Task<> drop_hints(std::vector<HintName> names, Deadline deadline = Deadline::max());
+  Task<RegisterListReply> list_registers(RegisterListRequest request,
+                                         Deadline deadline = Deadline::max());
 
   // The epochs under which this volume answers (R12), synced before the first answer under them.
   // Errors: stale_epoch - one would go back, or is known with another digest; busy - another such
   // call is under way.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
   // The same with what a joining volume takes over (R12) and further rows, all in one batch.
-  Task<> adopt(std::vector<GroupEpoch> epochs, JoinState join, std::vector<RowOp> rows);
+  Task<> adopt(std::vector<GroupEpoch> epochs, JoinState join, std::vector<RowOp> rows,
+               Deadline deadline = Deadline::max());
   // The horizon and fences, of all that was durable before.
   Result<JoinState> join_state();
   // Rows of other parts of the volume, all or none, in the next batch.
-  Task<> commit_rows(std::vector<RowOp> rows);
+  Task<> commit_rows(std::vector<RowOp> rows, Deadline deadline = Deadline::max());
 
   // From now on every call is answered with `why`. Calls already in a batch end as they would.
   void close(Error why);
+  // The disk does not answer: as close(), and every call under way is answered at once, `io` if it
+  // may have changed something. Memory that waited for the disk is given back, but for what the
+  // stuck calls hold.
+  void abandon(const Error& why);
+  // Answers the calls whose deadline is over with `timeout`, wherever they are.
+  void expire(BootTime now) { core_.pending->expire(now); }
 
  private:
   std::optional<Result<PrepareReply>> prepare_now(const PrepareRequest& request);
-  Task<> control(ControlWork work);
+  Task<> control(ControlWork work, Deadline deadline);
   // Runs `look`, returning Result<T>, beside the reads.
   template <class T, class Look>
-  Task<T> look_up(Look look);
+  Task<T> look_up(Look look, Deadline deadline);
   Result<> check_open();
 
   RegisterCore core_;

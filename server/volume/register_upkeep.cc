@@ -101,33 +101,34 @@ Result<> RegisterStore::check_open() {
 }
 
 template <class T, class Look>
-Task<T> RegisterStore::look_up(Look look) {
+Task<T> RegisterStore::look_up(Look look, Deadline deadline) {
   auto job = [this, look = std::move(look)]() -> Result<T> {
     CHECK_OK(check_open());
     return look(core_.database);
   };
-  co_return co_await run_on<T>(*read_worker_, std::move(job));
+  co_return co_await core_.pending->run_on<T>(*read_worker_, std::move(job), deadline);
 }
 
-Task<HintListReply> RegisterStore::list_hints(HintListRequest request) {
+Task<HintListReply> RegisterStore::list_hints(HintListRequest request, Deadline deadline) {
   CO_CHECK(check_rows_max(request.rows_max));
   auto look = [request](Database& database) { return find_hints(database, request); };
-  co_return co_await look_up<HintListReply>(std::move(look));
+  co_return co_await look_up<HintListReply>(std::move(look), deadline);
 }
 
-Task<Ballot> RegisterStore::read_hint(HintName name) {
+Task<Ballot> RegisterStore::read_hint(HintName name, Deadline deadline) {
   auto look = [name](Database& database) { return find_hint(database, name); };
-  co_return co_await look_up<Ballot>(std::move(look));
+  co_return co_await look_up<Ballot>(std::move(look), deadline);
 }
 
-Task<> RegisterStore::drop_hints(std::vector<HintName> names) {
+Task<> RegisterStore::drop_hints(std::vector<HintName> names, Deadline deadline) {
   if (names.size() > kDropMax) co_return fail(Errc::invalid, "too many hints in one drop");
   std::vector<RowOp> rows;
   for (const HintName& name : names) rows.push_back({row_key_of(name), std::nullopt});
-  co_return co_await commit_rows(std::move(rows));
+  co_return co_await commit_rows(std::move(rows), deadline);
 }
 
-Task<RegisterListReply> RegisterStore::list_registers(RegisterListRequest request) {
+Task<RegisterListReply> RegisterStore::list_registers(RegisterListRequest request,
+                                                      Deadline deadline) {
   const RowKind kind = request.kind;
   if (kind != RowKind::object && kind != RowKind::upload && kind != RowKind::part) {
     co_return fail(Errc::invalid, "list: not a register's kind");
@@ -137,7 +138,7 @@ Task<RegisterListReply> RegisterStore::list_registers(RegisterListRequest reques
   auto look = [request = std::move(request)](Database& database) {
     return find_registers(database, request);
   };
-  co_return co_await look_up<RegisterListReply>(std::move(look));
+  co_return co_await look_up<RegisterListReply>(std::move(look), deadline);
 }
 
 }  // namespace penstock

@@ -13,7 +13,10 @@ namespace {
 const std::string kSegmentsDirectory = "segments";
 
 // A failed change of the disk is final, whatever the system called it.
-Error final_error(const Error& error) { return fail(Errc::io, error.context); }
+Error final_segment_error(const Error& error) {
+  if (error.code == Errc::overloaded) return error;  // the disk was not even asked
+  return fail(Errc::io, error.context);
+}
 
 }  // namespace
 
@@ -88,14 +91,18 @@ Result<> SegmentSet::grow() {
   std::unique_ptr<File> file;
   CHECK_OK(room_.grow(segment_bytes_, [&]() -> Result<> {
     auto made = disk_.open(name, OpenMode::write_new);
-    if (!made) return final_error(made.error());
+    if (!made) return final_segment_error(made.error());
     file = std::move(*made);
-    if (auto done = file->allocate(0, segment_bytes_); !done) return final_error(done.error());
-    return {};
+    auto done = file->allocate(0, segment_bytes_);
+    if (done) return {};
+    if (done.error().code == Errc::overloaded) (void)disk_.remove(name);
+    return final_segment_error(done.error());
   }));
-  if (auto done = file->sync(); !done) return final_error(done.error());
+  if (auto done = file->sync(); !done) return final_segment_error(done.error());
   file.reset();
-  if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) return final_error(done.error());
+  if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) {
+    return final_segment_error(done.error());
+  }
   std::lock_guard lock(mutex_);
   free_.add_segment(number, segment_bytes_);
   return {};

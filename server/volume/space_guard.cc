@@ -44,7 +44,7 @@ Result<> SpaceGuard::open() {
   if (options_.ballast_bytes > 0) {
     TRY(file, disk_.open(kBallast, OpenMode::append));
     TRY(size, file->size());
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(ballast_mutex_);
     ballast_ = std::move(file);
     laid_ = size >= options_.ballast_bytes;
   }
@@ -69,13 +69,31 @@ SpaceGuard::Room SpaceGuard::room(std::uint64_t segment_bytes,
   return room;
 }
 
+// A look at the free space counts only if nobody was done since: else what he took may be in
+// neither number.
 Result<> SpaceGuard::grow(std::uint64_t bytes, const std::function<Result<>()>& allocate) {
-  std::lock_guard lock(device_->growth);
-  TRY(space, disk_.space());
-  if (growth(space) < bytes) {
-    return fail(Errc::full, "no room for another segment or large file on " + disk_.path(""));
+  SharedDevices::Device& device = *device_;
+  const auto changes = [&] {
+    std::lock_guard lock(device.mutex);
+    return device.changes;
+  };
+  bool taken = false;
+  while (!taken) {
+    const std::uint64_t before = changes();
+    TRY(space, disk_.space());
+    std::lock_guard lock(device.mutex);
+    if (device.changes != before) continue;
+    if (growth(space) < bytes + device.taken_bytes) {
+      return fail(Errc::full, "no room for another segment or large file on " + disk_.path(""));
+    }
+    device.taken_bytes += bytes;
+    taken = true;
   }
-  return allocate();
+  auto allocated = allocate();
+  std::lock_guard lock(device.mutex);
+  device.taken_bytes -= bytes;
+  ++device.changes;
+  return allocated;
 }
 
 bool SpaceGuard::refresh_due() {
@@ -88,23 +106,27 @@ bool SpaceGuard::refresh_due() {
 
 void SpaceGuard::refresh() {
   const auto space = disk_.space();
+  if (!space && space.error().code == Errc::overloaded) return;  // it was not even asked
   const bool full = !space || space->free_bytes < reserve(*space);
   full_.store(full);
-  std::lock_guard lock(mutex_);
-  if (space) space_ = *space;
-  looked_ = clock_.boot();
+  {
+    std::lock_guard lock(mutex_);
+    if (space) space_ = *space;
+    looked_ = clock_.boot();
+  }
   if (space && !full) lay_ballast(*space);
 }
 
-// Pre: mutex held. Without a ballast the volume works all the same: it is a second line.
+// Without a ballast the volume works all the same: it is a second line.
 void SpaceGuard::lay_ballast(const Disk::Space& space) {
+  std::lock_guard lock(ballast_mutex_);
   if (laid_ || !ballast_) return;
   if (space.free_bytes < reserve(space) + options_.ballast_bytes) return;
   laid_ = ballast_->allocate(0, options_.ballast_bytes) && ballast_->sync();
 }
 
 bool SpaceGuard::release_ballast() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(ballast_mutex_);
   full_.store(true);
   if (!laid_) return false;
   laid_ = false;

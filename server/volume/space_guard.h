@@ -14,8 +14,9 @@
 // and the room in those there are is less than the largest extent. A fragment that finds no run of
 // its length in such room is refused by the store with `full`, and its blob goes elsewhere.
 //
-// Volumes on one device share its free space: they look and allocate one at a time, so that they
-// do not all take the same room, and each tells an equal share of what may still be taken.
+// Volumes on one device share its free space: what one is about to take counts as taken for the
+// others, so that they do not all take the same room, and each tells an equal share of what may
+// still be taken.
 //
 // A preallocated file, the ballast, is given back when a write finds nothing left at all, so that
 // LevelDB never sees a full disk.
@@ -44,8 +45,10 @@ struct SpaceOptions {
 class SharedDevices {
  public:
   struct Device {
-    std::mutex growth;  // held while somebody looks at the free space and takes of it
     std::atomic<unsigned> volumes{0};
+    std::mutex mutex;  // guards the next two; never held during I/O: a call of one volume may hang
+    std::uint64_t taken_bytes = 0;  // by those who are about to make a segment or a file
+    std::uint64_t changes = 0;      // how often one of them was done
   };
   std::shared_ptr<Device> find(std::uint64_t device);
 
@@ -101,9 +104,10 @@ class SpaceGuard final : public FragmentRoom {
   const std::shared_ptr<SharedDevices> devices_;
   std::shared_ptr<SharedDevices::Device> device_;  // set by open()
   std::atomic<bool> full_{false};
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;  // guards the next two; never held during I/O
   Disk::Space space_;
   BootTime looked_{};
+  std::mutex ballast_mutex_;  // guards the next two, also during I/O: taken on workers only
   std::unique_ptr<File> ballast_;
   bool laid_ = false;
 };

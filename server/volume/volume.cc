@@ -13,8 +13,11 @@ Volume::Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions 
       health_(std::make_shared<VolumeHealth>()) {}
 
 // The layers, from above: latch (the first failure is final), ballast (a full disk is not yet a
-// failure), the disk itself.
-void Volume::attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices) {
+// failure), watch (a call may never return), the disk itself.
+void Volume::attach_disk(std::unique_ptr<Disk> raw, std::shared_ptr<SharedDevices> devices,
+                         std::shared_ptr<DiskWatch> watch) {
+  watch_ = watch ? std::move(watch) : std::make_shared<DiskWatch>(clock_);
+  auto disk = make_watched_disk(std::move(raw), watch_);
   space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
@@ -29,9 +32,11 @@ void Volume::attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevic
 Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions options) {
   std::unique_ptr<Volume> volume(
       new Volume(parts.clock, parts.random, parts.buffers, std::move(options)));
-  volume->attach_disk(std::move(parts.disk), std::move(parts.devices));
+  volume->attach_disk(std::move(parts.disk), std::move(parts.devices), std::move(parts.watch));
   Disk& disk = *volume->disk_;
   CHECK_OK(disk.check_directory());
+  TRY(stamp, disk.stamp(kIdentityFile));
+  volume->identity_stamp_ = std::move(stamp);
   TRY(identity, read_identity(disk));
   volume->identity_ = identity;
   TRY(lock, disk.lock("lock"));
@@ -134,19 +139,58 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
 
 Volume::~Volume() { close(); }
 
+// A worker that was abandoned does not wait for its threads, so nothing that they may use can go.
 void Volume::close() {
   health_->stop_listening();
   const Error shut_down = fail(Errc::shutting_down, "shut down");
   const bool orderly = health_->close_with(VolumeStatus::State::closed, shut_down);
+  if (stalled()) return leak_parts();
   fragments_.reset();
   fragment_write_worker_.reset();
   fragment_read_worker_.reset();
+  if (stalled()) return leak_parts();
   extents_.reset();
   registers_.reset();  // its workers run what was queued
   if (orderly && database_) database_->close();
   database_.reset();
   compaction_worker_.reset();
   lock_.reset();
+}
+
+void Volume::leak_parts() {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;  // never destroyed
+  const auto keep = [](auto& part) { kept->emplace_back(std::move(part)); };
+  std::lock_guard lock(mutex);
+  keep(fragments_);
+  keep(fragment_write_worker_);
+  keep(fragment_read_worker_);
+  keep(extents_);
+  keep(registers_);
+  keep(database_);
+  keep(compaction_worker_);
+  keep(lock_);
+  keep(disk_);
+  kept->emplace_back(space_);
+}
+
+void Volume::look_for_stall() {
+  const BootTime now = clock_.boot();
+  const auto oldest = watch_->look();
+  if (stalled() || !registers_ || !fragments_) return;
+  registers_->expire(now);
+  fragments_->expire(now);
+  if (!oldest || oldest->age < options_.disk_call_max) return;
+  if (!holds(Rule::hung_disk_closed)) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(oldest->age).count();
+  const Error why = fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " +
+                                                path() + " has not returned for " +
+                                                std::to_string(seconds) + " s");
+  watch_->close();
+  fail_with(why);
+  fragments_->abandon(why);
+  registers_->abandon(why);
+  compaction_worker_->abandon();
 }
 
 std::string Volume::path() const { return disk_->path(""); }
@@ -168,14 +212,20 @@ Result<> Volume::check_identity() {
   CHECK_OK(health_->check());
   if (space_->refresh_due()) space_->refresh();
   Result<> checked = disk_->check_directory();
-  if (checked) {
+  const auto stamp = disk_->stamp(kIdentityFile);
+  const bool same = stamp && !stamp->empty() && *stamp == identity_stamp_;
+  if (checked && !same) {
     const auto found = read_identity(*disk_);
     if (!found) {
       checked = found.error();
     } else if (*found != identity_) {
       checked = fail(Errc::not_found, path() + " holds another volume now");
+    } else if (stamp) {
+      identity_stamp_ = *stamp;
     }
   }
+  // A disk that hangs is the watch's matter; want of descriptors says nothing of the disk.
+  if (!checked && (checked.error().code == Errc::overloaded || stalled())) return Result<>{};
   if (!checked) fail_with(checked.error());
   return checked;
 }
@@ -201,7 +251,7 @@ std::map<std::string, std::string> Volume::notes() const {
   return notes_;
 }
 
-Task<> Volume::put_note(std::string name, std::string bytes) {
+Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) {
   CO_CHECK(health_->check());
   if (name.empty() || name.size() > kNoteNameBytesMax || bytes.size() > kNoteBytesMax) {
     co_return fail(Errc::invalid, "note: length of name or bytes");
@@ -214,7 +264,7 @@ Task<> Volume::put_note(std::string name, std::string bytes) {
   }
   std::vector<RowOp> rows;
   rows.push_back(note_row(name, bytes));
-  CO_CHECK(co_await registers_->commit_rows(std::move(rows)));
+  CO_CHECK(co_await registers_->commit_rows(std::move(rows), deadline));
   std::lock_guard lock(mutex_);
   notes_[std::move(name)] = std::move(bytes);
   co_return Result<>{};

@@ -3,12 +3,13 @@
 //
 // Durable: what the stores promise (register_store.h, fragment_store.h).
 // Failures: the first failed write, sync or rename of any of its files closes the volume for the
-// rest of its life; so does a directory that was removed or replaced. Every call then answers
-// `unavailable`; the process goes on with its other volumes.
+// rest of its life; so does a directory that was removed or replaced, and a disk call that does not
+// return. Every call then answers `unavailable`; the process goes on with its other volumes. Want
+// of descriptors or memory closes nothing: the one call answers `overloaded`.
 // Identity: open() never makes a volume (volume_format.h does). Each open bumps the start counter,
 // durably: peers keep the highest they saw and refuse a lower one, which is a restored copy (R13).
 // Thread-safety: all methods from any thread; open(), close() and the destructor while no call is
-// under way.
+// under way, look_for_stall() being one.
 #pragma once
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "penstock/buffer.h"
 #include "penstock/volume_client.h"
+#include "server/volume/disk_watch.h"
 #include "server/volume/extent_table.h"
 #include "server/volume/fragment_store.h"
 #include "server/volume/register_store.h"
@@ -36,6 +38,7 @@ struct VolumeParts {
   BufferPool& buffers;
   WorkerFactory make_worker;
   std::shared_ptr<SharedDevices> devices = nullptr;  // of all volumes of the process; null: alone
+  std::shared_ptr<DiskWatch> watch = nullptr;  // for who wants to look before it is open; or null
 };
 
 struct VolumeOptions {
@@ -47,6 +50,11 @@ struct VolumeOptions {
   unsigned register_read_threads = 2;  // a long scan leaves one for reads
   unsigned fragment_write_threads = 2;
   unsigned fragment_read_threads = 2;
+  // A disk call that takes longer closes the volume.
+  Duration disk_call_max = limits::kDiskCallMax;
+  // Cached bytes of fragments are read on the caller's thread. False: each read is made on a thread
+  // of the volume, so that a disk which holds up even those holds up none of the callers.
+  bool read_on_caller = true;
 };
 
 class Volume final : public VolumeClient {
@@ -75,7 +83,7 @@ class Volume final : public VolumeClient {
   // too many notes.
   std::optional<std::string> get_note(const std::string& name) const;
   std::map<std::string, std::string> notes() const;
-  Task<> put_note(std::string name, std::string bytes);
+  Task<> put_note(std::string name, std::string bytes, Deadline deadline = Deadline::max());
   // The group epochs under which this volume answers (R12). Before the first call after a format it
   // knows none and answers stale_epoch. Errors: stale_epoch; busy.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
@@ -87,6 +95,13 @@ class Volume final : public VolumeClient {
   void fail_with(const Error& error);
   // Closes the volume because another one has taken its place.
   void retire();
+  // Not beside close(). Looks at the disk calls under way: one older than
+  // VolumeOptions::disk_call_max closes the volume as stalled, and answers all that wait for it,
+  // whatever its threads are stuck in. A call that returns later changes nothing. Answers calls
+  // whose deadline is over. Makes no disk call: run it often, on a thread that makes none.
+  void look_for_stall();
+  // It was closed so: its threads may be stuck for ever. Keep it until the process ends.
+  bool stalled() const { return watch_->closed(); }
 
   FragmentStore& fragments() { return *fragments_; }
 
@@ -107,6 +122,7 @@ class Volume final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<> probe(Deadline deadline) override;
   Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
@@ -124,7 +140,9 @@ class Volume final : public VolumeClient {
  private:
   Result<> check_call(const char* call, Deadline deadline) const;
   Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions options);
-  void attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices);
+  void attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices,
+                   std::shared_ptr<DiskWatch> watch);
+  void leak_parts();
   Result<VolumeMeta> open_database(const WorkerFactory& make_worker);
   Result<> count_start(const VolumeMeta& meta);
   Result<> open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta);
@@ -139,8 +157,10 @@ class Volume final : public VolumeClient {
   std::shared_ptr<VolumeHealth> health_;  // shared with files, which may outlive the volume
   std::shared_ptr<SpaceGuard> space_;     // the same
   std::unique_ptr<Disk> disk_;
+  std::shared_ptr<DiskWatch> watch_;
   std::unique_ptr<File> lock_;
   VolumeIdentity identity_;
+  std::string identity_stamp_;  // of the file that holds it; of check_identity() alone
   std::uint64_t start_counter_ = 0;
   std::uint64_t start_nonce_ = 0;
 

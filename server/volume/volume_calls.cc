@@ -61,30 +61,48 @@ Task<std::unique_ptr<FragmentWriter>> Volume::write_fragment(FragmentId id, Frag
   CO_CHECK(health_->check());
   if (deadline < clock_.boot()) co_return fail(Errc::timeout, "write_fragment: too late");
   refresh_space_soon();
-  co_return co_await fragments_->create(id, shape);
+  co_return co_await fragments_->create(id, shape, deadline);
 }
 
 Task<Piece> Volume::read_fragment(FragmentReadRequest request, Deadline deadline) {
   CO_CHECK(health_->check());
   if (deadline < clock_.boot()) co_return fail(Errc::timeout, "read_fragment: too late");
-  co_return co_await fragments_->read(std::move(request));
+  co_return co_await fragments_->read(std::move(request), deadline);
 }
 
 std::optional<Result<Piece>> Volume::read_fragment_now(const FragmentReadRequest& request) {
   if (auto open = health_->check(); !open) return Result<Piece>(std::move(open).error());
+  if (!options_.read_on_caller) return std::nullopt;
   return fragments_->read_now(request);
 }
 
 Task<std::vector<FragmentId>> Volume::pin(std::vector<FragmentId> ids, Deadline deadline) {
   CO_CHECK(health_->check());
   if (deadline < clock_.boot()) co_return fail(Errc::timeout, "pin: too late");
-  co_return co_await fragments_->pin(std::move(ids));
+  co_return co_await fragments_->pin(std::move(ids), deadline);
+}
+
+// The row is one that is there already: it says nothing new.
+Task<> Volume::probe(Deadline deadline) {
+  CO_CHECK(health_->check());
+  const auto oldest = watch_->look();
+  if (oldest && oldest->age >= Duration(limits::kNoProgress)) {
+    co_return fail(Errc::unavailable, "a disk call is under way for too long");
+  }
+  std::vector<RowOp> rows;
+  rows.push_back(starts_row(start_counter_));
+  CO_CHECK(co_await registers_->commit_rows(std::move(rows), deadline));
+  if (!space_->full()) CO_CHECK(co_await fragments_->probe(deadline));  // else the row says enough
+  HintName nobody{};
+  auto looked = co_await registers_->read_hint(nobody, deadline);
+  if (!looked) co_return looked.error();
+  co_return Result<>{};
 }
 
 Task<> Volume::remove_fragment(FragmentId id, Deadline deadline) {
   CO_CHECK(health_->check());
   if (deadline < clock_.boot()) co_return fail(Errc::timeout, "remove_fragment: too late");
-  co_return co_await fragments_->remove(id);
+  co_return co_await fragments_->remove(id, RemovalRule::always, deadline);
 }
 
 }  // namespace penstock

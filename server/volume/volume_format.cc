@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kIdentityFile = "volume.json";
 constexpr const char* kStartsFile = "starts";
 constexpr const char* kBootFile = "boot";
 constexpr const char* kFormattingFile = "formatting";

@@ -18,6 +18,8 @@
 
 namespace penstock {
 
+inline constexpr const char* kIdentityFile = "volume.json";
+
 struct VolumeIdentity {
   ClusterId cluster;
   VolumeId volume;

@@ -13,38 +13,38 @@ Result<> Volume::check_call(const char* call, Deadline deadline) const {
 Task<std::vector<FragmentId>> Volume::pin_for_reader(std::vector<FragmentId> ids,
                                                      Deadline deadline) {
   CO_CHECK(check_call("pin_for_reader", deadline));
-  co_return co_await fragments_->pin_for_reader(std::move(ids));
+  co_return co_await fragments_->pin_for_reader(std::move(ids), deadline);
 }
 
 Task<> Volume::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
   CO_CHECK(check_call("remove_fragment_if", deadline));
-  co_return co_await fragments_->remove(id, rule);
+  co_return co_await fragments_->remove(id, rule, deadline);
 }
 
 Task<std::vector<FragmentEntry>> Volume::list_fragments(std::optional<FragmentId> after,
                                                         std::uint32_t count, Deadline deadline) {
   CO_CHECK(check_call("list_fragments", deadline));
-  co_return co_await fragments_->list(after, count);
+  co_return co_await fragments_->list(after, count, deadline);
 }
 
 Task<HintListReply> Volume::list_hints(HintListRequest request, Deadline deadline) {
   CO_CHECK(check_call("list_hints", deadline));
-  co_return co_await registers_->list_hints(std::move(request));
+  co_return co_await registers_->list_hints(std::move(request), deadline);
 }
 
 Task<Ballot> Volume::read_hint(HintName name, Deadline deadline) {
   CO_CHECK(check_call("read_hint", deadline));
-  co_return co_await registers_->read_hint(name);
+  co_return co_await registers_->read_hint(name, deadline);
 }
 
 Task<> Volume::drop_hints(std::vector<HintName> names, Deadline deadline) {
   CO_CHECK(check_call("drop_hints", deadline));
-  co_return co_await registers_->drop_hints(std::move(names));
+  co_return co_await registers_->drop_hints(std::move(names), deadline);
 }
 
 Task<RegisterListReply> Volume::list_registers(RegisterListRequest request, Deadline deadline) {
   CO_CHECK(check_call("list_registers", deadline));
-  co_return co_await registers_->list_registers(std::move(request));
+  co_return co_await registers_->list_registers(std::move(request), deadline);
 }
 
 // The map, the one before it, the epochs and what was taken over: one batch, synced before the
@@ -62,7 +62,8 @@ Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadl
     rows.push_back(map_row(*request->map));
     rows.push_back(old_map_row(*before));
   }
-  CO_CHECK(co_await registers_->adopt(request->epochs, request->join, std::move(rows)));
+  CO_CHECK(co_await registers_->adopt(request->epochs, request->join, std::move(rows),
+                                       deadline));
   if (!changes) co_return Result<>{};
   std::lock_guard lock(mutex_);
   old_map_ = std::move(before);

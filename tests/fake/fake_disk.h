@@ -62,7 +62,7 @@ class FakeDisk final : public Disk {
     sync_directory
   };
   static constexpr std::size_t kCalls = 10;
-  enum class Fault : std::uint8_t { io, full, short_write };
+  enum class Fault : std::uint8_t { io, full, short_write, scarce };  // scarce: `overloaded`
   // The `nth` call of this kind from now fails; with `lasting`, every later one of this kind fails
   // too.
   void fail(Call call, std::uint64_t nth, Fault fault, bool lasting = false);

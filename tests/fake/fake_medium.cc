@@ -18,7 +18,8 @@ Error FakeDisk::Medium::error(Errc code, std::string_view what, const std::strin
 
 std::optional<FakeDisk::Medium::Strike> FakeDisk::Medium::enter(Call call) {
   const auto strike = strike_of(call);
-  if (strike && call != Call::read && strike->fault != Fault::full) ++failed_changes;
+  const bool failed = strike && strike->fault != Fault::full && strike->fault != Fault::scarce;
+  if (failed && call != Call::read) ++failed_changes;
   return strike;
 }
 
@@ -41,7 +42,10 @@ std::optional<FakeDisk::Medium::Strike> FakeDisk::Medium::strike_of(Call call) {
 Result<> FakeDisk::Medium::check(Call call, const std::string& file) {
   const auto strike = enter(call);
   if (!strike) return {};
-  return error(strike->fault == Fault::full ? Errc::full : Errc::io, "fake fault:", file);
+  const Errc code = strike->fault == Fault::full     ? Errc::full
+                    : strike->fault == Fault::scarce ? Errc::overloaded
+                                                     : Errc::io;
+  return error(code, "fake fault:", file);
 }
 
 bool FakeDisk::Medium::is_directory(const std::string& file) const {

@@ -67,6 +67,7 @@ class FakeNode final : public VolumeClient {
   Task<> remove_fragment(FragmentId id, Deadline deadline) override {
     return fragments.remove_fragment(id, deadline);
   }
+  Task<> probe(Deadline deadline) override { return fragments.probe(deadline); }
   Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
                                                Deadline deadline) override {
     return fragments.pin_for_reader(std::move(ids), deadline);

@@ -176,6 +176,13 @@ Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<Fragme
   co_return entries;
 }
 
+Task<> FakeVolume::probe(Deadline) {
+  ++counters.probes;
+  if (faults.stall_open || faults.stall_commit) CO_CHECK(co_await stall());
+  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  co_return Result<>{};
+}
+
 Task<> FakeVolume::remove_fragment(FragmentId id, Deadline) {
   if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   fragments_.erase(id);

@@ -43,7 +43,7 @@ class FakeVolume final : public VolumeClient {
     int reads_now = 0;   // answered by read_fragment_now()
     int appends = 0;
     int pins = 0;
-    int reader_pins = 0;
+    int reader_pins = 0, probes = 0;
     int writers_open = 0;
     std::uint64_t bytes_read = 0;
   };
@@ -74,6 +74,7 @@ class FakeVolume final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<> probe(Deadline deadline) override;
   Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;

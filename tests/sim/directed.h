@@ -139,6 +139,10 @@ Violations horizon_outlives_restart(SimClusters& clusters);
 Violations leases_outlive_restart(SimClusters& clusters);
 Violations readers_outlive_restart(SimClusters& clusters);
 Violations pin_meets_removal(SimClusters& clusters);
+// directed_hangs.cc
+Violations hung_disk_closes_its_volume(SimClusters& clusters);
+Violations memory_does_not_vouch_for_a_disk(SimClusters& clusters);
+Violations want_of_descriptors_closes_nothing(SimClusters& clusters);
 // directed_objects.cc
 Violations last_modified_does_not_go_back(SimClusters& clusters);
 Violations copy_onto_itself_changes_headers(SimClusters& clusters);

@@ -41,6 +41,7 @@ class SimGateway {
   SimClock& clock() { return clock_; }
   SimRandom& random() { return random_; }
   MemoryBudget& budget() { return budget_; }
+  Membership& membership() { return membership_; }
   Proposer& proposer() { return proposer_; }
   Index& index() { return index_; }
   BackgroundContext& background_context() { return context_; }

@@ -252,6 +252,12 @@ Task<> SimLink::remove_fragment(FragmentId id, Deadline deadline) {
   return forward<void>(state_, std::move(call), deadline);
 }
 
+Task<> SimLink::probe(Deadline deadline) {
+  Call<void> call = [host = state_->host](VolumeClient& volume) {
+    return volume.probe(host->bound());
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
 Task<std::vector<FragmentId>> SimLink::pin_for_reader(std::vector<FragmentId> ids,
                                                       Deadline deadline) {
   Call<std::vector<FragmentId>> call = [ids, host = state_->host](VolumeClient& volume) {

@@ -65,6 +65,7 @@ class SimLink final : public VolumeClient {
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
   Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
   Task<> remove_fragment(FragmentId id, Deadline deadline) override;
+  Task<> probe(Deadline deadline) override;
   Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;

@@ -41,7 +41,8 @@ SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
       clock_(time, random_.between(-1'000'000, 1'000'000),
              1.0 + static_cast<double>(random_.between(-500, 500)) * 1e-6),
       disk_(entry_.name),
-      buffers_(limits::kMiB) {}
+      buffers_(limits::kMiB),
+      hung_(std::make_shared<HungDisk>(time)) {}
 
 SimVolume::~SimVolume() = default;
 
@@ -56,11 +57,18 @@ Result<> SimVolume::start() {
   // The shipped process formats a directory only when it is told to.
   if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
   const SimMicros delay = options_.disk_delay_max;
-  auto make_worker = [this, delay](std::string name, unsigned) -> std::unique_ptr<Worker> {
-    if (name != "commit") return std::make_unique<SimWorker>(time_, random_, delay);
-    return std::make_unique<CommitWorker>(time_, random_, delay, committing_);
+  const auto watch = std::make_shared<DiskWatch>(clock_);
+  auto make_worker = [this, delay, watch](std::string name, unsigned) -> std::unique_ptr<Worker> {
+    std::unique_ptr<Worker> inner;
+    if (name == "commit") {
+      inner = std::make_unique<CommitWorker>(time_, random_, delay, committing_);
+    } else {
+      inner = std::make_unique<SimWorker>(time_, random_, delay);
+    }
+    const unsigned kind = name.ends_with("read") ? HungDisk::kReads : HungDisk::kWrites;
+    return HungDisk::make_worker(hung_, kind, std::move(inner), watch);
   };
-  VolumeParts parts{open_disk(), clock_, random_, buffers_, std::move(make_worker)};
+  VolumeParts parts{open_disk(), clock_, random_, buffers_, std::move(make_worker), nullptr, watch};
   VolumeOptions options;
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
@@ -95,8 +103,20 @@ std::unique_ptr<Disk> SimVolume::open_disk() {
   });
 }
 
+void SimVolume::hang(unsigned kinds) {
+  hung_->hang(kinds);
+  look_while_hung();
+}
+
+void SimVolume::look_while_hung() {
+  if (!volume_ || !hung_->hangs()) return;
+  volume_->look_for_stall();
+  time_.after(200 * kMillisecond, [this] { look_while_hung(); });
+}
+
 void SimVolume::stop() {
   if (!volume_) return;
+  hung_->die();
   const bool open = volume_->status().state == VolumeStatus::State::open;
   if (open && disk_.failed_changes() > 0) survived_failure_ = true;
   volume_->fail_with(fail(Errc::unavailable, "the process died"));

@@ -7,6 +7,7 @@
 #include "placement/cluster_map.h"
 #include "server/volume/volume.h"
 #include "tests/fake/fake_disk.h"
+#include "tests/sim/hung_disk.h"
 #include "tests/sim/sim_network.h"
 
 namespace penstock::sim {
@@ -40,6 +41,11 @@ class SimVolume final : public VolumeHost {
   void kill();
   // The power goes at the nth change of the disk from now; crash() must follow.
   void crash_at_change(std::uint64_t nth);
+  // Work of these kinds (HungDisk) does not end any more, until answer_again() or the process dies.
+  // The volume is looked at meanwhile, as a process does.
+  void hang(unsigned kinds);
+  void answer_again() { hung_->answer_again(); }
+  bool hangs() const { return hung_->hangs(); }
   // The disk is gone.
   void lose();
   // Every call of the disk fails from now on, and after each restart.
@@ -76,6 +82,7 @@ class SimVolume final : public VolumeHost {
  private:
   void stop();
   std::unique_ptr<Disk> open_disk();
+  void look_while_hung();
   SimTime& time_;
   SimVolumeOptions options_;
   MapVolume entry_;
@@ -84,6 +91,7 @@ class SimVolume final : public VolumeHost {
   SimClock clock_;
   FakeDisk disk_;
   BufferPool buffers_;
+  std::shared_ptr<HungDisk> hung_;
   std::shared_ptr<Volume> volume_;
   std::vector<std::shared_ptr<Volume>>
       dead_;  // closed ones: calls under way may still hold parts of them

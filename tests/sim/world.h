@@ -51,6 +51,7 @@ class World {
   void cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t index);
   void disk_error(std::size_t index);
   void disk_full(std::size_t index);
+  void hang(std::size_t index);
   void damage(std::size_t index);
   void mend_volumes();
   void check_wiped(std::size_t index);

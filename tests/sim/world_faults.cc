@@ -64,6 +64,8 @@ void World::strike(Fault fault) {
       return disk_full(any_volume());
     case Fault::damage:
       return damage(any_volume());
+    case Fault::hang:
+      return hang(any_volume());
   }
 }
 
@@ -150,6 +152,27 @@ void World::disk_error(std::size_t index) {
   volume.disk().fail(call, 1 + random_.below(20),
                      torn ? FakeDisk::Fault::short_write : FakeDisk::Fault::io);
   outage_after(random_.between(10'000, plan_.outage_max), [this, index] { crash_volume(index); });
+}
+
+// Reads, writes, or all. It passes, or the volume's watch closes it and its process is started
+// anew.
+void World::hang(std::size_t index) {
+  auto& volume = *volumes_[index];
+  if (!volume.running() || volume.hangs()) return;
+  constexpr unsigned kKinds[] = {HungDisk::kReads, HungDisk::kWrites,
+                                 HungDisk::kReads | HungDisk::kWrites};
+  volume.hang(kKinds[random_.below(std::size(kKinds))]);
+  const bool passes = random_.chance(0.5);
+  const SimMicros time = passes ? random_.between(100'000, 9 * kSecond) : 12 * kSecond;
+  outage_after(time, [this, index] {
+    auto& hung = *volumes_[index];
+    if (!hung.hangs()) return;  // it was restarted meanwhile
+    const auto client = hung.opened();
+    hung.answer_again();
+    if (!client || client->status().state == VolumeStatus::State::open) return;
+    hung.kill();
+    restart_volume(index, random_.between(1'000, plan_.outage_max));
+  });
 }
 
 void World::disk_full(std::size_t index) {

@@ -66,12 +66,12 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
 }
 
 void draw_faults(SimRandom& random, WorldPlan& plan) {
-  //                 crash at all gw wire off jumpv jumpg error full damage
-  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9};
+  //                 crash at all gw wire off jumpv jumpg error full damage hang
+  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9, 5};
   if (random.chance(0.15)) {  // nothing but what the network does
-    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0};
+    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0, 0};
   } else if (random.chance(0.15)) {  // mostly crashes
-    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0};
+    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0};
   }
   const bool slow = plan.client.think_max > 100'000;
   plan.fault_every = slow ? 3'000'000 : random.between(30'000, 600'000);

@@ -21,8 +21,9 @@ enum class Fault : std::uint8_t {
   disk_error,    // the nth call of some kind fails
   disk_full,     // for a while
   damage,        // a volume is lost for good, or a part of what it holds
+  hang,          // calls of some kinds do not return, for a while or until the volume is closed
 };
-inline constexpr std::size_t kFaults = 11;
+inline constexpr std::size_t kFaults = 12;
 
 struct WorldPlan {
   enum class Kind : std::uint8_t { bodies, registers, multipart, buckets, lists };

@@ -18,6 +18,7 @@ struct RepairFixture : BackgroundWorld {
     failing.faults.fail_commit = true;
     BlobRef blob = write("key", upload_id);
     failing.faults.fail_commit = false;
+    cluster.gateway->membership.report_durable(failing.id());  // it answers its probe
     return blob;
   }
   BlobRef put_short() {

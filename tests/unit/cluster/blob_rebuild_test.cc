@@ -116,7 +116,7 @@ TEST_CASE("a suspect volume is read if nothing else helps, and only then") {
     REQUIRE(text.has_value());
     CHECK(*text == stripe.text());
     CHECK(stripe.at(0).counters.reads == (failing < 2 ? 0 : 1));
-    CHECK(stripe.suspect(0) == (failing < 2));
+    CHECK(stripe.suspect(0));  // what is read may come from memory: only a probe clears it
   }
 }
 

@@ -169,9 +169,9 @@ TEST_CASE("a volume that is full or busy is not suspected, and one that commits 
     CHECK_FALSE(world.membership->suspect(first.id()));
   }
   first.faults.fail_open = false;
-  world.membership->report(first.id(), false);
+  world.membership->report_fragment(first.id(), false);
   REQUIRE(world.put(BlobWorld::body(1000)).has_value());
-  world.membership->report(first.id(), false);  // no second failure in a row
+  world.membership->report_fragment(first.id(), false);  // no second failure in a row
   CHECK_FALSE(world.membership->suspect(first.id()));
 }
 

@@ -59,6 +59,35 @@ TEST_CASE("a scan waits for a majority though others have failed before") {
   }
 }
 
+TEST_CASE("a replica that is silent while the others answer is not waited for") {
+  for (const bool fenced : {false, true}) {
+    CAPTURE(fenced);
+    ScannedGroup group;
+    if (fenced) {
+      group.scan.request.fence = BucketNumber{1};
+      group.scan.request.round.pass_fence = true;
+    }
+    group.nodes[0]->scan_delay = std::chrono::hours(1);  // it would give summaries
+    const BootTime before = group.cluster.clock.boot();
+    const auto input = group.run();
+    REQUIRE(input.has_value());
+    CHECK(ScannedGroup::replies(*input) >= 3);
+    CHECK(!input->replies[0]);
+    CHECK(group.cluster.clock.boot() - before <= limits::kNoProgress + std::chrono::seconds(1));
+    CHECK(group.cluster.gateway->membership.suspect(group.nodes[0]->id()));
+  }
+}
+
+TEST_CASE("a scan ends though a majority never answers") {
+  ScannedGroup group;
+  for (const std::size_t i : {0, 2, 4}) group.nodes[i]->scan_delay = std::chrono::hours(1);
+  const BootTime before = group.cluster.clock.boot();
+  const auto input = group.run();
+  REQUIRE(input.has_error());
+  CHECK(input.error().code == Errc::unavailable);
+  CHECK(group.cluster.clock.boot() - before <= limits::kScanCall + std::chrono::seconds(1));
+}
+
 TEST_CASE("a volume that does not answer scans becomes suspect and is left out, until it answers") {
   ScannedGroup group;
   FakeNode& silent = *group.nodes[1];

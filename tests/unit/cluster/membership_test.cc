@@ -28,8 +28,24 @@ TEST_CASE("one call without progress makes a volume suspect") {
   Membership& membership = *cluster.processes[0].membership;
   membership.report_stalled(kFirst);
   CHECK(membership.suspect(kFirst));
+  membership.report_durable(kFirst);
+  CHECK(!membership.suspect(kFirst));
+  membership.report_fragment(kFirst, false);
+  CHECK(!membership.suspect(kFirst));
+}
+
+TEST_CASE("what memory can answer does not clear what was said of the disk") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  membership.report_stalled(kFirst);
   membership.report(kFirst, true);
+  membership.report_fragment(kFirst, true);
+  CHECK(membership.suspect(kFirst));
   membership.report(kFirst, false);
+  membership.report(kFirst, false);
+  membership.report_durable(kFirst);
+  CHECK(membership.suspect(kFirst));  // its registers are in trouble, too
+  membership.report(kFirst, true);
   CHECK(!membership.suspect(kFirst));
 }
 

@@ -235,6 +235,39 @@ TEST_CASE("a full disk at allocate and create, absent names and failed reads do 
   CHECK(file->write_at(0, as_bytes("still works")));
 }
 
+TEST_CASE("want of descriptors or memory is no failure of the disk, but for a sync") {
+  for (const Call call : {Call::create, Call::write, Call::allocate, Call::rename, Call::remove}) {
+    CAPTURE(static_cast<int>(call));
+    FakeDisk medium;
+    int failures = 0;
+    auto disk = make_latching_disk(medium.share(), [&](const Error&) { ++failures; });
+    auto file = *disk->open("file", OpenMode::write_new);
+    medium.fail(call, 1, Fault::scarce);
+    const auto act = [&]() -> Result<> {
+      if (call == Call::create) {
+        auto opened = disk->open("other", OpenMode::write_new);
+        if (!opened) return opened.error();
+        return {};
+      }
+      if (call == Call::write) return file->write_at(0, as_bytes("bytes"));
+      if (call == Call::allocate) return file->allocate(0, 4096);
+      if (call == Call::rename) return disk->rename("file", "renamed");
+      return disk->remove("file");
+    };
+    CHECK(code_of(act()) == Errc::overloaded);
+    CHECK(act());
+    CHECK(failures == 0);
+  }
+  FakeDisk medium;
+  int failures = 0;
+  auto disk = make_latching_disk(medium.share(), [&](const Error&) { ++failures; });
+  auto file = *disk->open("file", OpenMode::write_new);
+  medium.fail(Call::sync, 1, Fault::scarce);
+  CHECK(code_of(file->sync()) == Errc::io);
+  CHECK_FALSE(file->sync());
+  CHECK(failures == 1);
+}
+
 TEST_CASE("a write that finds the disk full is repeated once when space was given back") {
   FakeDisk medium;
   int releases = 0;

@@ -26,6 +26,33 @@ std::string only_log(const VolumeHarness& h) {
 
 }  // namespace
 
+TEST_CASE("a log that cannot be begun for want of descriptors refuses one batch and no more") {
+  VolumeHarness h;
+  h.fresh();
+  h.close();
+  VolumeOptions options = VolumeHarness::options();
+  options.database.write_buffer_bytes = 64 * limits::kKiB;
+  h.open(options);
+  h.disk.fail(FakeDisk::Call::create, 1, FakeDisk::Fault::scarce);
+  int refused = 0;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const auto key = h.object("key" + std::to_string(i));
+    const auto accepted = h.accept(key, h.ballot(i), h.value(i), std::string(4000, 'x'));
+    if (!accepted) {
+      ++refused;
+      CHECK(accepted.error().code == Errc::overloaded);
+      h.store(key, h.ballot(i), h.value(i), std::string(4000, 'x'));
+    }
+  }
+  CHECK(refused == 1);
+  CHECK(h.volume->status().state == VolumeStatus::State::open);
+  h.close();
+  h.open();
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    CHECK(h.read(h.object("key" + std::to_string(i)))->ballot == h.ballot(i));
+  }
+}
+
 TEST_CASE("an accept of any size is durable when it is acknowledged") {
   for (std::size_t inline_bytes = 20'000; inline_bytes <= 64'000; inline_bytes += 2'000) {
     CAPTURE(inline_bytes);

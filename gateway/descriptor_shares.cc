@@ -1,0 +1,45 @@
+#include "gateway/descriptor_shares.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "penstock/log.h"
+
+namespace penstock {
+
+std::size_t raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) limit = before;
+  return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
+}
+
+Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volumes,
+                                           std::size_t connections_wanted) {
+  const std::size_t least =
+      limits::kDescriptorsSpare + volumes * limits::kDescriptorsPerVolumeMin + 2 * volumes;
+  if (limit < least + limits::kDescriptorsSpare) {
+    return fail(Errc::invalid, "the limit of open files is " + std::to_string(limit) + ": " +
+                                   std::to_string(volumes) + " volumes need at least " +
+                                   std::to_string(least + limits::kDescriptorsSpare) +
+                                   " (ulimit -n, LimitNOFILE=)");
+  }
+  const std::size_t room = limit - limits::kDescriptorsSpare - 2 * volumes;
+  const std::size_t full = 2 * limits::kReadHandlesPerVolume;
+  DescriptorShares shares;
+  shares.per_volume = std::clamp(room / 2 / std::max<std::size_t>(volumes, 1),
+                                 limits::kDescriptorsPerVolumeMin, full);
+  shares.connections = std::min(connections_wanted, room - shares.per_volume * volumes);
+  if (shares.connections < connections_wanted) {
+    log_event(LogLevel::warn, "connections_limited",
+              {{"connections_max", std::to_string(shares.connections)},
+               {"wanted", std::to_string(connections_wanted)},
+               {"open_files_max", std::to_string(limit)}});
+  }
+  return shares;
+}
+
+}  // namespace penstock

@@ -1,0 +1,199 @@
+// What goes wrong with volumes while the store runs or starts: directories that go away, disks that
+// hang.
+#include <condition_variable>
+#include <future>
+
+#include "penstock/log.h"
+#include "server/node/local_store.h"
+#include "server/node/volume_notes.h"
+
+namespace penstock {
+namespace {
+
+std::string stalled_text(const std::string& path, const char* call, Duration age) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
+  return "stalled: a " + std::string(call) + " of " + path + " has not returned for " +
+         std::to_string(seconds) + " s";
+}
+
+// Volumes whose threads may be stuck for ever: what those use must stay until the process ends.
+void keep_for_ever(std::shared_ptr<Volume> volume) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<Volume>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(volume));
+}
+
+}  // namespace
+
+// One volume's check of its directory, on a thread of its own, so that a disk that hangs holds up
+// nobody else's.
+struct LocalStore::IdentityCheck {
+  struct State {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool running = false;
+    std::string reason;
+  };
+  std::shared_ptr<State> state = std::make_shared<State>();
+  ThreadWorker worker{"identity", 1};
+
+  // True: it was begun.
+  bool begin(const std::shared_ptr<Volume>& volume) {
+    {
+      const std::lock_guard lock(state->mutex);
+      if (std::exchange(state->running, true)) return false;
+    }
+    worker.submit([volume, shared = state] {
+      const auto checked = volume->check_identity();
+      const std::lock_guard lock(shared->mutex);
+      shared->running = false;
+      if (!checked) shared->reason = checked.error().context;
+      shared->ended.notify_all();
+    });
+    return true;
+  }
+  void wait(std::chrono::steady_clock::time_point until) {
+    std::unique_lock lock(state->mutex);
+    state->ended.wait_until(lock, until, [this] { return !state->running; });
+  }
+  bool running() {
+    const std::lock_guard lock(state->mutex);
+    return state->running;
+  }
+};
+
+void LocalStore::watch() {
+  const auto until = std::chrono::steady_clock::now() + limits::kDiskLate;
+  std::vector<std::shared_ptr<Slot>> begun;
+  for (const auto& slot : slots()) {
+    if (!slot->volume) continue;
+    if (!slot->check) slot->check = std::make_shared<IdentityCheck>();
+    if (slot->check->begin(slot->volume)) begun.push_back(slot);
+  }
+  for (const auto& slot : begun) slot->check->wait(until);
+  for (const auto& slot : slots()) {
+    if (!slot->volume) continue;
+    const auto status = slot->volume->status();
+    if (status.full != std::exchange(slot->was_full, status.full)) {
+      log_event(status.full ? LogLevel::warn : LogLevel::info,
+                status.full ? "volume_full" : "volume_not_full", {{"volume", slot->entry.name}});
+    }
+    if (status.state == slot->last_state) continue;
+    slot->last_state = status.state;
+    log_event(LogLevel::error, "volume_lost",
+              {{"volume", slot->entry.name},
+               {"state", std::string(state_name(status.state))},
+               {"reason", status.reason}});
+    // All that it acknowledged was synced before it stalled: the next start takes it back.
+    const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
+    if (failed) note_failure(*slot);
+  }
+}
+
+void LocalStore::note_failure(const Slot& failed) {
+  if (options_.boot_id.empty()) return;
+  for (const auto& peer : slots()) {
+    if (!peer->volume || peer.get() == &failed) continue;
+    const auto noted = wait(peer->volume->put_note(failure_note(failed.entry.id),
+                                                   options_.boot_id, note_deadline()));
+    if (!noted) {
+      log_event(LogLevel::warn, "note_failed",
+                {{"volume", peer->entry.name}, {"reason", noted.error().context}});
+    }
+  }
+}
+
+void LocalStore::watch_volume(const std::shared_ptr<Volume>& volume) {
+  const std::lock_guard lock(watch_mutex_);
+  watched_.push_back(volume);
+}
+
+void LocalStore::watch_for_stalls() {
+  while (!ending_.load()) {
+    {
+      const std::lock_guard lock(watch_mutex_);
+      for (const auto& volume : watched_) volume->look_for_stall();
+    }
+    std::this_thread::sleep_for(limits::kDiskLook);
+  }
+}
+
+std::size_t LocalStore::stalled() const {
+  std::size_t count = given_up_.load();
+  const std::lock_guard lock(mutex_);
+  for (const auto& list : {slots_, retired_}) {
+    for (const auto& slot : list) count += slot->volume && slot->volume->stalled() ? 1 : 0;
+  }
+  return count;
+}
+
+// One look at each directory, all at once: what does not come back in time is not opened.
+void LocalStore::find_hung(const std::vector<std::string>& paths) {
+  std::vector<std::shared_ptr<std::promise<void>>> looks;
+  std::vector<std::future<void>> answers;
+  for (const auto& path : paths) {
+    auto look = std::make_shared<std::promise<void>>();
+    answers.push_back(look->get_future());
+    std::thread([look, path] {
+      if (auto disk = make_posix_disk(path)) {
+        if ((*disk)->list("")) (void)(*disk)->stamp(kIdentityFile);
+      }
+      look->set_value();
+    }).detach();
+  }
+  const auto until = std::chrono::steady_clock::now() + options_.volume.disk_call_max;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (answers[i].wait_until(until) == std::future_status::ready) continue;
+    hung_paths_.insert(paths[i]);
+    ++given_up_;
+    log_event(LogLevel::error, "volume_closed",
+              {{"volume", paths[i]},
+               {"reason", stalled_text(paths[i], "list", options_.volume.disk_call_max)}});
+  }
+}
+
+LocalStore::Found LocalStore::open_watched(const std::string& path) {
+  Found found;
+  found.path = path;
+  if (hung_paths_.contains(path)) {
+    const Duration age = options_.volume.disk_call_max;
+    found.error = fail(Errc::unavailable, stalled_text(path, "list", age));
+    return found;
+  }
+  auto watch = std::make_shared<DiskWatch>(clock_);
+  auto opened = std::make_shared<std::promise<Found>>();
+  auto answer = opened->get_future();
+  std::thread([this, opened, path, watch] {
+    opened->set_value(open_volume(path, watch));
+  }).detach();
+  while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {
+    const auto oldest = watch->look();
+    if (!oldest || oldest->age < options_.volume.disk_call_max) continue;
+    watch->close();
+    ++given_up_;
+    found.error = fail(Errc::unavailable, stalled_text(path, oldest->call, oldest->age));
+    log_event(LogLevel::error, "volume_closed",
+              {{"volume", path}, {"reason", found.error.context}});
+    return found;
+  }
+  return answer.get();
+}
+
+// Side by side: one that hangs does not keep the others from their orderly end.
+void LocalStore::close_all() {
+  ending_.store(true);
+  if (stall_watch_.joinable()) stall_watch_.join();
+  std::vector<std::thread> closers;
+  for (const auto& list : {slots_, retired_}) {
+    for (const auto& slot : list) {
+      if (slot->check && slot->check->running()) slot->check->worker.abandon();
+      if (!slot->volume) continue;
+      if (slot->volume->stalled()) keep_for_ever(slot->volume);
+      closers.emplace_back([volume = slot->volume] { volume->close(); });
+    }
+  }
+  for (auto& closer : closers) closer.join();
+}
+
+}  // namespace penstock

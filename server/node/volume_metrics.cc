@@ -1,0 +1,52 @@
+#include "server/node/volume_metrics.h"
+
+namespace penstock {
+namespace {
+
+using Samples = std::vector<Metrics::Sample>;
+constexpr auto kVolumeGauge = Metrics::Kind::gauge;
+
+Samples count_states(const LocalStore& store) {
+  std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
+  counts["stalled"] = static_cast<double>(store.stalled());
+  for (const auto& volume : store.states()) {
+    counts[std::string(state_name(volume.status.state))] += 1;
+    if (volume.status.full) counts["full"] += 1;
+  }
+  Samples samples;
+  for (const auto& [state, count] : counts) {
+    samples.push_back(Metrics::Sample{{{"state", state}}, count});
+  }
+  return samples;
+}
+
+Samples by_volume(const LocalStore& store, std::uint64_t VolumeStatus::* member) {
+  Samples samples;
+  for (const auto& volume : store.states()) {
+    samples.push_back(Metrics::Sample{{{"volume", volume.name}},
+                                      static_cast<double>(volume.status.*member)});
+  }
+  return samples;
+}
+
+}  // namespace
+
+void add_collectors_of_volumes(Metrics& metrics, const LocalStore& store) {
+  metrics.add_collector(kVolumeGauge, "penstock_volumes", "Volumes of the cluster by state.",
+                        [&store] { return count_states(store); });
+  metrics.add_collector(kVolumeGauge, "penstock_volume_free_bytes", "Free space by volume.",
+                        [&store] { return by_volume(store, &VolumeStatus::free_bytes); });
+  metrics.add_collector(kVolumeGauge, "penstock_volume_fragment_bytes",
+                        "Data in fragments by volume.",
+                        [&store] { return by_volume(store, &VolumeStatus::fragment_bytes); });
+}
+
+void add_collectors_of_registers(Metrics& metrics, const Proposer& proposer) {
+  metrics.add_collector(
+      kVolumeGauge, "penstock_register_stragglers", "Accepts under way past their majority.",
+      [&proposer] {
+        return Samples{Metrics::Sample{{}, static_cast<double>(proposer.stragglers())}};
+      });
+}
+
+}  // namespace penstock

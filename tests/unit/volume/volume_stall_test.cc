@@ -1,0 +1,290 @@
+// Disk calls that never return, under real threads: the volume is closed by who makes no disk call,
+// everything that waits is answered, and a late return changes nothing.
+#include <condition_variable>
+#include <thread>
+
+#include "penstock/log.h"
+#include "tests/unit/volume/volume_harness.h"
+
+namespace penstock {
+namespace {
+
+using Call = FakeDisk::Call;
+
+// Time that a test moves, read by all threads.
+class SharedClock final : public Clock {
+ public:
+  WallTime wall() const override { return WallTime(Duration(1'700'000'000'000'000)); }
+  BootTime boot() const override { return BootTime(Duration(now_.load())); }
+  Awaitable<void> sleep_until(BootTime) override { co_return; }
+  void advance(Duration by) { now_ += by.count(); }
+
+ private:
+  std::atomic<Duration::rep> now_{1'000'000'000};
+};
+
+// Holds up calls of one kind until it is opened.
+class Gate {
+ public:
+  void shut(Call kind) {
+    std::lock_guard lock(mutex_);
+    kind_ = kind;
+  }
+  void open() {
+    std::lock_guard lock(mutex_);
+    kind_.reset();
+    changed_.notify_all();
+  }
+  void pass(Call kind) {
+    std::unique_lock lock(mutex_);
+    if (kind_ != kind) return;
+    ++stuck_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return kind_ != kind; });
+    --stuck_;
+    changed_.notify_all();
+  }
+  void wait_until_stuck(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stuck_ >= count; });
+  }
+  void wait_until_passed() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stuck_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Call> kind_;
+  int stuck_ = 0;
+};
+
+struct StallWorld {
+  StallWorld() {
+    set_log_sink([](LogLevel, std::string_view) {});
+    disk.set_capacity(4 * limits::kGiB);
+    ThreadWorker worker("format", 1);
+    auto view = disk.share();
+    REQUIRE(format_volume(*view, clock, worker, {kCluster, kVolume}, R"({"epoch":1})"));
+  }
+  ~StallWorld() {
+    gate->open();
+    gate->wait_until_passed();
+    volume.reset();
+    set_log_sink(nullptr);
+  }
+
+  void open() {
+    auto view = make_observed_disk(
+        disk.share(), [gate = gate](Call kind, const std::string&) { gate->pass(kind); });
+    const WorkerFactory factory = [](std::string name, unsigned threads) {
+      return std::make_unique<ThreadWorker>(std::move(name), threads);
+    };
+    VolumeOptions options = VolumeHarness::options();
+    options.database.background = Background::on_worker;
+    options.registers.cache_bytes = 0;  // reads ask the database
+    auto opened = Volume::open({std::move(view), clock, random, buffers, factory}, options);
+    REQUIRE_MESSAGE(opened, (opened ? "" : opened.error().context));
+    volume = std::move(*opened);
+    start(volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}}));
+    finish();
+    REQUIRE(errors.empty());
+  }
+  template <class T>
+  void start(Task<T> task) {
+    ++running;
+    boost::asio::co_spawn(io, std::move(task), [this](std::exception_ptr, Result<T> result) {
+      --running;
+      if (!result) errors.push_back(result.error().code);
+    });
+  }
+  // Until all that was started has ended.
+  void finish() {
+    io.restart();
+    const auto work = boost::asio::make_work_guard(io);
+    while (running > 0) io.run_one();
+  }
+  void turn() {
+    io.restart();
+    while (io.poll() > 0) {
+    }
+  }
+
+  Task<> write(std::uint64_t number) {
+    const FragmentId id{WriteId{1, number}, 0, Generation{number}};
+    FragmentShape shape;
+    shape.data_bytes = 400'000;
+    CO_TRY(writer, co_await volume->write_fragment(id, shape, later()));
+    Buffer data = buffers.get(shape.data_bytes);
+    std::memset(data.data(), 7, data.size());
+    std::vector<std::uint32_t> crcs;
+    for (std::uint64_t block = 0; block * limits::kBlockBytes < data.size(); ++block) {
+      const auto bytes = data.bytes().subspan(block * limits::kBlockBytes);
+      crcs.push_back(fragment_block_crc(
+          id.write_id, id.slot, block, bytes.first(std::min(bytes.size(), limits::kBlockBytes))));
+    }
+    CO_CHECK(co_await writer->append(std::move(data), std::move(crcs)));
+    CO_CHECK(co_await writer->commit());
+    FragmentReadRequest request;
+    request.id = id;
+    request.length = 1000;
+    CO_TRY(piece, co_await volume->read_fragment(request, later()));
+    (void)piece;
+    co_return Result<>{};
+  }
+  Task<AcceptReply> accept(std::uint64_t number) {
+    auto request = std::make_shared<AcceptRequest>();
+    request->key = VolumeHarness::object("key" + std::to_string(number));
+    request->round = VolumeHarness::round();
+    request->ballot = Ballot{1'700'000'000'000'000 + number, 9, number};
+    request->value = std::make_shared<const std::string>(
+        encode(request->key, VolumeHarness::value(number)));
+    return volume->accept(std::move(request), later());
+  }
+  Task<ScanReply> scan() {
+    auto request = std::make_shared<ScanRequest>();
+    request->bucket = kBucket;
+    request->round = VolumeHarness::round();
+    return volume->scan(std::move(request), later());
+  }
+  Deadline later() const { return clock.boot() + std::chrono::hours(1); }
+
+  FakeDisk disk;
+  SharedClock clock;
+  SystemRandom random;
+  BufferPool buffers{4 * limits::kMiB};
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  boost::asio::io_context io;
+  int running = 0;
+  std::vector<Errc> errors;
+  std::unique_ptr<Volume> volume;
+};
+
+}  // namespace
+
+TEST_CASE("a disk call of any kind that does not return closes the volume and releases all") {
+  for (const Call kind : {Call::read, Call::write, Call::sync, Call::allocate, Call::create,
+                          Call::sync_directory}) {
+    CAPTURE(static_cast<int>(kind));
+    StallWorld world;
+    world.open();
+    world.start(world.write(1));  // makes the first segment, unless that is what hangs
+    if (kind == Call::read || kind == Call::write || kind == Call::sync) world.finish();
+    world.gate->shut(kind);
+    for (std::uint64_t number = 2; number < 12; ++number) {
+      world.start(world.write(number));
+      world.start(world.accept(number));
+      world.start(world.scan());
+    }
+    world.turn();
+    world.gate->wait_until_stuck(1);
+    world.volume->look_for_stall();
+    CHECK(world.volume->status().state == VolumeStatus::State::open);
+    world.clock.advance(limits::kDiskCallMax + std::chrono::seconds(1));
+    world.volume->look_for_stall();
+    CHECK(world.volume->stalled());
+    const auto status = world.volume->status();
+    CHECK(status.state == VolumeStatus::State::closed);
+    CHECK(status.reason.starts_with("stalled: a "));
+    const std::size_t before = world.errors.size();
+    world.finish();  // nobody waits for the stuck threads
+    CHECK(world.errors.size() > before);
+    for (const Errc code : world.errors) {
+      CHECK_MESSAGE((code == Errc::unavailable || code == Errc::io), to_string(code));
+    }
+    world.start(world.scan());
+    world.finish();
+    CHECK(world.errors.back() == Errc::unavailable);
+    // The calls return at last, with success: too late.
+    world.gate->open();
+    world.gate->wait_until_passed();
+    world.turn();
+    CHECK(world.volume->status().state == VolumeStatus::State::closed);
+  }
+}
+
+TEST_CASE("a call whose deadline is over is answered though its disk call goes on") {
+  StallWorld world;
+  world.open();
+  world.gate->shut(Call::sync);
+  world.start(world.accept(1));
+  world.turn();
+  world.gate->wait_until_stuck(1);
+  world.start(world.volume->put_note("name", "text",
+                                     world.clock.boot() + std::chrono::seconds(2)));
+  world.turn();
+  world.clock.advance(std::chrono::seconds(3));
+  world.volume->look_for_stall();
+  while (world.errors.empty()) world.turn();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  CHECK(world.volume->status().state == VolumeStatus::State::open);
+  world.gate->open();
+  world.finish();
+  CHECK(world.errors.size() == 1);
+}
+
+TEST_CASE("a writer that is given up lets its pieces go") {
+  StallWorld world;
+  world.open();
+  world.start(world.write(1));
+  world.finish();
+  world.gate->shut(Call::write);
+  const FragmentId id{WriteId{1, 2}, 0, Generation{2}};
+  FragmentShape shape;
+  shape.data_bytes = 8 * limits::kMiB;
+  std::unique_ptr<FragmentWriter> writer;
+  auto open = [&]() -> Task<> {
+    CO_TRY(opened, co_await world.volume->write_fragment(id, shape, world.later()));
+    writer = std::move(opened);
+    co_return Result<>{};
+  };
+  world.start(open());
+  world.finish();
+  std::vector<std::weak_ptr<int>> pieces;
+  auto append = [&]() -> Task<> {
+    for (int piece = 0; piece < 4; ++piece) {
+      const auto credit = std::make_shared<int>(piece);
+      pieces.push_back(credit);
+      Buffer data = world.buffers.get(limits::kMiB).keeping(credit);
+      std::vector<std::uint32_t> crcs(limits::kMiB / limits::kBlockBytes);
+      CO_CHECK(co_await writer->append(std::move(data), std::move(crcs)));
+    }
+    co_return Result<>{};
+  };
+  world.start(append());
+  world.gate->wait_until_stuck(1);
+  while (pieces.size() < 3) world.turn();
+  world.turn();
+  writer->give_up();
+  world.finish();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  writer.reset();
+  // What a stuck thread writes from stays; one more may have reached the second thread.
+  const auto held = std::count_if(pieces.begin(), pieces.end(),
+                                  [](const auto& piece) { return !piece.expired(); });
+  CHECK(held <= 2);
+  world.gate->open();
+  world.gate->wait_until_passed();
+}
+
+TEST_CASE("a probe says whether the disk answers, not the memory") {
+  StallWorld world;
+  world.open();
+  world.start(world.volume->probe(world.later()));
+  world.finish();
+  CHECK(world.errors.empty());
+  world.gate->shut(Call::sync);
+  world.start(world.volume->probe(world.clock.boot() + limits::kNoProgress));
+  world.turn();
+  world.gate->wait_until_stuck(1);
+  world.clock.advance(limits::kNoProgress + std::chrono::seconds(1));
+  world.volume->look_for_stall();
+  world.finish();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  world.start(world.volume->probe(world.later()));  // while a call is that old
+  world.finish();
+  CHECK(world.errors.back() == Errc::unavailable);
+}
+
+}  // namespace penstock
