@@ -68,6 +68,7 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
   CHECK_OK(store->choose_map(found));
   store->fill_slots(std::move(found));
   store->refuse_old_copies();
+  store->count_starts();
   CHECK_OK(store->agree_epochs());
   store->warn_of_shared_devices();
   return store;
@@ -167,6 +168,7 @@ LocalStore::Found LocalStore::open_volume(const std::string& path,
                     std::move(make_worker), devices_, std::move(watch)};
   VolumeOptions volume_options = options_.volume;
   volume_options.boot_id = options_.boot_id;
+  volume_options.count_start = CountStart::later;
   auto volume = Volume::open(std::move(parts), std::move(volume_options));
   if (!volume) {
     found.error = volume.error();
@@ -298,10 +300,19 @@ void LocalStore::refuse_old_copies() {
       }
     }
   }
+}
+
+// Only now: the count of a copy that was refused stays what it was.
+void LocalStore::count_starts() {
   for (const auto& slot : slots_) {
     if (slot->volume) watch_volume(slot->volume);
   }
   stall_watch_ = std::thread([this] { watch_for_stalls(); });
+  for (const auto& slot : slots_) {
+    if (!slot->volume) continue;
+    const auto counted = count_start(slot->volume);
+    if (!counted) refuse(*slot, "its start cannot be counted: " + counted.error().context);
+  }
   for (const auto& slot : slots_) {
     if (slot->volume) note_start(*slot);
   }

@@ -123,6 +123,8 @@ class LocalStore {
   void find_hung(const std::vector<std::string>& paths);
   void watch_for_stalls();
   void watch_volume(const std::shared_ptr<Volume>& volume);
+  void watch_no_more(const std::shared_ptr<Volume>& volume);
+  Result<> count_start(const std::shared_ptr<Volume>& volume);
   void close_all();
   Deadline note_deadline() const { return clock_.boot() + Duration(limits::kNoProgress); }
   Result<> open_all(std::vector<Found>& found);
@@ -137,6 +139,7 @@ class LocalStore {
   void refuse(Slot& slot, std::string reason);
   void tell_unknown(const Found& found) const;
   void refuse_old_copies();
+  void count_starts();
   void note_start(const Slot& started);
   Result<> agree_epochs();
   void note_failure(const Slot& failed);

@@ -85,6 +85,7 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
   log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});
   auto found = open_watched(path);
   if (!found.volume) return found.error;
+  CHECK_OK(found.volume->count_start());
   // Before the map names it: a start that finds the map finds the volume, too.
   for (const auto& peer : slots()) {
     if (!peer->volume) continue;

@@ -109,6 +109,22 @@ void LocalStore::watch_volume(const std::shared_ptr<Volume>& volume) {
   watched_.push_back(volume);
 }
 
+void LocalStore::watch_no_more(const std::shared_ptr<Volume>& volume) {
+  const std::lock_guard lock(watch_mutex_);
+  std::erase(watched_, volume);
+}
+
+// On a thread of its own: should the disk hang, the watch closes the volume and nobody waits.
+Result<> LocalStore::count_start(const std::shared_ptr<Volume>& volume) {
+  auto counted = std::make_shared<std::promise<Result<>>>();
+  auto answer = counted->get_future();
+  std::thread([counted, volume] { counted->set_value(volume->count_start()); }).detach();
+  while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {
+    if (volume->stalled()) return fail(Errc::unavailable, volume->status().reason);
+  }
+  return answer.get();
+}
+
 void LocalStore::watch_for_stalls() {
   while (!ending_.load()) {
     {

@@ -43,8 +43,9 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
   volume->lock_ = std::move(lock);
   CHECK_OK(volume->space_->open());
   TRY(meta, volume->open_database(parts.make_worker));
-  CHECK_OK(volume->count_start(meta));
+  CHECK_OK(volume->check_starts(meta));
   CHECK_OK(volume->open_stores(parts.make_worker, meta));
+  if (volume->options_.count_start == CountStart::at_open) CHECK_OK(volume->count_start());
   volume->map_ = std::make_shared<const std::string>(std::move(meta.map));
   volume->old_map_ = std::make_shared<const std::string>(std::move(meta.old_map));
   volume->notes_ = std::move(meta.notes);
@@ -81,7 +82,7 @@ Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
 // The row first, then the file: so the file may be one behind after a crash, but a database behind
 // the file has lost what it once synced. A start that finds the file behind makes up for it before
 // it counts itself: were it cut off as well, the file would be two behind, like that of a copy.
-Result<> Volume::count_start(const VolumeMeta& meta) {
+Result<> Volume::check_starts(const VolumeMeta& meta) {
   auto in_file = read_starts(*disk_);
   if (!in_file) {
     return fail(Errc::corrupt, "start counter of " + path() + ": " + in_file.error().context);
@@ -95,7 +96,10 @@ Result<> Volume::count_start(const VolumeMeta& meta) {
   }
   if (meta.starts != *in_file) CHECK_OK(write_starts(*disk_, meta.starts));
   start_counter_ = meta.starts + 1;
-  start_nonce_ = random_.next();
+  return {};
+}
+
+Result<> Volume::count_start() {
   const RowOp row = starts_row(start_counter_);
   leveldb::WriteBatch batch;
   batch.Put(row.key, *row.value);

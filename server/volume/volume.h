@@ -6,8 +6,8 @@
 // rest of its life; so does a directory that was removed or replaced, and a disk call that does not
 // return. Every call then answers `unavailable`; the process goes on with its other volumes. Want
 // of descriptors or memory closes nothing: the one call answers `overloaded`.
-// Identity: open() never makes a volume (volume_format.h does). Each open bumps the start counter,
-// durably: peers keep the highest they saw and refuse a lower one, which is a restored copy (R13).
+// Identity: open() never makes a volume (volume_format.h does). Each start is counted, durably:
+// peers keep the highest count they saw and refuse a lower one, which is a restored copy (R13).
 // Thread-safety: all methods from any thread; open(), close() and the destructor while no call is
 // under way, look_for_stall() being one.
 #pragma once
@@ -41,7 +41,12 @@ struct VolumeParts {
   std::shared_ptr<DiskWatch> watch = nullptr;  // for who wants to look before it is open; or null
 };
 
+// When a start is counted. `later`: by count_start(), when the peers have found no later start. Were
+// a copy counted before it is refused, each refusal would bring it closer to being taken.
+enum class CountStart : std::uint8_t { at_open, later };
+
 struct VolumeOptions {
+  CountStart count_start = CountStart::at_open;
   DatabaseOptions database;
   RegisterStoreOptions registers;
   FragmentStoreOptions fragments;
@@ -68,10 +73,10 @@ class Volume final : public VolumeClient {
   void close();
 
   ClusterId cluster() const { return identity_.cluster; }
-  // How often this volume was opened, this time included.
+  // How often this volume was started, this time included, counted yet or not.
   std::uint64_t start_counter() const { return start_counter_; }
-  // Random per open. Peers note both: a lower counter, or the same with another nonce, is a copy.
-  std::uint64_t start_nonce() const { return start_nonce_; }
+  // Counts this start, once, before the first call. Durable. Blocks. Errors: io.
+  Result<> count_start();
   std::string path() const;
 
   // The stored copy of the cluster map, as it was adopted last; and the one before, empty if there
@@ -144,7 +149,7 @@ class Volume final : public VolumeClient {
                    std::shared_ptr<DiskWatch> watch);
   void leak_parts();
   Result<VolumeMeta> open_database(const WorkerFactory& make_worker);
-  Result<> count_start(const VolumeMeta& meta);
+  Result<> check_starts(const VolumeMeta& meta);
   Result<> open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta);
   void refresh_space_soon() const;
   std::unique_ptr<Worker> make(const WorkerFactory& factory, const char* role,
@@ -162,7 +167,6 @@ class Volume final : public VolumeClient {
   VolumeIdentity identity_;
   std::string identity_stamp_;  // of the file that holds it; of check_identity() alone
   std::uint64_t start_counter_ = 0;
-  std::uint64_t start_nonce_ = 0;
 
   mutable std::mutex mutex_;  // guards the next three
   SharedBytes map_;
