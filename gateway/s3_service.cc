@@ -246,7 +246,8 @@ void S3Service::log_access(const Call& call) {
   entry.request_id = call.exchange.request_id();
   entry.range = head.field("range").value_or("");
   entry.user_agent = head.field("user-agent").value_or("");
-  if (!call.readable) entry.target = head.target;
+  // Not the query: a link lets its bearer in.
+  if (!call.readable) entry.target = head.target.substr(0, head.target.find('?'));
   entry.cut_off = call.cut_off;
   access_log_->write(entry);
 }

@@ -37,6 +37,7 @@ struct Batch {
   std::vector<std::optional<S3Error>> errors;  // one per object
   std::size_t next = 0;
   std::size_t workers = 0;
+  std::optional<Error> thrown;  // by a worker: nobody knows which keys it has left out
 };
 
 std::optional<S3Error> refuse_deletion(const DeleteInput::Object& object) {
@@ -78,8 +79,9 @@ void start_workers(const std::shared_ptr<Batch>& batch, const Executor& executor
   batch->workers = std::min(kDeletesAtOnce, batch->input.objects.size());
   for (std::size_t i = batch->workers; i > 0; --i) {
     boost::asio::co_spawn(executor, delete_some(batch), [batch, done](std::exception_ptr failed) {
-      if (failed) report_exception("deletions", failed);
-      if (--batch->workers == 0) done(Result<bool>(true));
+      if (failed) batch->thrown = error_of_exception("deletions", failed);
+      if (--batch->workers > 0) return;
+      done(batch->thrown ? Result<bool>(*batch->thrown) : Result<bool>(true));
     });
   }
 }

@@ -11,6 +11,7 @@ namespace penstock {
 namespace {
 
 constexpr std::int64_t kLinesPerSecond = 20;
+constexpr std::string_view kExceptionWords = "exception in ";
 
 std::atomic<std::uint64_t> g_caught{0};
 std::atomic<std::int64_t> g_second{0};
@@ -56,14 +57,19 @@ Error error_of_exception(std::string_view where, const std::exception_ptr& throw
   Error error;
   error.code = Errc::io;
   try {
-    error.context = "exception in " + std::string(where) + ": " + what_of(thrown);
-  } catch (...) {  // without words, then
+    error.context = std::string(kExceptionWords) + std::string(where) + ": " + what_of(thrown);
+  } catch (...) {
+    error.context = "exception in ?";  // so short that it takes no memory
   }
   return error;
 }
 
 Error error_of_exception(std::string_view where) noexcept {
   return error_of_exception(where, std::current_exception());
+}
+
+bool tells_of_exception(std::string_view context) {
+  return context.find(kExceptionWords) != std::string_view::npos;
 }
 
 bool is_out_of_memory(const std::exception_ptr& thrown) noexcept {

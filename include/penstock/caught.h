@@ -20,6 +20,9 @@ std::uint64_t exceptions_caught();
 // done; nobody may take it for a refusal.
 Error error_of_exception(std::string_view where) noexcept;
 Error error_of_exception(std::string_view where, const std::exception_ptr& thrown) noexcept;
+// Is this the context of such an error? What it closed is as a process that was killed leaves it:
+// no disk has failed, and the next start may take it up again.
+bool tells_of_exception(std::string_view context);
 // Was it memory that is not to be had?
 bool is_out_of_memory(const std::exception_ptr& thrown) noexcept;
 

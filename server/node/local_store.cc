@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "placement/map_change.h"
 #include "server/cluster/map_install.h"

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <future>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "server/node/local_store.h"
 #include "server/node/volume_notes.h"
@@ -85,9 +86,10 @@ void LocalStore::watch() {
               {{"volume", slot->entry.name},
                {"state", std::string(state_name(status.state))},
                {"reason", status.reason}});
-    // All that it acknowledged was synced before it stalled: the next start takes it back.
+    // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
+    // stalled, and an exception ended it as a kill would: the next start takes it back.
     const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
-    if (failed) note_failure(*slot);
+    if (failed && !tells_of_exception(status.reason)) note_failure(*slot);
   }
 }
 

@@ -48,6 +48,19 @@ TEST_CASE("Who waits for a job that throws gets an error") {
   CHECK(answer->error().context.find("planted") != std::string::npos);
 }
 
+TEST_CASE("An error tells that it comes of an exception") {
+  Error error;
+  try {
+    throw std::runtime_error("planted");
+  } catch (...) {
+    error = error_of_exception("a place");
+  }
+  CHECK(error.context == "exception in a place: planted");
+  CHECK(tells_of_exception(error.context));
+  CHECK(tells_of_exception("the volume is closed: " + error.context));
+  CHECK_FALSE(tells_of_exception("sync /a/b: Input/output error"));
+}
+
 TEST_CASE("Memory that is not to be had is told from other exceptions") {
   CHECK(is_out_of_memory(std::make_exception_ptr(std::bad_alloc())));
   CHECK_FALSE(is_out_of_memory(std::make_exception_ptr(std::runtime_error("x"))));
