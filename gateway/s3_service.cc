@@ -31,6 +31,11 @@ S3Error error_of_thrown(const std::exception_ptr& thrown) {
   error.close = true;
   return error;
 }
+
+bool is_long_text(const S3Response& response) {
+  const auto* text = std::get_if<std::string>(&response.body);
+  return text != nullptr && text->size() > limits::kFreeDocumentBytes;
+}
 }  // namespace
 
 // One request on its way. Lives in the frame of handle(): response bodies may refer to the request.
@@ -145,19 +150,18 @@ S3Task<S3Response> S3Service::run(Call& call) {
 
 // A document stays in memory until the client has taken it.
 S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
-  const auto* text = std::get_if<std::string>(&response.body);
-  if (text == nullptr || text->size() <= limits::kFreeDocumentBytes) co_return S3Result<>{};
+  const std::size_t bytes = std::get<std::string>(response.body).capacity();
   MemoryBudget& budget = gateway_.objects.blobs().budget;
   const MemoryUser user{MemoryUse::documents, call.request.memory};
   const BootTime until = gateway_.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await budget.take_patiently(gateway_.clock, user, text->capacity(), until);
+  auto memory = co_await budget.take_patiently(gateway_.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   response.memory = std::move(*memory);
   co_return S3Result<>{};
 }
 
 Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
-  if (result) {
+  if (result && is_long_text(result.value())) {
     const auto counted = co_await count_document(call, result.value());
     if (!counted) result = counted.error();
   }

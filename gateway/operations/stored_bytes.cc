@@ -142,12 +142,13 @@ StoredBytes store_inline(std::string bytes) {
 
 }  // namespace
 
-S3Task<Document> read_document(Gateway& gateway, const S3Request& request, BodyReader& body) {
+S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
+                                      BodyReader& body) {
   if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
   MemoryBudget& budget = gateway.objects.blobs().budget;
   const MemoryUser user{MemoryUse::documents, request.memory};
   const auto length = static_cast<std::size_t>(body.length());
-  Document document;
+  RequestDocument document;
   std::size_t filled = 0;
   while (filled < length) {
     const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));

@@ -32,11 +32,12 @@ struct Hashes {
 
 // A whole XML document. Its memory is counted as its bytes arrive, for as long as it lives.
 // Errors: MalformedXML - longer than limits::kXmlBytesMax; SlowDown - no memory; those of the body.
-struct Document {
+struct RequestDocument {
   std::string text;
   std::vector<MemoryBudget::Lease> memory;
 };
-S3Task<Document> read_document(Gateway& gateway, const S3Request& request, BodyReader& body);
+S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
+                                      BodyReader& body);
 // Stores a body; one of up to `inline_max` bytes stays in memory. Nothing remains after a failure.
 S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
                                FragmentOwner owner, std::uint64_t inline_max);

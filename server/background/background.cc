@@ -2,6 +2,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <functional>
 
 #include "penstock/caught.h"
@@ -58,7 +59,9 @@ struct BackgroundWork::State {
   static Awaitable<void> run(std::shared_ptr<State> self, std::size_t index) {
     Job& job = self->jobs[index];
     Clock& clock = self->context.clock;
+    const auto executor = co_await boost::asio::this_coro::executor;
     while (!self->context.stops()) {
+      self->context.membership.probe_suspects(executor);  // passes leave suspects out
       const BootTime began = clock.boot();
       Result<> done;
       try {

@@ -165,7 +165,7 @@ struct VolumeReplacement::State {
           log_event(LogLevel::warn, "replacement_waits", {{"reason", self->trouble}});
           co_await self->wait(context.parts.options.retry_after);
         }
-      } else if (self->some_behind && !self->beginning) {
+      } else if (self->some_behind && !self->beginning && !self->begun) {
         try {
           co_await self->bring_up_to_date();
         } catch (...) {

@@ -62,7 +62,10 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
                                                      Clock& clock, Random& random,
                                                      BufferPool& buffers) {
   std::unique_ptr<LocalStore> store(new LocalStore(std::move(options), io, clock, random, buffers));
-  store->find_hung(store->volume_paths());
+  auto paths = store->volume_paths();
+  const auto listed = store->listed_paths();
+  paths.insert(paths.end(), listed.begin(), listed.end());
+  store->find_hung(paths);
   CHECK_OK(store->format_if_new());
   std::vector<Found> found;
   CHECK_OK(store->open_all(found));
@@ -94,7 +97,10 @@ Result<> LocalStore::open_all(std::vector<Found>& found) {
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
     paths = noted_paths(found);
-    std::erase_if(paths, [&](const auto& path) { return seen.contains(real_path(path)); });
+    find_hung(paths);
+    std::erase_if(paths, [&](const auto& path) {
+      return seen.contains(hung_paths_.contains(path) ? path : real_path(path));
+    });
   }
   list_paths(noted_paths(found));
   return Result<>{};
@@ -157,7 +163,9 @@ LocalStore::Found LocalStore::open_volume(const std::string& path,
                                           std::shared_ptr<DiskWatch> watch) {
   Found found;
   found.path = path;
+  auto opening = std::make_unique<DiskWatch::Call>(*watch, "open");
   auto disk = make_posix_disk(path);
+  opening.reset();
   if (!disk) {
     found.error = disk.error();
     return found;

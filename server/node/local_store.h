@@ -117,7 +117,7 @@ class LocalStore {
   Result<> format_if_new();
   Result<> may_format(const std::vector<std::string>& paths) const;
   std::string mount_hint(const std::string& path) const;
-  Found open_volume(const std::string& path, std::shared_ptr<DiskWatch> watch = nullptr);
+  Found open_volume(const std::string& path, std::shared_ptr<DiskWatch> watch);
   // The same with an end, should the disk hang: then the thread that opens it is given up.
   Found open_watched(const std::string& path);
   void find_hung(const std::vector<std::string>& paths);

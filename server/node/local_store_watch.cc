@@ -148,11 +148,11 @@ std::size_t LocalStore::stalled() const {
 
 // One look at each directory, all at once: what does not come back in time is not opened.
 void LocalStore::find_hung(const std::vector<std::string>& paths) {
-  std::vector<std::shared_ptr<std::promise<void>>> looks;
-  std::vector<std::future<void>> answers;
+  std::map<std::string, std::future<void>> answers;
   for (const auto& path : paths) {
+    if (hung_paths_.contains(path) || answers.contains(path)) continue;
     auto look = std::make_shared<std::promise<void>>();
-    answers.push_back(look->get_future());
+    answers.emplace(path, look->get_future());
     std::thread([look, path] {
       if (auto disk = make_posix_disk(path)) {
         if ((*disk)->list("")) (void)(*disk)->stamp(kIdentityFile);
@@ -160,14 +160,14 @@ void LocalStore::find_hung(const std::vector<std::string>& paths) {
       look->set_value();
     }).detach();
   }
-  const auto until = std::chrono::steady_clock::now() + options_.volume.disk_call_max;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (answers[i].wait_until(until) == std::future_status::ready) continue;
-    hung_paths_.insert(paths[i]);
+  const Duration patience = options_.volume.disk_call_max;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (const auto& [path, answer] : answers) {
+    if (answer.wait_until(until) == std::future_status::ready) continue;
+    hung_paths_.insert(path);
     ++given_up_;
     log_event(LogLevel::error, "volume_closed",
-              {{"volume", paths[i]},
-               {"reason", stalled_text(paths[i], "list", options_.volume.disk_call_max)}});
+              {{"volume", path}, {"reason", stalled_text(path, "list", patience)}});
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/async.h"
+#include "penstock/caught.h"
 
 namespace penstock {
 
@@ -29,7 +30,13 @@ class PendingCalls : public std::enable_shared_from_this<PendingCalls> {
   template <class T, class Function>
   Task<T> run_on(Worker& worker, Function function, Deadline deadline = Deadline::max()) {
     auto start = [&worker, f = std::move(function)](Completion<T> done) mutable {
-      worker.submit([f = std::move(f), done = std::move(done)]() mutable { done(f()); });
+      worker.submit([f = std::move(f), done = std::move(done)]() mutable {
+        try {
+          done(f());
+        } catch (...) {  // whoever waits must not wait for ever
+          done(error_of_exception("a job of a volume"));
+        }
+      });
     };
     return wait<T>(std::move(start), deadline);
   }

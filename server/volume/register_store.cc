@@ -29,7 +29,7 @@ Result<> check_accept(const AcceptRequest& request) {
   for (const Hint& hint : request.hints) hint_bytes += stored_bytes(request.key, hint);
   if (request.hints.size() > limits::kHintsPerAcceptMax ||
       hint_bytes > limits::kHintBytesPerAcceptMax) {
-    return fail(Errc::invalid, "accept: too many hints");
+    return fail(Errc::overloaded, "accept: too many hints");
   }
   auto head = decode_head(*request.value);
   if (!head) return fail(Errc::invalid, head.error().context);

@@ -41,8 +41,8 @@ struct VolumeParts {
   std::shared_ptr<DiskWatch> watch = nullptr;  // for who wants to look before it is open; or null
 };
 
-// When a start is counted. `later`: by count_start(), when the peers have found no later start. Were
-// a copy counted before it is refused, each refusal would bring it closer to being taken.
+// When a start is counted. `later`: by count_start(), when no peer knows of a later start. Were a
+// copy counted before it is refused, each refusal would bring it closer to being taken.
 enum class CountStart : std::uint8_t { at_open, later };
 
 struct VolumeOptions {

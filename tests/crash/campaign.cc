@@ -202,7 +202,7 @@ void Campaign::judge_alone(const Damage& damage, const Disks& disks, const std::
     violations_.push_back("the harness cannot read the rows that were there");
     return;
   }
-  apply(damage, disks);
+  inflict(damage, disks);
   const auto after = read_rows(disk, boot_id);
   if (!after) return;
   for (const auto& [key, value] : after->rows) {

@@ -130,7 +130,7 @@ Damage draw_damage(sim::SimRandom& random, const Disks& disks, const Disks& olde
   return damage;
 }
 
-void apply(const Damage& damage, const Disks& disks) {
+void inflict(const Damage& damage, const Disks& disks) {
   FakeDisk& disk = *disks[damage.volume];
   disk.lose_file(damage.file);
   if (damage.lost) return;

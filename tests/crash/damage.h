@@ -29,6 +29,6 @@ std::string to_string(const Damage& damage);
 // were killed, and of the newest log only what cannot be an end that a kill left is drawn: after a
 // kill nobody can know of frames behind the last one that a witness has counted.
 Damage draw_damage(sim::SimRandom& random, const Disks& disks, const Disks& older, bool orderly);
-void apply(const Damage& damage, const Disks& disks);
+void inflict(const Damage& damage, const Disks& disks);
 
 }  // namespace penstock::crash

@@ -35,8 +35,7 @@ Result<> FakeFile::write_at(std::uint64_t offset, ConstBytes data) {
     node_->content.write(offset, data);
   }
   if (!strike) return {};
-  const bool full = strike->fault == FakeDisk::Fault::full;
-  return medium_->error(full ? Errc::full : Errc::io, "fake fault: write", name_);
+  return medium_->error(medium_->code_of(strike->fault), "fake fault: write", name_);
 }
 
 Result<> FakeFile::sync() {

@@ -39,13 +39,15 @@ std::optional<FakeDisk::Medium::Strike> FakeDisk::Medium::strike_of(Call call) {
   return strike;
 }
 
+Errc FakeDisk::Medium::code_of(Fault fault) {
+  if (fault == Fault::full) return Errc::full;
+  return fault == Fault::scarce ? Errc::overloaded : Errc::io;
+}
+
 Result<> FakeDisk::Medium::check(Call call, const std::string& file) {
   const auto strike = enter(call);
   if (!strike) return {};
-  const Errc code = strike->fault == Fault::full     ? Errc::full
-                    : strike->fault == Fault::scarce ? Errc::overloaded
-                                                     : Errc::io;
-  return error(code, "fake fault:", file);
+  return error(code_of(strike->fault), "fake fault:", file);
 }
 
 bool FakeDisk::Medium::is_directory(const std::string& file) const {

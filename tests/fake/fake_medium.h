@@ -67,6 +67,7 @@ struct FakeDisk::Medium {
   // Counts a call; the fault that strikes it, if one does.
   std::optional<Strike> enter(Call call);
   std::optional<Strike> strike_of(Call call);
+  static Errc code_of(Fault fault);
   Result<> check(Call call, const std::string& file);
 
   bool is_directory(const std::string& file) const;

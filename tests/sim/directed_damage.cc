@@ -1,5 +1,6 @@
 // Files of a volume's database that are lost, damaged, old or of another volume.
 #include <algorithm>
+#include <map>
 
 #include "tests/sim/stage.h"
 
@@ -110,7 +111,7 @@ Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
       write_bytes(disk, name, bytes.substr(0, bytes.size() - cut));
       if (!stage.volume(0).start()) continue;
       for (int i = 0; i < count; ++i) {
-        stage.expect(stage.row(0, many_key(i)).value != nullptr,
+        stage.expect(static_cast<bool>(stage.row(0, many_key(i)).value),
                      "a volume with a manifest cut by " + std::to_string(cut) + " has lost rows");
         if (!stage.violations.empty()) return stage.violations;
       }

@@ -116,7 +116,7 @@ void SimVolume::look_while_hung() {
 
 void SimVolume::stop() {
   if (!volume_) return;
-  hung_->die();
+  hung_->answer_again();
   const bool open = volume_->status().state == VolumeStatus::State::open;
   if (open && disk_.failed_changes() > 0) survived_failure_ = true;
   volume_->fail_with(fail(Errc::unavailable, "the process died"));

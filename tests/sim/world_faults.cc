@@ -283,6 +283,7 @@ void World::heal() {
     for (const auto& wire : gateway->wires()) wire->cut_requests = wire->cut_answers = false;
   }
   for (const auto& volume : volumes_) {
+    if (volume->hangs()) volume->answer_again();
     volume->set_full(false);
     volume->clock().set_right();
   }

@@ -130,7 +130,11 @@ TEST_CASE("fragments made again lie on other volumes than the rest, at most m on
 TEST_CASE("a map that one volume holds is none: the replacement begins when more have it") {
   ReplacementWorld world;
   fill(world);
-  // Behind the first volume that takes the map the others fail, but for one.
+  world.replacement();
+  const BootTime soon = world.cluster.clock.boot() + std::chrono::seconds(1);
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return world.cluster.clock.boot() >= soon; });  // all have the map of now
+  // Behind the first volume that takes the next one the others fail, but for one.
   const auto set_others = [&world](VolumeStatus::State state) {
     for (const std::uint64_t id : {2, 3, 4, 5}) world.node(VolumeId{id}).acceptor.state = state;
   };

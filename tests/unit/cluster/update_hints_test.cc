@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
-#include <numeric>
-
 #include "penstock/log.h"
 #include "server/cluster/update_round.h"
 #include "tests/fake/fake_cluster.h"
 
 namespace penstock {
 namespace {
+
+std::string hints_log;
 
 // Frees as much as an abort of 10,000 parts.
 class FreeMuch final : public RegisterUpdate {
@@ -35,16 +35,16 @@ class FreeMuch final : public RegisterUpdate {
 }  // namespace
 
 TEST_CASE("An update that frees more than an accept names says so, and names what fits") {
-  std::string log;
-  set_log_sink([&log](LogLevel, std::string_view line) { log += line; });
+  set_log_sink([](LogLevel, std::string_view line) { hints_log += line; });
   FakeCluster cluster;
+  set_log_level(LogLevel::info);
   const auto bucket = cluster.make_bucket("bucket");
   for (const bool long_key : {false, true}) {
     CAPTURE(long_key);
     const RegisterRef ref =
         Index::object(*bucket, std::string(long_key ? limits::kKeyBytesMax : 10, 'k'));
     FreeMuch update(cluster.gateway->proposer.new_op_id());
-    log.clear();
+    hints_log.clear();
     REQUIRE(cluster.run(cluster.gateway->proposer.update(ref, update, cluster.soon())));
     cluster.settle_down();
     std::size_t bytes = 0, count = 0;
@@ -61,9 +61,10 @@ TEST_CASE("An update that frees more than an accept names says so, and names wha
     CHECK(bytes <= 5 * limits::kHintBytesPerAcceptMax);
     CHECK((count == limits::kPartsMax) == !long_key);
     CHECK(count > 3'000);
-    CHECK((log.find("hints_left_out") != std::string::npos) == long_key);
+    CHECK((hints_log.find("hints_left_out") != std::string::npos) == long_key);
   }
-  set_log_sink([](LogLevel, std::string_view) {});
+  set_log_level(LogLevel::error);
+  set_log_sink(nullptr);
 }
 
 }  // namespace penstock

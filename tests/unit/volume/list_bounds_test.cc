@@ -133,7 +133,7 @@ TEST_CASE("an accept with more hints than its bounds allow is refused") {
   const Hint hint{WriteId{1, 1}, h.clock.wall(), std::string(100, 'l'), ""};
   const std::size_t fit = limits::kHintBytesPerAcceptMax / stored_bytes(request->key, hint);
   request->hints.assign(fit + 1, hint);
-  CHECK(h.accept(request).error().code == Errc::invalid);
+  CHECK(h.accept(request).error().code == Errc::overloaded);
   request->hints.resize(fit);
   CHECK(h.accept(request)->accepted);
 }

@@ -44,9 +44,9 @@ class Gate {
     --stuck_;
     changed_.notify_all();
   }
-  void wait_until_stuck(int count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stuck_ >= count; });
+  int stuck() {
+    std::lock_guard lock(mutex_);
+    return stuck_;
   }
   void wait_until_passed() {
     std::unique_lock lock(mutex_);
@@ -66,7 +66,7 @@ struct StallWorld {
     disk.set_capacity(4 * limits::kGiB);
     ThreadWorker worker("format", 1);
     auto view = disk.share();
-    REQUIRE(format_volume(*view, clock, worker, {kCluster, kVolume}, R"({"epoch":1})"));
+    REQUIRE(format_volume(*view, clock, random, worker, {kCluster, kVolume}, R"({"epoch":1})"));
   }
   ~StallWorld() {
     gate->open();
@@ -109,6 +109,11 @@ struct StallWorld {
     io.restart();
     while (io.poll() > 0) {
     }
+  }
+
+  // A call takes several turns to reach the disk.
+  void turn_until_stuck() {
+    while (gate->stuck() == 0) turn();
   }
 
   Task<> write(std::uint64_t number) {
@@ -178,7 +183,7 @@ TEST_CASE("a disk call of any kind that does not return closes the volume and re
       world.start(world.scan());
     }
     world.turn();
-    world.gate->wait_until_stuck(1);
+    world.turn_until_stuck();
     world.volume->look_for_stall();
     CHECK(world.volume->status().state == VolumeStatus::State::open);
     world.clock.advance(limits::kDiskCallMax + std::chrono::seconds(1));
@@ -210,7 +215,7 @@ TEST_CASE("a call whose deadline is over is answered though its disk call goes o
   world.gate->shut(Call::sync);
   world.start(world.accept(1));
   world.turn();
-  world.gate->wait_until_stuck(1);
+  world.turn_until_stuck();
   world.start(world.volume->put_note("name", "text",
                                      world.clock.boot() + std::chrono::seconds(2)));
   world.turn();
@@ -253,7 +258,7 @@ TEST_CASE("a writer that is given up lets its pieces go") {
     co_return Result<>{};
   };
   world.start(append());
-  world.gate->wait_until_stuck(1);
+  world.turn_until_stuck();
   while (pieces.size() < 3) world.turn();
   world.turn();
   writer->give_up();
@@ -277,7 +282,7 @@ TEST_CASE("a probe says whether the disk answers, not the memory") {
   world.gate->shut(Call::sync);
   world.start(world.volume->probe(world.clock.boot() + limits::kNoProgress));
   world.turn();
-  world.gate->wait_until_stuck(1);
+  world.turn_until_stuck();
   world.clock.advance(limits::kNoProgress + std::chrono::seconds(1));
   world.volume->look_for_stall();
   world.finish();
