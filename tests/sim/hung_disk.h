@@ -1,7 +1,7 @@
 // The calls of one volume's disk that do not return, in simulated time: a job of a worker whose
 // first call hangs stays there, and those behind it wait. When the disk answers again, they go on;
-// a job that was stuck goes on even if its volume has given its worker up. So it is when the process
-// dies: what jobs find is a volume that is closed, and who waits for it in another process is told.
+// a job that was stuck goes on even if its volume has given its worker up. So it is when the
+// process dies: what jobs find is a closed volume, and who waits in another process is told.
 // Thread-safety: one thread.
 #pragma once
 #include <memory>
