@@ -2,7 +2,9 @@
 
 #include <cassert>
 #include <functional>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -11,14 +13,22 @@ using WatchPtr = std::shared_ptr<DiskWatch>;  // files outlive their disk
 
 Error hung_disk() { return fail(Errc::unavailable, "the disk does not answer"); }
 
+// Closing a file of a disk that hangs would hang as well: file and descriptor stay until the
+// process ends, no more of them than were open then.
+void give_up(std::unique_ptr<File> file) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<File>>;  // never destroyed
+  std::lock_guard lock(mutex);
+  kept->push_back(std::move(file));
+}
+
 class WatchedFile final : public File {
  public:
   WatchedFile(std::unique_ptr<File> file, WatchPtr watch)
       : file_(std::move(file)), watch_(std::move(watch)) {}
-  // Closing a file of a disk that hangs would hang as well: its descriptor is given up.
   ~WatchedFile() override {
     if (watch_->closed()) {
-      (void)file_.release();
+      give_up(std::move(file_));
       return;
     }
     const DiskWatch::Call call(*watch_, "close");
