@@ -44,8 +44,11 @@ std::vector<std::string> names_with(const FakeDisk& disk, std::string_view part)
 
 // A volume with rows in tables, in a log that has rotated, and in the newest one.
 struct Damaged {
-  // `fill`: what its bytes are made of; all else is the same for the same count.
-  explicit Damaged(std::uint64_t count = 700, char fill = 'x') : fill_byte(fill) {
+  // `fill`: what its bytes are made of. `seed`: of what the volume draws, like its markers. All
+  // else is the same for the same count.
+  explicit Damaged(std::uint64_t count = 700, char fill = 'x', std::uint64_t seed = 1)
+      : fill_byte(fill) {
+    h.random = SeededRandom(seed);
     REQUIRE(h.format());
     h.open(small_logs());
     add_rows(count);
@@ -265,7 +268,7 @@ std::vector<std::pair<std::string, Damage>> damages(FakeDisk& other,
 }  // namespace
 
 TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or has all its rows") {
-  Damaged other(700, 'o');
+  Damaged other(700, 'o', 2);
   other.add_rows(300);
   other.h.close();
   for (const bool orderly : {true, false}) {
