@@ -241,7 +241,7 @@ std::string LocalStore::path_of(const MapVolume& entry, const std::vector<Found>
 // Beside the reason why a volume is missing.
 std::string LocalStore::mount_hint(const std::string& path) const {
   if (options_.directories.size() == 1) return {};
-  const auto why = looks_unmounted(path, options_.directories);
+  const auto why = looks_unmounted(path, answering(options_.directories));
   return why ? "; " + *why : "";
 }
 
@@ -258,6 +258,7 @@ void LocalStore::fill_slots(std::vector<Found> found) {
       } else if (!volume.volume && volume.path == expected) {
         slot->path = volume.path;
         const bool missing = volume.error.code == Errc::not_found;
+        slot->hung = volume.hung;
         slot->refused =
             refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
                     volume.error.context + (missing ? mount_hint(volume.path) : ""));
@@ -407,7 +408,8 @@ std::vector<LocalStore::VolumeState> LocalStore::states() const {
   std::vector<VolumeState> states;
   for (const auto& slot : slots()) {
     states.push_back({slot->entry.id, slot->entry.name, slot->path,
-                      slot->volume ? slot->volume->status() : slot->refused});
+                      slot->volume ? slot->volume->status() : slot->refused,
+                      slot->volume ? slot->volume->stalled() : slot->hung});
   }
   return states;
 }

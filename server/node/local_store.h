@@ -14,9 +14,10 @@
 // single directory.
 #pragma once
 #include <boost/asio/co_spawn.hpp>
+#include <atomic>
+#include <functional>
 #include <future>
 #include <map>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -66,22 +67,24 @@ class LocalStore {
     std::string name;
     std::string path;
     VolumeStatus status;
+    bool stalled = false;  // a look at its directory may hang, too
   };
   // Thread-safety: any thread.
   std::vector<VolumeState> states() const;
   // ---- changes while the store runs
   // Formats `path`, an empty directory or none yet, as a volume that the map does not name yet, and
-  // opens it; the other volumes note where it lies. Blocks; one call at a time.
-  // Errors: invalid - it holds something, a volume perhaps; busy; io; full. The context says what
-  // to do.
+  // opens it; the other volumes note where it lies. Blocks, but on a disk that hangs not for
+  // longer than on the others; one call at a time. Errors: invalid - it holds something, a volume
+  // perhaps; busy; io; full; unavailable - the disk hangs. The context says what to do.
   struct Prepared {
     MapVolume entry;
     std::shared_ptr<VolumeClient> client;
   };
   Result<Prepared> prepare_volume(const std::string& path);
   // Is there room at `path` for what `leaving` holds, or, if that is lost, for as much as the
-  // fullest volume does? A replacement that has begun cannot be called off. Errors: full; io.
-  Result<> check_room(const std::string& path, VolumeId leaving) const;
+  // fullest volume does? A replacement that has begun cannot be called off. Blocks as the
+  // one above, not beside it. Errors: full; io; unavailable.
+  Result<> check_room(const std::string& path, VolumeId leaving);
   // A newer map holds. Volumes that it does not name any more are closed for good.
   // Thread-safety: any thread.
   void take_map(std::shared_ptr<const ClusterMap> map);
@@ -92,7 +95,8 @@ class LocalStore {
   // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but
   // on no disk for longer than half a second; call it from one thread.
   void watch();
-  // Volumes that were closed as stalled: threads of theirs may never end.
+  // Volumes that were closed as stalled, retired ones too, and other directories with which threads
+  // of the store hang: these may never end.
   std::size_t stalled() const;
 
  private:
@@ -102,6 +106,7 @@ class LocalStore {
     std::string path;
     std::shared_ptr<Volume> volume;  // null: missing or refused; set once, by open()
     VolumeStatus refused;            // why it is null
+    bool hung = false;               // so it is
     VolumeStatus::State last_state = VolumeStatus::State::open;
     bool was_full = false;
     std::shared_ptr<IdentityCheck> check;  // made by the first watch()
@@ -110,6 +115,7 @@ class LocalStore {
     std::string path;
     std::shared_ptr<Volume> volume;
     Error error;  // why there is no volume
+    bool hung = false;
   };
   LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
              BufferPool& buffers);
@@ -120,6 +126,17 @@ class LocalStore {
   Found open_volume(const std::string& path, std::shared_ptr<DiskWatch> watch);
   // The same with an end, should the disk hang: then the thread that opens it is given up.
   Found open_watched(const std::string& path);
+  // Runs `job`, whose disk calls `watch` sees, on a thread of its own. `unavailable`: one did not
+  // return; the thread is given up, and what the job uses must stay.
+  Result<> run_watched(const std::string& path, const std::shared_ptr<DiskWatch>& watch,
+                       std::function<void()> job);
+  // The same for a directory that is no volume yet; not while one given up is still under way.
+  Result<> on_new_disk(const std::string& path,
+                       std::function<void(const std::shared_ptr<DiskWatch>& watch)> job);
+  Result<> format_new(const std::string& path, VolumeIdentity identity, const std::string& map);
+  Result<> join(const MapVolume& entry, const std::string& path,
+                const std::shared_ptr<Volume>& volume);
+  std::vector<std::string> answering(std::vector<std::string> paths) const;
   void find_hung(const std::vector<std::string>& paths);
   void watch_for_stalls();
   void watch_volume(const std::shared_ptr<Volume>& volume);
@@ -160,10 +177,11 @@ class LocalStore {
   std::mutex watch_mutex_;  // guards the next one; held while it is looked at
   std::vector<std::shared_ptr<Volume>> watched_;
   std::set<std::string> hung_paths_;  // at the start, and so not opened
-  std::atomic<std::size_t> given_up_{0};  // threads that opened a volume and never came back
+  std::atomic<std::size_t> given_up_{0};  // threads at a directory that never came back
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
   bool formatted_ = false;
   mutable std::mutex mutex_;  // guards what follows
+  std::weak_ptr<DiskWatch> new_disk_;  // of the last job at a new disk; there while the job runs
   std::shared_ptr<const ClusterMap> map_;
   std::vector<std::shared_ptr<Slot>> slots_;    // of the map, and one that was prepared
   std::vector<std::shared_ptr<Slot>> retired_;  // closed; calls under way may still use them

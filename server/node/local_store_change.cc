@@ -8,6 +8,7 @@
 #include "server/node/local_store.h"
 #include "server/node/mounts.h"
 #include "server/node/volume_notes.h"
+#include "server/volume/disk_watch.h"
 #include "server/volume/volume_format.h"
 
 namespace penstock {
@@ -51,6 +52,22 @@ Error cannot_use(const std::string& path, const Error& error) {
                                  "empty \"" + path + "\" if nothing in it is needed any more.");
 }
 
+Result<> format_directory(const std::string& path, const std::vector<std::string>& peers,
+                          const VolumeIdentity& identity, const std::string& map,
+                          const std::shared_ptr<DiskWatch>& watch, Clock& clock, Random& random) {
+  auto looking = std::make_unique<DiskWatch::Call>(*watch, "look");
+  if (const auto why = looks_unmounted(path, peers)) {
+    return fail(Errc::invalid, *why + " Mount it, or give a directory on a disk of its own");
+  }
+  TRY(made, make_volume_directory(path));
+  looking.reset();
+  const auto disk = make_watched_disk(std::move(made), watch);
+  ThreadWorker worker("format", 1);
+  const auto formatted = format_volume(*disk, clock, random, worker, identity, map);
+  if (!formatted) return cannot_use(path, formatted.error());
+  return {};
+}
+
 }  // namespace
 
 Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path) {
@@ -62,6 +79,25 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     return fail(Errc::invalid, "\"" + path + "\" is volume " + slot->entry.name +
                                    " of this store: give the directory of a new disk");
   }
+  Prepared prepared;
+  prepared.entry.id = VolumeId{random_.next()};
+  prepared.entry.name = free_name(*now);
+  CHECK_OK(format_new(path, VolumeIdentity{now->cluster, prepared.entry.id}, now->to_json()));
+  log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});
+  auto found = open_watched(path);
+  if (!found.volume) return found.error;
+  watch_volume(found.volume);
+  if (auto joined = join(prepared.entry, path, found.volume); !joined) {
+    watch_no_more(found.volume);
+    if (found.volume->stalled()) ++given_up_;
+    return std::move(joined).error();
+  }
+  prepared.client = found.volume;
+  return prepared;
+}
+
+Result<> LocalStore::format_new(const std::string& path, VolumeIdentity identity,
+                                const std::string& map) {
   // What lies below a single directory says nothing of disks.
   const std::string below = options_.directories.front() + "/";
   std::vector<std::string> peers;
@@ -69,50 +105,42 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
     const bool inside = options_.directories.size() == 1 && volume.path.starts_with(below);
     if (!volume.path.empty() && !inside) peers.push_back(volume.path);
   }
-  if (const auto why = looks_unmounted(path, peers)) {
-    return fail(Errc::invalid, *why + " Mount it, or give a directory on a disk of its own");
-  }
-  Prepared prepared;
-  prepared.entry.id = VolumeId{random_.next()};
-  prepared.entry.name = free_name(*now);
-  {
-    TRY(disk, make_volume_directory(path));
-    ThreadWorker worker("format", 1);
-    const VolumeIdentity identity{now->cluster, prepared.entry.id};
-    const auto formatted = format_volume(*disk, clock_, random_, worker, identity, now->to_json());
-    if (!formatted) return cannot_use(path, formatted.error());
-  }
-  log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});
-  auto found = open_watched(path);
-  if (!found.volume) return found.error;
-  CHECK_OK(found.volume->count_start());
+  auto formatted = std::make_shared<Result<>>();
+  auto job = [formatted, path, others = answering(std::move(peers)), identity, map,
+              &clock = clock_, &random = random_](const std::shared_ptr<DiskWatch>& watch) {
+    *formatted = format_directory(path, others, identity, map, watch, clock, random);
+  };
+  CHECK_OK(on_new_disk(path, std::move(job)));
+  return std::move(*formatted);
+}
+
+Result<> LocalStore::join(const MapVolume& entry, const std::string& path,
+                          const std::shared_ptr<Volume>& volume) {
+  CHECK_OK(count_start(volume));
   // Before the map names it: a start that finds the map finds the volume, too.
   for (const auto& peer : slots()) {
     if (!peer->volume) continue;
-    const auto noted = wait(peer->volume->put_note(path_note(prepared.entry.id), path,
-                                                 note_deadline()));
+    const auto noted = wait(peer->volume->put_note(path_note(entry.id), path, note_deadline()));
     if (!noted) {
       log_event(LogLevel::warn, "note_failed",
                 {{"volume", peer->entry.name}, {"reason", noted.error().context}});
     }
   }
-  CHECK_OK(wait(found.volume->put_note(path_note(prepared.entry.id), path)));
+  CHECK_OK(wait(volume->put_note(path_note(entry.id), path)));
   list_paths({path});
   auto slot = std::make_shared<Slot>();
-  slot->entry = prepared.entry;
+  slot->entry = entry;
   slot->path = path;
-  slot->volume = found.volume;
-  prepared.client = found.volume;
+  slot->volume = volume;
   {
     const std::lock_guard lock(mutex_);
     slots_.push_back(slot);
   }
-  watch_volume(slot->volume);
   note_start(*slot);
-  return prepared;
+  return {};
 }
 
-Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) const {
+Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) {
   std::uint64_t held = 0;
   std::string holder;
   for (const auto& volume : states()) {
@@ -122,7 +150,14 @@ Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) const
     holder = volume.name;
     if (volume.id == leaving) break;
   }
-  TRY(room, room_at(path, options_.volume.space));
+  auto found = std::make_shared<Result<std::uint64_t>>(std::uint64_t{0});
+  auto job = [found, path,
+              options = options_.volume.space](const std::shared_ptr<DiskWatch>& watch) {
+    const DiskWatch::Call call(*watch, "look");
+    *found = room_at(path, options);
+  };
+  CHECK_OK(on_new_disk(path, std::move(job)));
+  TRY(room, std::move(*found));
   if (room >= held) return {};
   return fail(Errc::full, "\"" + path + "\" has room for " + in_mib(room) + ", but " + holder +
                               " holds " + in_mib(held) + ": give a larger disk");

@@ -140,6 +140,8 @@ void LocalStore::watch_for_stalls() {
 std::size_t LocalStore::stalled() const {
   std::size_t count = given_up_.load();
   const std::lock_guard lock(mutex_);
+  const auto new_disk = new_disk_.lock();
+  count += new_disk && new_disk->closed() ? 1 : 0;
   for (const auto& list : {slots_, retired_}) {
     for (const auto& slot : list) count += slot->volume && slot->volume->stalled() ? 1 : 0;
   }
@@ -171,31 +173,73 @@ void LocalStore::find_hung(const std::vector<std::string>& paths) {
   }
 }
 
-LocalStore::Found LocalStore::open_watched(const std::string& path) {
-  Found found;
-  found.path = path;
-  if (hung_paths_.contains(path)) {
-    const Duration age = options_.volume.disk_call_max;
-    found.error = fail(Errc::unavailable, stalled_text(path, "list", age));
-    return found;
-  }
-  auto watch = std::make_shared<DiskWatch>(clock_);
-  auto opened = std::make_shared<std::promise<Found>>();
-  auto answer = opened->get_future();
-  std::thread([this, opened, path, watch] {
-    opened->set_value(open_volume(path, watch));
+Result<> LocalStore::run_watched(const std::string& path,
+                                 const std::shared_ptr<DiskWatch>& watch,
+                                 std::function<void()> job) {
+  auto ended = std::make_shared<std::promise<Result<>>>();
+  auto answer = ended->get_future();
+  std::thread([ended, job = std::move(job)] {
+    Result<> result;
+    try {
+      job();
+    } catch (...) {
+      result = error_of_exception("a look at a disk");
+    }
+    ended->set_value(std::move(result));
   }).detach();
   while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {
     const auto oldest = watch->look();
     if (!oldest || oldest->age < options_.volume.disk_call_max) continue;
     watch->close();
-    ++given_up_;
-    found.error = fail(Errc::unavailable, stalled_text(path, oldest->call, oldest->age));
-    log_event(LogLevel::error, "volume_closed",
-              {{"volume", path}, {"reason", found.error.context}});
-    return found;
+    return fail(Errc::unavailable, stalled_text(path, oldest->call, oldest->age));
   }
   return answer.get();
+}
+
+Result<> LocalStore::on_new_disk(
+    const std::string& path, std::function<void(const std::shared_ptr<DiskWatch>& watch)> job) {
+  auto watch = std::make_shared<DiskWatch>(clock_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto last = new_disk_.lock(); last && last->closed()) {
+      return fail(Errc::busy, "an earlier call of a new disk's directory has not returned yet: "
+                              "repair that disk, or start the store again");
+    }
+    new_disk_ = watch;
+  }
+  return run_watched(path, watch, [watch, job = std::move(job)] { job(watch); });
+}
+
+LocalStore::Found LocalStore::open_watched(const std::string& path) {
+  Found hung;
+  hung.path = path;
+  hung.hung = true;
+  if (hung_paths_.contains(path)) {
+    const Duration age = options_.volume.disk_call_max;
+    hung.error = fail(Errc::unavailable, stalled_text(path, "list", age));
+    return hung;
+  }
+  auto watch = std::make_shared<DiskWatch>(clock_);
+  auto found = std::make_shared<Found>();
+  const auto ended = run_watched(
+      path, watch, [this, path, watch, found] { *found = open_volume(path, watch); });
+  if (ended) return std::move(*found);
+  hung.error = ended.error();
+  hung.hung = watch->closed();
+  if (hung.hung) ++given_up_;
+  log_event(LogLevel::error, "volume_closed",
+            {{"volume", path}, {"reason", hung.error.context}});
+  return hung;
+}
+
+// Those of `paths` at which nothing is known to hang.
+std::vector<std::string> LocalStore::answering(std::vector<std::string> paths) const {
+  std::set<std::string> hung = hung_paths_;
+  for (const auto& volume : states()) {
+    if (volume.stalled) hung.insert(volume.path);
+  }
+  std::erase_if(paths, [&](const auto& path) { return hung.contains(path); });
+  return paths;
 }
 
 // Side by side: one that hangs does not keep the others from their orderly end.

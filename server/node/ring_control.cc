@@ -106,11 +106,19 @@ Result<MapVolume> RingControl::find_volume(const std::string& which) const {
   const auto map = store_.map();
   std::string known;
   for (const auto& volume : store_.states()) {
-    const bool meant = volume.name == which || hex_name(volume.id.value) == which ||
-                       (!volume.path.empty() && same_path(volume.path) == same_path(which));
     const MapVolume* entry = map->find(volume.id);
-    if (meant && entry != nullptr) return *entry;
-    if (entry != nullptr) known += " " + volume.name;
+    if (entry == nullptr) continue;
+    const bool meant = volume.name == which || hex_name(volume.id.value) == which ||
+                       (!volume.path.empty() && volume.path == plain_path(which));
+    if (meant) return *entry;
+    known += " " + volume.name;
+  }
+  // By another path of its directory: only for this are disks looked at, and none that hangs.
+  for (const auto& volume : store_.states()) {
+    const MapVolume* entry = map->find(volume.id);
+    if (entry == nullptr || volume.path.empty() || volume.stalled) continue;
+    if (which.find('/') == std::string::npos) continue;
+    if (same_path(volume.path) == same_path(which)) return *entry;
   }
   return fail(Errc::not_found, "no volume is called \"" + which + "\"; there are:" + known +
                                    ". Give a name, id or directory of `penstock ring status`.");

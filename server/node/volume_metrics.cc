@@ -7,11 +7,12 @@ using Samples = std::vector<Metrics::Sample>;
 constexpr auto kVolumeGauge = Metrics::Kind::gauge;
 
 Samples count_states(const LocalStore& store) {
-  std::map<std::string, double> counts{{"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}};
-  counts["stalled"] = static_cast<double>(store.stalled());
+  std::map<std::string, double> counts{
+      {"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}, {"stalled", 0}};
   for (const auto& volume : store.states()) {
     counts[std::string(state_name(volume.status.state))] += 1;
     if (volume.status.full) counts["full"] += 1;
+    if (volume.stalled) counts["stalled"] += 1;
   }
   Samples samples;
   for (const auto& [state, count] : counts) {
