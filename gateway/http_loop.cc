@@ -67,10 +67,8 @@ BootTime HttpLoop::rests_since(Rest kind) const {
   return BootTime(Duration(since.load(std::memory_order_relaxed)));
 }
 
-void HttpLoop::evict(Rest kind, std::optional<std::uint32_t> address) {
+void HttpLoop::evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address) {
   RestList& list = resting_[static_cast<std::size_t>(kind)];
-  const BootTime latest = kind == Rest::paused ? wheel_.now() - shared_->options.paused_evictable
-                                               : BootTime::max();
   std::size_t looked_at = 0;
   for (Member& member : list) {
     if (member.rests_since_ > latest || ++looked_at > limits::kEvictionLook) return;

@@ -83,9 +83,9 @@ class HttpLoop {
   // From now on it may go; until wake(), which must come before its end.
   void rest(Member& member, Rest kind);
   void wake(Member& member);
-  // Ends the member that rests longest, if one may go; of `address` only, if given, among the first
-  // limits::kEvictionLook.
-  void evict(Rest kind, std::optional<std::uint32_t> address);
+  // Ends the member that rests longest, if one rests since `latest` or longer; of `address` only,
+  // if given, among the first limits::kEvictionLook.
+  void evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address);
   // Since when the member that may go next rests; max: there is none. Thread-safety: any thread.
   BootTime rests_since(Rest kind) const;
   void stop_members(bool at_once);

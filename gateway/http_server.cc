@@ -194,10 +194,12 @@ bool HttpServer::State::make_room(std::optional<std::uint32_t> address) {
           return a->rests_since(kind) < b->rests_since(kind);
         });
     const BootTime since = (*longest)->rests_since(kind);
-    if (since == BootTime::max()) continue;
-    if (kind == HttpLoop::Rest::paused && since > now - shared->options.paused_evictable) continue;
-    asio::post((*longest)->executor(),
-               [loop = *longest, kind, address] { loop->evict(kind, address); });
+    const bool is_idle = kind == HttpLoop::Rest::idle;
+    const BootTime latest = is_idle ? BootTime::max() : now - shared->options.paused_evictable;
+    if (since == BootTime::max() || since > latest) continue;
+    asio::post((*longest)->executor(), [loop = *longest, kind, latest, address] {
+      loop->evict(kind, latest, address);  // by the time of whoever counts on it
+    });
     return true;
   }
   return false;

@@ -68,7 +68,7 @@ TEST_CASE("at the bound a reader that has paused for long makes room, one that m
     other.send(request("GET", "/ignore"));
     return other.answer().status == 200;
   });
-  CHECK(server.refusals(HttpRefusal::evicted_paused) == 1);
+  wait_until([&] { return server.refusals(HttpRefusal::evicted_paused) == 1; });
 }
 
 TEST_CASE("who is turned away can read why, whatever it has sent") {
