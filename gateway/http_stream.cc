@@ -16,6 +16,8 @@ namespace {
 using boost::system::error_code;
 
 constexpr std::size_t kSendBytesMax = limits::kPieceBytes;  // per system call
+// Sent without a stall to a peer that is taken for one that reads; a silent one gets half of it.
+constexpr std::size_t kReadsBytes = 4 * limits::kUnsentBytesMax;
 constexpr std::size_t kTurnBytes = 4 * limits::kMiB;
 constexpr std::size_t kLingerBytesMax = 64 * limits::kMiB;
 constexpr std::size_t kLingerStepBytes = 64 * limits::kKiB;
@@ -63,9 +65,15 @@ HttpStream::HttpStream(Socket socket, DeadlineWheel& wheel, const HttpOptions& o
   error_code ignored;  // the calls below then wait in the kernel's default way
   socket_.non_blocking(true, ignored);
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
-  // Without it the kernel holds some MiB for each peer that does not read.
-  const auto unsent = static_cast<int>(2 * limits::kUnsentBytesMax);  // room is half
+  bound_unsent(true);
+}
+
+// Else the kernel holds some MiB for each peer that does not read. For one that does the bound only
+// means more wake-ups, so it is lifted.
+void HttpStream::bound_unsent(bool bounded) {
+  const auto unsent = static_cast<int>(bounded ? 2 * limits::kUnsentBytesMax : 0);  // room is half
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+  unbound_at_ = bounded ? sent_bytes_ + kReadsBytes : kNever;
 }
 
 void HttpStream::on_deadline() {
@@ -164,6 +172,7 @@ bool HttpStream::peer_goes_on() {
 }
 
 Task<bool> HttpStream::wait_for_room(Duration most, Duration pause_max) {
+  bound_unsent(true);
   const bool moved = look_at_peer();
   if (listener_ != nullptr && (moved || !paused_)) listener_->paused();
   paused_ = true;
@@ -182,6 +191,7 @@ Task<bool> HttpStream::wait_for_room(Duration most, Duration pause_max) {
 
 void HttpStream::sent(std::size_t bytes) {
   sent_bytes_ += bytes;
+  if (sent_bytes_ >= unbound_at_) bound_unsent(false);
   taken_at_ = wheel_.now();  // there was room, so something was taken
 }
 

@@ -107,6 +107,7 @@ class HttpStream final : private DeadlineWheel::Entry {
   Result<Push> push(ConstBytes& first, ConstBytes& second, bool more);
   Result<Push> push_file(int fd, std::uint64_t& offset, std::size_t& length);
   void sent(std::size_t bytes);
+  void bound_unsent(bool bounded);
   bool look_at_peer();
   // False: not within `most`.
   Task<bool> wait_writable(Duration most);
@@ -120,6 +121,8 @@ class HttpStream final : private DeadlineWheel::Entry {
   const HttpOptions& options_;
   PauseListener* listener_;
   Pace receive_pace_;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  std::uint64_t unbound_at_ = kNever;  // sent_bytes_ of a peer that is taken for one that reads
   std::uint64_t sent_bytes_ = 0;   // given to the kernel
   std::uint64_t taken_bytes_ = 0;  // of them, by the peer's host, at the last look
   BootTime taken_at_;              // when that was less
