@@ -31,9 +31,11 @@
 #include "server/node/ring_metrics.h"
 #include "server/node/volume_metrics.h"
 
-// What jemalloc reads at its start: memory that was free for a second goes back to the system.
+// What jemalloc reads at its start: memory that was free for a second goes back to the system, also
+// that of threads which do nothing any more: a thread of jemalloc's own sees to it.
 extern "C" const char* const malloc_conf;
-extern "C" const char* const malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0";
+extern "C" const char* const malloc_conf =
+    "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,max_background_threads:1";
 
 namespace penstock {
 namespace {
