@@ -271,7 +271,12 @@ def test_who_works_is_not_put_out(tmp_path):
     with Server(tmp_path, config={"connections_max": 40}) as server:
         s3 = make_client(server)
         s3.create_bucket(Bucket="full")
-        moving = [server.dial(head(server, "PUT", f"/full/k{i}", length=200) + b"x" * 100) for i in range(40)]
+        moving = []
+        for i in range(40):
+            request = head(server, "PUT", f"/full/k{i}", length=200, extra={"expect": "100-continue"})
+            moving.append(server.dial(request))
+            assert moving[-1].recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"  # it is in work
+            moving[-1].sendall(b"x" * 100)
         wait_for(lambda: server.metric("penstock_http_connections") == 40, "all are there, in the place of what was idle")
         late = server.dial()
         late.sendall(head(server, "GET", "/full/k"))
