@@ -73,8 +73,9 @@ void LogWitness::use_manifest(std::uint64_t number) {
 
 Result<> LogWitness::drop(LogName name) {
   std::lock_guard lock(mutex_);
-  if (logs_.erase(name) == 0) return {};
-  return drop_old();
+  const bool named = logs_.erase(name) > 0;
+  // After a failed write the file may still name it.
+  return named || written_.empty() ? drop_old() : Result<>();
 }
 
 Result<> LogWitness::drop_old_manifests() {
@@ -107,6 +108,7 @@ Result<> LogWitness::write() {
     writer.number(pinned ? log.frames->load() : std::uint64_t{0});
   }
   if (payload == written_) return {};
+  written_.clear();
   CHECK_OK(replace_file(disk_, kWitnessFile, seal_row(kWitnessFile, payload)));
   written_ = std::move(payload);
   return {};

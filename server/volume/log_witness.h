@@ -55,7 +55,9 @@ class LogWitness {
   std::optional<WitnessedLog> find(LogName name) const;
   std::uint64_t table_marker() const;
 
-  // `name` was created, durably. It is named when this succeeds, under a marker of its own.
+  // `name` was created, durably. It is named when this succeeds, under a marker of its own. After a
+  // failure the file may name it or not, so it has to stay, empty, until it is begun again or
+  // dropped.
   Result<WitnessedLog> begin(LogName name);
   // The manifest that CURRENT leads to.
   void use_manifest(std::uint64_t number);
@@ -76,7 +78,7 @@ class LogWitness {
   std::uint64_t table_marker_ = 0;
   std::uint64_t manifest_ = 0;  // in use; 0: not known
   std::map<LogName, WitnessedLog> logs_;
-  std::string written_;
+  std::string written_;  // what the file holds; empty: a write of it failed, so nobody knows
 };
 
 }  // namespace penstock

@@ -61,7 +61,7 @@ struct Damaged {
   static std::string key_of(std::uint64_t row) { return "key" + std::to_string(row % 150); }
   Ballot ballot_of(std::uint64_t row) const { return {begun + row, 9, 1}; }
   std::string bytes_of(std::uint64_t row) const {
-    return std::to_string(row) + std::string(100 + row % 400, fill_byte);
+    return std::to_string(row) + std::string(100 + more_bytes + row % 400, fill_byte);
   }
   // `kill`: the process ends, the machine runs on.
   void kill() { h.crash(Keep::all, Keep::all); }
@@ -94,6 +94,7 @@ struct Damaged {
   VolumeHarness h;
   const std::uint64_t begun = h.now_us() + 1;
   std::uint64_t rows = 0;
+  std::size_t more_bytes = 0;  // of each row
   const char fill_byte;
 };
 
@@ -115,6 +116,82 @@ TEST_CASE("a log that is lost whole after a rotation keeps the volume out") {
     d.h.disk.lose_file(logs.back());
     CHECK(d.verdict() == "refused");
     CHECK(d.verdict(kNextBoot) == "refused");
+  }
+}
+
+namespace {
+
+// A call that wants a descriptor or memory and does not get it, the `nth` of its kind and name
+// since it was armed.
+struct Want {
+  FakeDisk::Call call;
+  std::string part;  // its name's end; empty: the volume's own directory
+  int nth = 0;
+  bool armed = false;
+  bool struck = false;
+};
+
+void open_wanting(Damaged& d, Want& want) {
+  auto observe = [&d, &want](FakeDisk::Call call, const std::string& name) {
+    const bool meant = want.part.empty() ? name.empty() : name.ends_with(want.part);
+    if (!want.armed || call != want.call || !meant || --want.nth != 0) return;
+    d.h.disk.fail(call, 1, FakeDisk::Fault::scarce);
+    want.struck = true;
+  };
+  auto view = make_observed_disk(d.h.disk.share(), std::move(observe));
+  auto opened = Volume::open({std::move(view), d.h.clock, d.h.random, d.h.buffers, d.h.workers()},
+                             small_logs());
+  REQUIRE(opened);
+  d.h.volume = std::move(*opened);
+  REQUIRE(d.h.run(d.h.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
+  want.armed = true;
+}
+
+// How many batches were refused.
+int add_rows_again(Damaged& d, std::uint64_t count, const bool* stop) {
+  int refused = 0;
+  for (std::uint64_t i = 0; i < count && !(stop != nullptr && *stop); ++i, ++d.rows) {
+    const auto key = d.h.object(d.key_of(d.rows));
+    const auto stored = d.h.accept(key, d.ballot_of(d.rows), d.h.value(d.rows + 1),
+                                   d.bytes_of(d.rows));
+    if (stored) continue;
+    ++refused;
+    CHECK(stored.error().code == Errc::overloaded);
+    d.h.store(key, d.ballot_of(d.rows), d.h.value(d.rows + 1), d.bytes_of(d.rows));
+  }
+  return refused;
+}
+
+}  // namespace
+
+TEST_CASE("want of descriptors while a log is begun or dropped refuses one batch and no more") {
+  using Call = FakeDisk::Call;
+  for (const auto& [call, part] : {std::pair<Call, std::string>{Call::create, ".log"},
+                                   {Call::create, "witness.tmp"},
+                                   {Call::write, "witness.tmp"},
+                                   {Call::rename, "witness.tmp"},
+                                   {Call::sync_directory, ""},
+                                   {Call::remove, ".log"}}) {
+    for (int nth = 1; nth <= 16; ++nth) {
+      for (const bool at_once : {true, false}) {  // the end comes
+        CAPTURE(static_cast<int>(call));
+        CAPTURE(part);
+        CAPTURE(nth);
+        CAPTURE(at_once);
+        Damaged d(0);
+        d.more_bytes = 6000;
+        d.h.close();
+        Want want{call, part, nth};
+        open_wanting(d, want);
+        const int refused = add_rows_again(d, 220, at_once ? &want.struck : nullptr);
+        CHECK(refused <= 1);
+        CHECK(d.h.volume->status().state == VolumeStatus::State::open);
+        const bool killed = nth % 2 == 0;
+        d.h.crash(killed ? Keep::all : Keep::none, killed ? Keep::all : Keep::none);
+        const std::string found = d.verdict(killed ? kBoot : kNextBoot);
+        CHECK_MESSAGE(found == "whole", found);
+      }
+    }
   }
 }
 
