@@ -91,7 +91,11 @@ Task<std::size_t> HttpConnection::wait_for_request() {
   BootTime end = loop_->wheel().now() + patience - moment;
   while (true) {
     const Duration left = end - loop_->wheel().now();
-    if (left <= Duration(0) && !stream_.peer_goes_on()) co_return received;
+    if (left <= Duration(0) && !stream_.peer_goes_on()) {
+      // A busy thread may see the end before the bytes that came in time.
+      if (auto now = stream_.receive_now(input_.free_space(), {})) co_return std::move(*now);
+      co_return received;
+    }
     if (left <= Duration(0)) end = loop_->wheel().now() + patience;
     const auto readable = co_await stream_.wait_readable(std::max(left, Duration(1)));
     if (!readable && readable.error().code != Errc::timeout) co_return readable.error();
