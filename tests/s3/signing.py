@@ -2,6 +2,7 @@
 import datetime
 import hashlib
 import hmac
+import http.client
 from urllib.parse import quote
 
 from store import ACCOUNTS
@@ -76,3 +77,18 @@ def send(store, method, path, headers, body=b""):
     text = answer.read().decode(errors="replace")
     connection.close()
     return answer.status, text
+
+
+def send_request(store, method, path, query, lines, body):
+    """(status, headers, text) of one request with these header lines, as they are."""
+    connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=20)
+    connection.putrequest(method, quote(path, safe="/-_.~") + ("?" + query if query else ""), skip_host=True, skip_accept_encoding=True)
+    for name, value in lines:
+        connection.putheader(name, value)
+    connection.putheader("content-length", str(len(body)))
+    connection.endheaders()
+    connection.send(body)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text

@@ -1,13 +1,11 @@
 """Requests that no SDK sends: S3's code and status, the Resource and one request id in header and body."""
 import base64
 import hashlib
-import http.client
 import re
-from urllib.parse import quote
 
 import pytest
 
-from signing import Signer
+from signing import Signer, send_request
 
 PART = "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>"
 COMPLETE = "<CompleteMultipartUpload>{}</CompleteMultipartUpload>"
@@ -19,17 +17,7 @@ def ask(store, method, path, query="", body=b"", extra=None, account=0, unsigned
     headers = Signer(store, account=account).headers(method, path, hashlib.sha256(body).hexdigest(), extra, query)
     headers.update(unsigned or {})
     headers = {name: value for name, value in headers.items() if name not in drop}
-    connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=20)
-    connection.putrequest(method, quote(path, safe="/-_.~") + ("?" + query if query else ""), skip_host=True, skip_accept_encoding=True)
-    for name, value in headers.items():
-        connection.putheader(name, value)
-    connection.putheader("content-length", str(len(body)))
-    connection.endheaders()
-    connection.send(body)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
+    return send_request(store, method, path, query, headers.items(), body)
 
 
 def delete_of(keys):

@@ -1,11 +1,9 @@
 """One name, one meaning: what is signed joined must not be read singly."""
 import hashlib
-import http.client
-from urllib.parse import quote
 
 import pytest
 
-from signing import Signer
+from signing import Signer, send_request
 
 
 def ask_lines(store, method, path, lines, query="", body=b""):
@@ -14,17 +12,9 @@ def ask_lines(store, method, path, lines, query="", body=b""):
     for name, value in lines:
         joined[name.lower()] = f"{joined[name.lower()]},{value}" if name.lower() in joined else value
     signed = Signer(store).headers(method, path, hashlib.sha256(body).hexdigest(), joined, query)
-    connection = http.client.HTTPConnection("127.0.0.1", store.port, timeout=20)
-    connection.putrequest(method, quote(path, safe="/-_.~") + ("?" + query if query else ""), skip_host=True, skip_accept_encoding=True)
-    for name, value in [*((n, v) for n, v in signed.items() if n not in joined), *lines]:
-        connection.putheader(name, value)
-    connection.putheader("content-length", str(len(body)))
-    connection.endheaders()
-    connection.send(body)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, text
+    lines = [*((name, value) for name, value in signed.items() if name not in joined), *lines]
+    status, _, text = send_request(store, method, path, query, lines, body)
+    return status, text
 
 
 def test_two_sources_of_a_copy_are_refused(store, s3, bucket):
