@@ -103,7 +103,7 @@ class LocalProcess {
     boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
     boost::asio::post(io_.at(0), [this] { replacement_->start(io_.at(0).get_executor()); });
     boost::asio::co_spawn(io_.at(0), probe(), boost::asio::detached);
-    CHECK_OK(control_->start(directories_));
+    CHECK_OK(control_->start(store_->answering(directories_)));
     const auto states = store_->states();
     const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
       return volume.status.state == VolumeStatus::State::open;

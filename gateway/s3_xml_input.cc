@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <pugixml.hpp>
+#include <set>
 
 #include "gateway/http_text.h"
 #include "penstock/limits.h"
@@ -20,6 +21,8 @@ S3Error malformed() { return s3_error(S3Code::MalformedXML); }
 constexpr std::size_t kDepthMax = 8;
 constexpr std::size_t kElementsMax = 8 * limits::kPartsMax;  // a part has at most eight elements
 constexpr std::size_t kAttributesMax = 32;
+const std::set<std::string_view> kDeleteFields{"Key", "VersionId", "ETag", "LastModifiedTime",
+                                               "Size"};
 
 class Guard {
  public:
@@ -249,6 +252,8 @@ S3Result<DeleteInput> parse_delete(std::string body) {
         object.etag = std::string(trim(value));
       }
       object.other_condition |= field_name == "LastModifiedTime" || field_name == "Size";
+      // What is not known here may be a condition, or one that is spelled wrong.
+      if (!kDeleteFields.contains(field_name)) return malformed();
     }
     if (object.key.empty()) return malformed();
     input.objects.push_back(std::move(object));

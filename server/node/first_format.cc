@@ -32,6 +32,7 @@ Result<> end_first_format(const FirstFormat& store) {
 }  // namespace
 
 Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path& path) {
+  if (path.empty()) return fail(Errc::invalid, "a DIR has no name: \"\"");
   std::error_code error;
   const bool there = std::filesystem::exists(path, error);
   if (error) return fail(Errc::io, "cannot look at \"" + path.string() + "\": " + error.message());

@@ -69,7 +69,13 @@ Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, 
   CHECK_OK(store->format_if_new());
   std::vector<Found> found;
   CHECK_OK(store->open_all(found));
-  CHECK_OK(store->choose_map(found));
+  const auto chosen = store->choose_map(found);
+  if (!chosen) {
+    for (const auto& volume : found) {
+      if (!volume.volume && volume.error.code == Errc::busy) return volume.error;
+    }
+    return chosen.error();
+  }
   store->fill_slots(std::move(found));
   store->refuse_old_copies();
   store->count_starts();
@@ -88,12 +94,11 @@ Result<> LocalStore::open_all(std::vector<Found>& found) {
     for (const auto& path : paths) {
       const std::string real = hung_paths_.contains(path) ? path : real_path(path);
       if (!seen.insert(real).second) continue;
-      found.push_back(open_watched(path));
+      found.push_back(open_unlocked(path));
       const auto code = found.back().error.code;
-      // A newer format or a second process is no lost disk: starting without it would harm.
+      // A newer format is no lost disk: starting without it would harm.
       if (found.back().volume) continue;
       if (code == Errc::overloaded) return fail(code, found.back().error.context);
-      if (code == Errc::busy) return fail(code, path + " is in use by another process");
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
     paths = noted_paths(found);
@@ -266,11 +271,40 @@ void LocalStore::fill_slots(std::vector<Found> found) {
     }
     slots_.push_back(std::move(slot));
   }
+  find_unread(found);
   for (const auto& volume : found) {
     const bool known = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
       return slot->path == volume.path;
     });
     if (!known) tell_unknown(volume);
+  }
+}
+
+// A volume that no readable directory holds lies in one of those that could not be read: in which,
+// only one that is left tells.
+void LocalStore::find_unread(const std::vector<Found>& found) {
+  std::vector<std::shared_ptr<Slot>> lost;
+  std::set<std::string> known;
+  for (const auto& slot : slots_) {
+    if (slot->path.empty()) lost.push_back(slot);
+    known.insert(slot->path);
+  }
+  std::vector<const Found*> unread;
+  std::string paths;
+  for (const auto& volume : found) {
+    if (volume.volume || volume.error.code == Errc::not_found || known.contains(volume.path)) {
+      continue;
+    }
+    unread.push_back(&volume);
+    paths += (paths.empty() ? "" : ", ") + volume.path;
+  }
+  if (unread.empty() || lost.size() != unread.size()) return;
+  for (const auto& slot : lost) {
+    slot->hung = std::any_of(unread.begin(), unread.end(), [](auto* one) { return one->hung; });
+    slot->refused = refusal(VolumeStatus::State::closed, "it lies in one of these: " + paths);
+    if (unread.size() > 1) continue;
+    slot->path = unread.front()->path;
+    slot->refused.reason = unread.front()->error.context;
   }
 }
 

@@ -48,8 +48,9 @@ struct LocalStoreOptions {
 class LocalStore {
  public:
   // Opens, or formats and opens. Blocks; call it before the store is served, but with the I/O
-  // threads running. Errors: busy - another process uses a directory; corrupt or invalid - another
-  // or newer format, or too few volumes agree on the map; io. The context says what to do.
+  // threads running. Errors: busy - another process uses so many directories that too few are
+  // left; corrupt or invalid - another or newer format, or too few volumes agree on the map; io.
+  // The context says what to do.
   static Result<std::unique_ptr<LocalStore>> open(LocalStoreOptions options, IoThreads& io,
                                                   Clock& clock, Random& random,
                                                   BufferPool& buffers);
@@ -71,6 +72,9 @@ class LocalStore {
   };
   // Thread-safety: any thread.
   std::vector<VolumeState> states() const;
+  // Those of `paths` at which nothing is known to hang. Thread-safety: any thread.
+  std::vector<std::string> answering(std::vector<std::string> paths) const;
+
   // ---- changes while the store runs
   // Formats `path`, an empty directory or none yet, as a volume that the map does not name yet, and
   // opens it; the other volumes note where it lies. Blocks, but on a disk that hangs not for
@@ -126,6 +130,8 @@ class LocalStore {
   Found open_volume(const std::string& path, std::shared_ptr<DiskWatch> watch);
   // The same with an end, should the disk hang: then the thread that opens it is given up.
   Found open_watched(const std::string& path);
+  // The same, but waits a moment for another process that is just ending.
+  Found open_unlocked(const std::string& path);
   // Runs `job`, whose disk calls `watch` sees, on a thread of its own. `unavailable`: one did not
   // return; the thread is given up, and what the job uses must stay.
   Result<> run_watched(const std::string& path, const std::shared_ptr<DiskWatch>& watch,
@@ -136,7 +142,6 @@ class LocalStore {
   Result<> format_new(const std::string& path, VolumeIdentity identity, const std::string& map);
   Result<> join(const MapVolume& entry, const std::string& path,
                 const std::shared_ptr<Volume>& volume);
-  std::vector<std::string> answering(std::vector<std::string> paths) const;
   void find_hung(const std::vector<std::string>& paths);
   void watch_for_stalls();
   void watch_volume(const std::shared_ptr<Volume>& volume);
@@ -154,6 +159,7 @@ class LocalStore {
   Result<> choose_map(const std::vector<Found>& found);
   void fill_slots(std::vector<Found> found);
   void refuse(Slot& slot, std::string reason);
+  void find_unread(const std::vector<Found>& found);
   void tell_unknown(const Found& found) const;
   void refuse_old_copies();
   void count_starts();
@@ -177,6 +183,8 @@ class LocalStore {
   std::mutex watch_mutex_;  // guards the next one; held while it is looked at
   std::vector<std::shared_ptr<Volume>> watched_;
   std::set<std::string> hung_paths_;  // at the start, and so not opened
+  // How long a start waits for directories that another process uses.
+  std::optional<std::chrono::steady_clock::time_point> unlocked_by_;
   std::atomic<std::size_t> given_up_{0};  // threads at a directory that never came back
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
   bool formatted_ = false;

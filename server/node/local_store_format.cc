@@ -75,20 +75,23 @@ Result<> LocalStore::format_if_new() {
     return Result<>{};
   }
   CHECK_OK(may_format(paths));
-  CHECK_OK(open_disks([](const std::string& path) { return make_volume_directory(path); }));
   std::vector<MapVolume> volumes;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     MapVolume volume;
     volume.id = VolumeId{random_.next()};
     volume.name = "v" + std::to_string(i);
     volume.host = "local";
-    log_event(LogLevel::info, "volume_format", {{"volume", volume.name}, {"path", paths[i]}});
     volumes.push_back(std::move(volume));
   }
   const auto cluster = random_.id128<ClusterId>();
   TRY(map, make_map(cluster, std::move(volumes), kGroups, options_.policy.get()));
+  CHECK_OK(open_disks([](const std::string& path) { return make_volume_directory(path); }));
   ThreadWorker worker("format", 1);
   CHECK_OK(format_store(store, map, clock_, random_, worker));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    log_event(LogLevel::info, "volume_format",
+              {{"volume", map.volumes[i].name}, {"path", paths[i]}});
+  }
   formatted_ = true;
   return Result<>{};
 }

@@ -11,6 +11,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::chrono::seconds kLockPatience{3};  // for a process that is just ending
+
 std::string stalled_text(const std::string& path, const char* call, Duration age) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(age).count();
   return "stalled: a " + std::string(call) + " of " + path + " has not returned for " +
@@ -78,7 +80,11 @@ void LocalStore::watch() {
     const auto status = slot->volume->status();
     if (status.full != std::exchange(slot->was_full, status.full)) {
       log_event(status.full ? LogLevel::warn : LogLevel::info,
-                status.full ? "volume_full" : "volume_not_full", {{"volume", slot->entry.name}});
+                status.full ? "volume_full" : "volume_not_full",
+                {{"volume", slot->entry.name},
+                 {"path", slot->path},
+                 {"meaning", status.full ? "it takes no bodies until more of its disk is free"
+                                         : "it takes bodies again"}});
     }
     if (status.state == slot->last_state) continue;
     slot->last_state = status.state;
@@ -232,7 +238,25 @@ LocalStore::Found LocalStore::open_watched(const std::string& path) {
   return hung;
 }
 
-// Those of `paths` at which nothing is known to hang.
+// A process that is stuck in another disk may hold this volume for hours: the others go on.
+LocalStore::Found LocalStore::open_unlocked(const std::string& path) {
+  while (true) {
+    Found found = open_watched(path);
+    if (found.volume || found.error.code != Errc::busy) return found;
+    const auto now = std::chrono::steady_clock::now();
+    if (!unlocked_by_) unlocked_by_ = now + kLockPatience;
+    if (now < *unlocked_by_) {
+      std::this_thread::sleep_for(limits::kDiskLook);
+      continue;
+    }
+    found.error.context = path + " is in use by another process: stop it. If it is stuck in a disk "
+                          "that hangs, it ends when that disk answers, or with a boot";
+    log_event(LogLevel::error, "volume_closed",
+              {{"volume", path}, {"reason", found.error.context}});
+    return found;
+  }
+}
+
 std::vector<std::string> LocalStore::answering(std::vector<std::string> paths) const {
   std::set<std::string> hung = hung_paths_;
   for (const auto& volume : states()) {

@@ -1,5 +1,5 @@
 /* LD_PRELOAD shim: while the file $HANGING_IO_CONTROL names path prefixes (one a line), calls on files below one of them do not
- * return: reads (cached ones too), writes, syncs, allocations, opens, renames, removals, lists, stats. When its line goes, they
+ * return: reads (cached ones too), writes, syncs, allocations, opens, renames, removals, changes of mode, lists, stats. When its line goes, they
  * go on. What was opened before counts, too. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -100,6 +100,10 @@ int fstatvfs64(int fd, struct statvfs64 *s) { REAL(int, "fstatvfs64", int, struc
 int fstatvfs(int fd, struct statvfs *s) { REAL(int, "fstatvfs", int, struct statvfs *); hang_fd(fd); return real(fd, s); }
 int faccessat(int d, const char *p, int m, int f) { REAL(int, "faccessat", int, const char *, int, int); hang_at(d, p); return real(d, p, m, f); }
 int renameat(int a, const char *p, int b, const char *q) { REAL(int, "renameat", int, const char *, int, const char *); hang_at(a, p); return real(a, p, b, q); }
+int rename(const char *p, const char *q) { REAL(int, "rename", const char *, const char *); hang_at(AT_FDCWD, p); return real(p, q); }
+int unlink(const char *p) { REAL(int, "unlink", const char *); hang_at(AT_FDCWD, p); return real(p); }
+int chmod(const char *p, mode_t m) { REAL(int, "chmod", const char *, mode_t); hang_at(AT_FDCWD, p); return real(p, m); }
+int rmdir(const char *p) { REAL(int, "rmdir", const char *); hang_at(AT_FDCWD, p); return real(p); }
 int unlinkat(int d, const char *p, int f) { REAL(int, "unlinkat", int, const char *, int); hang_at(d, p); return real(d, p, f); }
 int mkdirat(int d, const char *p, mode_t m) { REAL(int, "mkdirat", int, const char *, mode_t); hang_at(d, p); return real(d, p, m); }
 struct dirent64 *readdir64(DIR *d) { REAL(struct dirent64 *, "readdir64", DIR *); hang_fd(dirfd(d)); return real(d); }

@@ -1,4 +1,5 @@
 """Disks that hang under load, at the start and at the end: the others go on, the store says which one it was and ends in time."""
+import fcntl
 import os
 import random
 import subprocess
@@ -220,6 +221,68 @@ def test_sigterm_right_after_a_hang_ends_in_time(hanging):
     store.hang()
     store.start()
     assert store.metric('penstock_volumes{state="open"}') == 6
+
+
+def test_one_of_several_directories_hangs(shim):
+    """Each of them has a control socket of its own, whose file lies on the disk that hangs."""
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
+        disks = [os.path.join(directory, f"d{n}") for n in range(4)]
+        for disk in disks:
+            os.mkdir(disk)
+        with HangingStore(directory, shim, volumes=disks, config={"disk_call_max_seconds": OTHER_CALL_MAX}) as store:
+            s3 = make_client(store)
+            s3.create_bucket(Bucket="load")
+            body = os.urandom(1_000_000)
+            s3.put_object(Bucket="load", Key="k", Body=body)
+            store.hang(disks[1])
+            wait_for(lambda: store.metric('penstock_volumes{state="stalled"}') == 1, "the volume is closed", OTHER_CALL_MAX + BUSY)
+            began = time.monotonic()
+            assert store.stop() == 3
+            assert time.monotonic() - began < 10
+            store.start()
+            wait_for(lambda: store.log().count("store_ready") == 2, "the start ends")
+            assert store.metric('penstock_volumes{state="stalled"}') == 1, store.admin("/readyz")
+            assert "stalled" in store.admin("/readyz")[1]
+            shown = subprocess.run([BINARY, "ring", "status", disks[0]], capture_output=True, text=True, timeout=10)
+            assert shown.returncode == 0 and disks[1] in shown.stdout, shown
+            assert s3.get_object(Bucket="load", Key="k")["Body"].read() == body
+            store.hang(disks[1], disks[2])  # where a socket of this process lies
+            began = time.monotonic()
+            assert store.stop() in (0, 3)
+            assert time.monotonic() - began < 20
+            assert "stop_cut_off" not in store.log()
+            store.hang()
+            store.start()
+            assert store.metric('penstock_volumes{state="open"}') == 4
+            assert s3.get_object(Bucket="load", Key="k")["Body"].read() == body
+
+
+def test_a_volume_that_another_process_keeps_is_done_without(fresh_store):
+    """A process that is stuck in a disk cannot be killed, and keeps the locks of its volumes there."""
+    store = fresh_store
+    s3 = make_client(store)
+    s3.create_bucket(Bucket="load")
+    body = os.urandom(1_000_000)
+    s3.put_object(Bucket="load", Key="k", Body=body)
+    assert store.stop() == 0
+    held = [open(os.path.join(store.volume(n), "lock"), "rb") for n in range(4)]
+    for file in held:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    store.start(wait=False)
+    assert store.process.wait(timeout=30) == 1, "four of six are too many"
+    assert "in use by another process" in store.log()
+    for file in held[1:]:
+        file.close()
+    store.start()
+    assert store.metric('penstock_volumes{state="open"}') == 5
+    assert "in use by another process" in store.admin("/readyz")[1]
+    assert s3.get_object(Bucket="load", Key="k")["Body"].read() == body
+    s3.put_object(Bucket="load", Key="new", Body=body)
+    assert store.stop() == 0
+    held[0].close()
+    store.start()
+    assert store.metric('penstock_volumes{state="open"}') == 6
+    assert s3.get_object(Bucket="load", Key="new")["Body"].read() == body
 
 
 def test_a_replacement_waits_for_no_disk_that_hangs(shim):
