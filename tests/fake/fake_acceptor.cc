@@ -199,7 +199,8 @@ Task<HintListReply> FakeAcceptor::list_hints(HintListRequest request, Deadline) 
   reply.count = stored_hints.size();
   for (const auto& [name, hint] : stored_hints) {
     if (request.after && name <= *request.after) continue;
-    if (name.due > request.due_until || reply.hints.size() == request.rows_max) break;
+    if (name.due > request.due_until) break;
+    if (reply.hints.size() == std::min<std::size_t>(request.rows_max, listed_max)) break;
     reply.hints.push_back(hint);
   }
   co_return reply;

@@ -41,6 +41,7 @@ class FakeAcceptor final : public VolumeClient {
   bool full = false;
   bool cached = false;      // read_now() answers
   Duration clock_offset{};  // of its own clock
+  std::size_t listed_max = limits::kScanBatchMax;  // a list of hints gives no more at once
   Epoch epoch;
   SharedBytes map;  // adopted last
   std::map<BucketId, BucketNumber> fences;

@@ -164,7 +164,7 @@ Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<Fragme
   std::vector<FragmentEntry> entries;
   for (const auto& [id, bytes] : fragments_) {
     if (after && id <= *after) continue;
-    if (entries.size() == count) break;
+    if (entries.size() == std::min<std::size_t>(count, listed_max)) break;
     FragmentEntry entry;
     entry.id = id;
     entry.data_bytes = bytes->size();

@@ -56,6 +56,7 @@ class FakeVolume final : public VolumeClient {
   std::set<FragmentId> unpinned;
   std::set<FragmentId> being_read;  // pinned by a reader
   Duration unpinned_for = std::chrono::hours(1);  // what a list says of the unpinned ones
+  std::size_t listed_max = limits::kFragmentListMax;  // a list gives no more at once
 
   std::size_t fragment_count() const { return fragments_.size(); }
   bool holds(FragmentId id) const { return fragments_.contains(id); }

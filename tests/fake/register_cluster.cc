@@ -64,6 +64,7 @@ Task<RegisterUpdate::Decision> TextUpdate::decide(const Snapshot& current) {
   decision.value.kind = kind;
   decision.value.payload = text_;
   decision.inline_bytes = inline_bytes;
+  decision.hints = hints;
   co_return decision;
 }
 

@@ -54,6 +54,7 @@ class TextUpdate final : public RegisterUpdate {
   OpId op_id() const override { return op_id_; }
   ValueKind kind = ValueKind::object;
   SharedBytes inline_bytes;
+  std::vector<Hint> hints;
   int decisions = 0;
   std::string seen;  // by the last decision
 

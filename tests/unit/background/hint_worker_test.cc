@@ -352,4 +352,14 @@ TEST_CASE("what a part left behind is freed once its upload is done") {
   CHECK(f.held(blobs[1]) == 6);
 }
 
+TEST_CASE("a list that gives fewer hints than were asked for is not at its end") {
+  HintFixture f;
+  for (int i = 0; i < 4; ++i) f.put();
+  for (auto& node : f.cluster.nodes) node->acceptor.listed_max = 1;
+  HintWorker worker(f.context);
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.pass(worker);
+  CHECK(f.hints() == 0);
+}
+
 }  // namespace penstock

@@ -311,4 +311,13 @@ TEST_CASE("a pass that does not get through keeps what it knew of the rest") {
   CHECK(f.held(blob) == 0);
 }
 
+TEST_CASE("a list that gives fewer fragments than were asked for is not at its end") {
+  SweepFixture f;
+  const std::vector<BlobRef> blobs{f.write(), f.write(), f.write()};
+  for (const BlobRef& blob : blobs) f.unpin(blob);
+  for (auto& node : f.cluster.nodes) node->fragments.listed_max = 1;
+  CHECK(f.sweep());
+  for (const BlobRef& blob : blobs) CHECK(f.held(blob) == 0);
+}
+
 }  // namespace penstock

@@ -217,4 +217,28 @@ TEST_CASE("the fragments of a part carry its upload's id wherever they are made 
   }
 }
 
+TEST_CASE("a Complete that begins just before its upload gets a new ballot is waited for") {
+  RepairFixture f;
+  const std::string id = f.put_short_part();
+  const RegisterRef upload = Index::upload(*f.bucket, "key", id);
+  const auto part = f.cluster.run(f.cluster.gateway->proposer.read(
+      Index::part(*f.bucket, "key", id, 1), ReadWant::value, f.cluster.soon()));
+  UploadRecord completing;
+  completing.attempt = OpId{7, 7};
+  completing.target = BackgroundWorld::record_of(*part_info(*part->value).value().blob);
+  bool begun = false;
+  for (auto& node : f.cluster.nodes) {
+    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey& key) {
+      if (call != RegisterCall::prepare || key != upload.key) return Fate{};
+      if (std::exchange(begun, true)) return Fate{};
+      f.cluster.overwrite(upload.key, to_value(completing, ValueKind::upload_completing));
+      return Fate{};
+    };
+  }
+  const auto health = f.cluster.run(f.repairs.examine(upload, true, f.cluster.soon()));
+  REQUIRE(begun);
+  REQUIRE(health);
+  CHECK(health->waits);
+}
+
 }  // namespace penstock

@@ -211,6 +211,19 @@ TEST_CASE("a late volume is hedged after 20 ms and suspected after 2 s") {
   CHECK(world.slot(*blob, 2).counters.reads == asked);
 }
 
+TEST_CASE("a suspect volume is not asked for what it may have in memory either") {
+  BlobWorld world;
+  const std::string body = BlobWorld::body(4 * kUnit);
+  const auto blob = world.put(body);
+  REQUIRE(blob.has_value());
+  for (const auto& volume : world.volumes) volume->faults.cached = true;
+  world.membership->report_stalled(blob->locations[2].volume);
+  CHECK(world.get(*blob).value() == body);
+  CHECK(world.slot(*blob, 2).counters.reads_now == 0);
+  CHECK(world.slot(*blob, 2).counters.reads == 0);
+  CHECK(world.slot(*blob, 1).counters.reads_now > 0);
+}
+
 TEST_CASE("a read that lost the race is watched until it answers, and keeps no memory") {
   BlobWorld world;
   const std::string body = BlobWorld::body(4 * kUnit);

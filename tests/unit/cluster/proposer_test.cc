@@ -380,6 +380,25 @@ TEST_CASE("a volume at its bound of stragglers gets no new accepts") {
   CHECK(sent <= bound + 1);
 }
 
+TEST_CASE("hints of an accept count for the bound of stragglers") {
+  RegisterCluster cluster;
+  std::size_t sent = 0;
+  cluster.acceptors[4]->fate = [&sent](VolumeId, RegisterCall call, const RegisterKey&) {
+    if (call != RegisterCall::accept) return Fate{};
+    ++sent;
+    return lost_request();
+  };
+  const Hint large{WriteId{1, 1}, WallTime{}, std::string(1'000'000, 'l'), ""};
+  const std::size_t bound = limits::kStragglerBytesPerVolume / large.locations.size() + 1;
+  for (std::size_t n = 0; n < bound + 8; ++n) {
+    TextUpdate write(cluster.proposer().new_op_id(), "text");
+    write.hints.assign(1, large);
+    REQUIRE(cluster.run(cluster.proposer().update(kRef, write, cluster.soon())));
+  }
+  CHECK(sent <= bound);
+  cluster.settle_down();
+}
+
 TEST_CASE("stragglers are bounded in number as well") {
   StragglerSet set;
   const VolumeId volume{1};

@@ -382,4 +382,23 @@ TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or 
   }
 }
 
+TEST_CASE("within one boot a last frame may end early between two pages, and nowhere else") {
+  constexpr std::size_t kPage = 4096;
+  Damaged d(0);
+  d.more_bytes = 2 * kPage;  // a page ends inside of the last frame
+  d.add_rows(5);
+  d.kill();
+  const std::string log = names_with(d.h.disk, ".log").back();
+  const std::string bytes = read_whole(d.h.disk, log);
+  const auto before = d.h.disk.snapshot();
+  const std::size_t page_end = bytes.size() / kPage * kPage;
+  for (const std::size_t left : {bytes.size() - 1, page_end + 1, page_end, page_end - 1}) {
+    CAPTURE(left);
+    d.h.disk.restore(*before);
+    write_whole(d.h.disk, log, std::string_view(bytes).substr(0, left));
+    CHECK(d.verdict(kBoot) == (left % kPage == 0 ? "lost: key4" : "refused"));
+    d.h.close();
+  }
+}
+
 }  // namespace penstock

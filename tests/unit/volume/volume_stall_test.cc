@@ -292,4 +292,65 @@ TEST_CASE("a probe says whether the disk answers, not the memory") {
   CHECK(world.errors.back() == Errc::unavailable);
 }
 
+TEST_CASE("an accept that was at a disk which hung has an unknown outcome") {
+  StallWorld world;
+  world.open();
+  world.gate->shut(Call::sync);
+  world.start(world.accept(1));
+  world.turn_until_stuck();
+  world.clock.advance(limits::kDiskCallMax + std::chrono::seconds(1));
+  world.volume->look_for_stall();
+  world.finish();
+  CHECK(world.errors == std::vector{Errc::io});
+}
+
+TEST_CASE("a read of a fragment whose deadline is over is answered though the disk is not done") {
+  StallWorld world;
+  world.open();
+  world.start(world.write(1));
+  world.finish();
+  world.gate->shut(Call::read);
+  FragmentReadRequest request;
+  request.id = FragmentId{WriteId{1, 1}, 0, Generation{1}};
+  request.length = 1000;
+  world.start(world.volume->read_fragment(request, world.clock.boot() + std::chrono::seconds(2)));
+  world.turn_until_stuck();
+  world.clock.advance(std::chrono::seconds(3));
+  world.volume->look_for_stall();
+  world.turn();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  CHECK(world.volume->status().state == VolumeStatus::State::open);
+  world.gate->open();
+  world.finish();
+}
+
+TEST_CASE("a probe does not speak for threads that read rows and are stuck") {
+  StallWorld world;
+  world.open();
+  world.start(world.accept(1));
+  world.finish();
+  world.volume.reset();
+  world.open();  // what was in the log is in a table now
+  const auto syncs = world.disk.calls(Call::sync);
+  world.gate->shut(Call::read);
+  world.start(world.scan());
+  world.start(world.scan());
+  while (world.gate->stuck() < 2) world.turn();
+  bool answered = false;
+  const auto probe = [&]() -> Task<> {
+    const auto done = co_await world.volume->probe(world.later());
+    answered = true;
+    co_return done;
+  };
+  world.start(probe());
+  while (world.disk.calls(Call::sync) < syncs + 2) world.turn();  // a row and a block are written
+  world.start(world.accept(2));                                   // a turn behind it
+  while (world.running > 3) world.turn();
+  CHECK(!answered);
+  world.gate->open();
+  world.finish();
+  CHECK(answered);
+  CHECK(world.errors.empty());
+}
+
 }  // namespace penstock

@@ -300,6 +300,34 @@ TEST_CASE("starts that are cut off one after another leave a volume") {
   }
 }
 
+TEST_CASE("starts that are cut off while they are counted, one after another, leave a volume") {
+  constexpr std::uint64_t kLast = 16;  // of the changes of an open
+  std::uint64_t changes = 0;
+  {
+    VolumeHarness h;
+    h.fresh();
+    h.close();
+    const std::uint64_t before = h.disk.changes();
+    const auto opened = h.try_open();
+    REQUIRE(opened);
+    changes = h.disk.changes() - before;
+  }
+  REQUIRE(changes > kLast);
+  for (std::uint64_t pair = 0; pair < kLast * kLast; ++pair) {
+    CAPTURE(pair);
+    VolumeHarness h;
+    h.fresh();
+    h.close();
+    for (const std::uint64_t cut : {changes - pair / kLast, changes - pair % kLast}) {
+      h.disk.stop_at_change(cut);
+      auto opened = h.try_open();
+      if (opened) h.volume = std::move(*opened);
+      h.crash(Keep::some, Keep::all);
+    }
+    h.open();
+  }
+}
+
 TEST_CASE("a torn log tail is dropped, damage before it keeps the volume out") {
   VolumeHarness h;
   h.fresh();
