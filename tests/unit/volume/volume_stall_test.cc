@@ -60,6 +60,16 @@ class Gate {
   int stuck_ = 0;
 };
 
+// What a volume uses: it outlives the threads of one that stalled.
+struct StallGround {
+  FakeDisk disk;
+  SharedClock clock;
+  SystemRandom random;
+  BufferPool buffers{4 * limits::kMiB};
+  boost::asio::io_context io;
+  std::unique_ptr<Volume> volume;
+};
+
 struct StallWorld {
   StallWorld() {
     set_log_sink([](LogLevel, std::string_view) {});
@@ -71,8 +81,11 @@ struct StallWorld {
   ~StallWorld() {
     gate->open();
     gate->wait_until_passed();
-    volume.reset();
+    const bool stalled = volume && volume->stalled();
+    if (!stalled) volume.reset();
     set_log_sink(nullptr);
+    static auto* const kept = new std::vector<std::unique_ptr<StallGround>>;  // never destroyed
+    if (stalled) kept->push_back(std::move(ground));
   }
 
   void open() {
@@ -155,15 +168,16 @@ struct StallWorld {
   }
   Deadline later() const { return clock.boot() + std::chrono::hours(1); }
 
-  FakeDisk disk;
-  SharedClock clock;
-  SystemRandom random;
-  BufferPool buffers{4 * limits::kMiB};
+  std::unique_ptr<StallGround> ground = std::make_unique<StallGround>();
+  FakeDisk& disk = ground->disk;
+  SharedClock& clock = ground->clock;
+  SystemRandom& random = ground->random;
+  BufferPool& buffers = ground->buffers;
+  boost::asio::io_context& io = ground->io;
+  std::unique_ptr<Volume>& volume = ground->volume;
   std::shared_ptr<Gate> gate = std::make_shared<Gate>();
-  boost::asio::io_context io;
   int running = 0;
   std::vector<Errc> errors;
-  std::unique_ptr<Volume> volume;
 };
 
 }  // namespace
