@@ -14,6 +14,7 @@
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "signing.h"
+#include "tests/fake/fake_clock.h"
 
 namespace penstock {
 namespace {
@@ -135,6 +136,27 @@ TEST_CASE("a log that cannot be opened is refused") {
   CHECK_FALSE(AccessLog::open(folder.directory + "/no/such"));
 }
 
+TEST_CASE("what a full disk did not take is counted in the next file, all of it") {
+  const LogFolder folder;
+  const std::string path = folder.directory + "/log";
+  std::filesystem::create_symlink("/dev/full", path);
+  auto log = AccessLog::open(path);
+  REQUIRE(log);
+  constexpr std::uint64_t kLines = 5;
+  for (std::uint64_t dropped = 1; dropped <= kLines; ++dropped) {
+    (*log)->write(AccessEntry{});
+    while ((*log)->counts().dropped < dropped) std::this_thread::yield();
+  }
+  std::filesystem::remove(path);
+  (*log)->reopen();
+  (*log)->stop();
+  std::uint64_t told = 0;
+  for (const auto& line : LogFolder::lines_of(path)) {
+    told += nlohmann::json::parse(line).value("dropped", std::uint64_t{0});
+  }
+  CHECK(told == kLines);
+}
+
 std::vector<std::string> g_told;
 void keep_line(LogLevel, std::string_view line) { g_told.emplace_back(line); }
 
@@ -158,6 +180,36 @@ TEST_CASE("refused logins are told, bounded, and what is left out is counted") {
   S3Request anonymous;
   logins.tell(anonymous, "1.2.3.4", s3_error(S3Code::AccessDenied));
   CHECK(logins.count() == 100);
+  set_log_sink(nullptr);
+}
+
+TEST_CASE("what was left out of refused logins is told once") {
+  g_told.clear();
+  set_log_sink(keep_line);
+  FakeClock clock;
+  RefusedLogins logins(clock);
+  S3Request request;
+  request.headers = {{"authorization", "AWS AK:signature"}};
+  const auto refuse = [&](int times) {
+    g_told.clear();
+    for (int i = 0; i < times; ++i) logins.tell(request, "", s3_error(S3Code::AccessDenied));
+  };
+  refuse(RefusedLogins::kLinesPerSecond + 7);
+  CHECK(g_told.size() == RefusedLogins::kLinesPerSecond);
+  clock.advance(std::chrono::seconds(1));
+  refuse(2);
+  REQUIRE(g_told.size() == 2);
+  CHECK(g_told[0].find("left_out=7") != std::string::npos);
+  CHECK(g_told[1].find("left_out=0") != std::string::npos);
+  refuse(RefusedLogins::kLinesPerSecond);
+  g_told.clear();
+  logins.tell_left_out();  // this second may have more
+  CHECK(g_told.empty());
+  clock.advance(std::chrono::seconds(1));
+  logins.tell_left_out();
+  logins.tell_left_out();
+  REQUIRE(g_told.size() == 1);
+  CHECK(g_told[0].find("left_out=2") != std::string::npos);
   set_log_sink(nullptr);
 }
 

@@ -113,6 +113,18 @@ TEST_CASE("accounts are exchanged all at once, and those that stay are the same 
   CHECK(store->size() == 4);
 }
 
+TEST_CASE("whatever of an account changes is in force, not only its secret") {
+  const Account before{"abc", "12345678", "owner", "name", "a@example.com"};
+  for (const auto member : {&Account::secret_key, &Account::account_id, &Account::display_name,
+                            &Account::email}) {
+    auto store = CredentialStore::make({before});
+    Account after = before;
+    after.*member = "something-else";
+    CHECK(store->replace(*CredentialStore::make({after})).changed == 1);
+    CHECK(*store->find("abc") == after);
+  }
+}
+
 TEST_CASE("a file of secrets that is open to others is refused, and what is no file too") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/accounts.json";

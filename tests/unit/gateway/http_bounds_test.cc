@@ -1,6 +1,8 @@
 // Who may stay when places are few, and what a reader that does not read costs.
 #include <doctest/doctest.h>
 
+#include <boost/asio/this_coro.hpp>
+
 #include "gateway/http_server.h"
 #include "http_loopback.h"
 
@@ -17,6 +19,64 @@ void wait_until(const std::function<bool()>& condition) {
     std::this_thread::yield();
   }
 }
+
+// What is sent to a closed socket comes back as a reset, at once.
+bool is_read(RawClient& client) {
+  for (int i = 0; i < 1000; ++i) {
+    if (!client.can_send()) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// When it returns, all is done that the one thread of the server had begun before.
+void round_trip(const LoopbackServer& server) {
+  RawClient client(server);
+  client.send(request("GET", "/close"));
+  CHECK(client.answer().status == 200);
+  CHECK(client.at_end());
+}
+
+// Sends one piece, then another that waits for finish().
+class HalfService final : public Service {
+ public:
+  static constexpr std::size_t kFirstBytes = 4'000'000;
+  Awaitable<void> handle(HttpExchange& exchange) override {
+    S3Response response;
+    response.content_length = kFirstBytes + 4;
+    response.body = std::make_unique<Source>(*this);
+    [[maybe_unused]] const auto sent = co_await exchange.send(std::move(response), false);
+  }
+  void finish() { may_end_ = true; }
+  static constexpr Duration kKeep = milliseconds(20);
+  std::atomic<bool> waits{false};  // all of the first piece was taken
+  std::atomic<int> kept{0};
+
+ private:
+  struct Source final : BodySource {
+    explicit Source(HalfService& the_service) : service(the_service) {}
+    Task<Piece> next() override {
+      if (given < kFirstBytes) {
+        Piece piece = memory_piece(std::string(std::min(kFirstBytes - given, kStep), 'x'));
+        given += piece.length;
+        co_return piece;
+      }
+      const Executor executor = co_await boost::asio::this_coro::executor;
+      service.waits = true;
+      while (!service.may_end_) co_await boost::asio::post(executor, use_task);
+      co_return memory_piece("-end");
+    }
+    void put_back(std::uint64_t count) override { given -= count; }
+    Task<Duration> keep() override {
+      ++service.kept;
+      co_return kKeep;
+    }
+    static constexpr std::size_t kStep = 500'000;
+    HalfService& service;
+    std::size_t given = 0;
+  };
+  std::atomic<bool> may_end_{false};
+};
 
 std::string half_put() { return request("PUT", "/echo", "Content-Length: 10\r\n", "half"); }
 
@@ -151,4 +211,89 @@ TEST_CASE("long heads take memory, and are refused without it") {
   first.send("\r\n\r\n");
   CHECK(first.answer().status == 200);
   wait_until([&] { return budget.used_bytes() == 0; });
+}
+
+TEST_CASE("a reader that paused once and reads again is not put out for it") {
+  HttpOptions options = LoopbackServer::fast();
+  options.connections_max = 1;
+  options.reader_stalled = milliseconds(5);
+  options.paused_evictable = milliseconds(100);
+  HalfService service;
+  LoopbackServer server(service, options);
+  RawClient reader(server);
+  reader.send(request("GET", "/"));
+  // It pauses for long enough: a newcomer would get its place.
+  wait_until([&] { return service.kept > 2 * options.paused_evictable / HalfService::kKeep; });
+  reader.receive_at_least(HalfService::kFirstBytes);
+  wait_until([&] { return service.waits.load(); });
+  const auto end = std::chrono::steady_clock::now() + 2 * options.paused_evictable;
+  bool all_turned_away = true;
+  while (all_turned_away && std::chrono::steady_clock::now() < end) {
+    RawClient newcomer(server);
+    all_turned_away = newcomer.answer().status == 503;
+  }
+  CHECK(all_turned_away);
+  service.finish();
+  CHECK(reader.answer().body.ends_with("x-end"));
+  CHECK(server.refusals(HttpRefusal::evicted_paused) == 0);
+}
+
+TEST_CASE("refused connections linger again when others have ended, though some did not") {
+  HttpOptions options = LoopbackServer::fast();
+  options.lingers_max = 1;
+  options.linger = std::chrono::seconds(20);
+  LoopbackServer server(options);
+  const auto refused = [&] {
+    auto client = std::make_unique<RawClient>(server);
+    client->send("\x16\x03\x01 no request\r\n\r\n");
+    CHECK(client->answer().status == 400);
+    CHECK(client->at_end());
+    round_trip(server);
+    return client;
+  };
+  auto first = refused();
+  const auto second = refused();
+  CHECK_FALSE(is_read(*second));  // one too many
+  CHECK(is_read(*first));
+  first.reset();
+  wait_until([&] { return server.connections() == 0; });
+  CHECK(is_read(*refused()));
+}
+
+TEST_CASE("whoever is turned away lingers again when others have ended, though some did not") {
+  HttpOptions options = LoopbackServer::fast();
+  options.connections_max = 1;  // and one may linger
+  options.linger = std::chrono::seconds(20);
+  LoopbackServer server(options);
+  RawClient busy(server);
+  busy.send(half_put());
+  wait_until([&] { return server.service.handled == 1; });
+  const auto turned_away = [&] {
+    auto client = std::make_unique<RawClient>(server);
+    CHECK(client->answer().status == 503);
+    CHECK(client->at_end());
+    return client;
+  };
+  auto first = turned_away();
+  const auto second = turned_away();
+  wait_until([&] { return !is_read(*second); });
+  CHECK(is_read(*first));
+  first.reset();
+  bool lingers = false;
+  for (int i = 0; i < 10 && !lingers; ++i) lingers = is_read(*turned_away());
+  CHECK(lingers);
+}
+
+TEST_CASE("the memory of a long head is given back with its request") {
+  MemoryBudget budget(18 << 10);
+  HttpOptions options = LoopbackServer::fast();
+  options.memory = &budget;
+  options.idle_holds = std::chrono::seconds(20);
+  LoopbackServer server(options);
+  RawClient client(server);
+  client.send(request("GET", "/ignore", "X: " + std::string(5000, 'a') + "\r\n"));
+  CHECK(client.answer().status == 200);
+  wait_until([&] { return budget.used_bytes() == 0; });
+  client.send(request("GET", "/ignore"));
+  CHECK(client.answer().status == 200);
 }

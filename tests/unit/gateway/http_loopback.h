@@ -143,7 +143,8 @@ class LoopbackServer {
  public:
   explicit LoopbackServer(HttpOptions options = fast()) : LoopbackServer(nullptr, options) {}
   // Serves `other` instead of the scripted service.
-  explicit LoopbackServer(Service& other) : LoopbackServer(&other, fast()) {}
+  explicit LoopbackServer(Service& other, HttpOptions options = fast())
+      : LoopbackServer(&other, options) {}
   ~LoopbackServer() {
     if (thread_.joinable()) stop(Duration(0));
   }
@@ -219,6 +220,12 @@ class RawClient {
     }
   }
   void end() { ::shutdown(socket_, SHUT_WR); }
+  // False once the server has closed the connection, and has said so.
+  bool can_send() { return ::send(socket_, "x", 1, MSG_NOSIGNAL) == 1; }
+  void receive_at_least(std::size_t bytes) {
+    while (pending_.size() < bytes && receive()) {
+    }
+  }
   // True once the server has closed and nothing is left to read.
   bool at_end() { return pending_.empty() && !receive(); }
   std::string rest() {

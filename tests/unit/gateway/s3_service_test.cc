@@ -267,3 +267,27 @@ TEST_CASE("what an operation throws is an answer and no end of the process") {
   CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
             ->response.status == 200);
 }
+
+TEST_CASE("a long answer takes memory of the account that asked until it is gone") {
+  Bench bench;
+  MemoryBudget& budget = bench.cluster.gateway->budget;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  for (int i = 10; i < 40; ++i) {
+    const std::string path = "/bucket/" + std::to_string(i) + std::string(900, 'k');
+    REQUIRE(bench.ask_signed("PUT", path, {{"content-length", "0"}})->response.status == 200);
+  }
+  auto list = bench.ask_signed("GET", "/bucket");
+  REQUIRE(list->response.status == 200);
+  REQUIRE(list->text.size() > limits::kFreeDocumentBytes);
+  const std::size_t held = budget.used_bytes(MemoryUse::documents);
+  CHECK(held >= list->text.size());
+  const MemoryUser asked{MemoryUse::documents,
+                         budget.account(default_account_id(testing::kAccessKey))};
+  const MemoryUser other{MemoryUse::documents, budget.account("other")};
+  // Four fifths of all, less what is held: less for the one than for the other.
+  const std::size_t between = budget.limit_bytes() / 5 * 4 - held / 10 * 9;
+  CHECK_FALSE(budget.take(asked, between));
+  CHECK(budget.take(other, between));
+  list.reset();
+  CHECK(budget.used_bytes() == 0);
+}
