@@ -11,6 +11,7 @@ std::span<const Directed> directed_schedules() {
       {"promise_outlives_restart", promise_outlives_restart},
       {"epoch_of_the_volumes", epoch_of_the_volumes},
       {"overwritten_upload_stays_done", overwritten_upload_stays_done},
+      {"cut_off_complete_is_found_again", cut_off_complete_is_found_again},
       {"late_part_is_refused", late_part_is_refused},
       {"purged_stays_purged", purged_stays_purged},
       {"ballots_of_two_processes_differ", ballots_of_two_processes_differ},

@@ -30,6 +30,7 @@ Violations queued_accepts_are_seen(SimClusters& clusters);
 Violations overwritten_put_is_not_repeated(SimClusters& clusters);
 // directed_uploads.cc
 Violations overwritten_upload_stays_done(SimClusters& clusters);
+Violations cut_off_complete_is_found_again(SimClusters& clusters);
 Violations late_part_is_refused(SimClusters& clusters);
 Violations purged_stays_purged(SimClusters& clusters);
 Violations half_an_object_is_settled_first(SimClusters& clusters);

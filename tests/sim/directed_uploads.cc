@@ -77,6 +77,31 @@ Violations overwritten_upload_stays_done(SimClusters& clusters) {
   return stage.violations;
 }
 
+// A gateway dies when the object of its Complete with If-None-Match is chosen. Who sends the
+// Complete again meets that object, and must know it for its own.
+Violations cut_off_complete_is_found_again(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  const auto begun = begin_upload(stage, std::string(5'000, 'u'));
+  const auto complete = [&](int gateway) {
+    return stage.begin(gateway, "POST", kUploaded, begun.manifest, Pairs{{"if-none-match", "*"}},
+                       Pairs{{"uploadId", begun.id}});
+  };
+  const auto later = complete(0);
+  const auto written = [&] {
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < 3; ++i) rows += stage.row(i, kUploaded).ballot.is_zero() ? 0 : 1;
+    return rows >= 2;
+  };
+  for (int step = 0; step < 100'000 && !written(); ++step) stage.run_for(5);
+  stage.expect(!later->has_value(), "the schedule is too late to cut the Complete off");
+  stage.gateway(0).kill();
+  const auto again = complete(1);
+  stage.run_until([&] { return again->has_value(); });
+  stage.expect(again->has_value() && (*again)->status == 200,
+               "a Complete that was done is refused when it is sent again");
+  return stage.violations;
+}
+
 // The object of a Complete was accepted by one volume alone when its gateway died. A PUT meets it
 // there, declares the upload done and dies, too; then that volume is lost. The upload was promised
 // to be done, so its object must be there.
