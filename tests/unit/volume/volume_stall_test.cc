@@ -367,4 +367,22 @@ TEST_CASE("a probe does not speak for threads that read rows and are stuck") {
   CHECK(world.errors.empty());
 }
 
+TEST_CASE("a process that was stopped for a while does not take its calls for stuck") {
+  StallWorld world;
+  world.open();
+  world.gate->shut(Call::sync);
+  world.start(world.accept(1));
+  world.turn_until_stuck();
+  world.volume->look_for_stall();
+  world.clock.advance(std::chrono::minutes(1));  // SIGSTOP, or the machine slept: nobody looked
+  world.volume->look_for_stall();
+  CHECK(!world.volume->stalled());
+  for (Duration waited{}; waited <= limits::kDiskCallMax; waited += limits::kDiskLook) {
+    world.clock.advance(limits::kDiskLook);
+    world.volume->look_for_stall();
+  }
+  CHECK(world.volume->stalled());  // but then it does
+  world.finish();
+}
+
 }  // namespace penstock

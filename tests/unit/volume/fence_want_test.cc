@@ -1,0 +1,89 @@
+// Fences and epochs for which there was no descriptor, or no time: what was not stored does not
+// count as stored when it is asked for again.
+#include "tests/unit/volume/volume_harness.h"
+
+namespace penstock {
+namespace {
+
+// A volume whose next batch needs a new log, for which there is no descriptor until heal().
+struct FullLog : VolumeHarness {
+  FullLog() {
+    fresh();
+    close();
+    VolumeOptions small = options();
+    small.database.write_buffer_bytes = 64 * limits::kKiB;
+    open(small);
+    disk.fail(FakeDisk::Call::create, 1, FakeDisk::Fault::scarce, true);
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      const auto stored = accept(object("key" + std::to_string(i)), ballot(i), value(i),
+                                 std::string(4000, 'x'));
+      if (!stored) return;
+    }
+    FAIL("the log has room for all");
+  }
+  void restart() {
+    crash(Keep::none, Keep::none);
+    open();
+  }
+  Errc read_under(std::uint64_t number) {
+    auto request = read_request(object("key"));
+    request->round.bucket_number = BucketNumber{number};
+    return code_of(run(volume->read(request, later())));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fence that could not be stored is stored when it is asked for again") {
+  FullLog h;
+  auto request = h.scan_request();
+  request->fence = BucketNumber{7};
+  request->round.pass_fence = true;
+  CHECK(code_of(h.scan(request)) == Errc::overloaded);
+  h.disk.heal();
+  REQUIRE(h.scan(request));
+  CHECK(h.read_under(7) == Errc::stale_bucket);
+  h.restart();
+  CHECK(h.read_under(7) == Errc::stale_bucket);
+}
+
+TEST_CASE("fences of a join that could not be stored are stored when they are asked for again") {
+  FullLog h;
+  AdoptRequest request;
+  request.map = std::make_shared<const std::string>("joint");
+  request.epochs = {GroupEpoch{kGroup, Epoch{1}, {}}};
+  request.join.fences = {{kBucket, BucketNumber{7}}};
+  const auto shared = std::make_shared<const AdoptRequest>(request);
+  CHECK(code_of(h.run(h.volume->adopt(shared, h.later()))) == Errc::overloaded);
+  h.disk.heal();
+  REQUIRE(h.run(h.volume->adopt(shared, h.later())));
+  h.restart();
+  CHECK(h.read_under(7) == Errc::stale_bucket);
+}
+
+TEST_CASE("a merge of tables that lacks memory for a while does not refuse all writes for ever") {
+  VolumeHarness h;
+  h.fresh();
+  h.close();
+  VolumeOptions small = VolumeHarness::options();
+  small.database.write_buffer_bytes = 64 * limits::kKiB;
+  h.open(small);
+  std::uint64_t next = 0;
+  const auto add = [&h, &next] {
+    const auto stored = h.accept(h.object("key" + std::to_string(next % 40)), h.ballot(next),
+                                 h.value(next + 1), std::string(4000, 'x'));
+    ++next;
+    return stored.has_value();
+  };
+  while (next < 200) REQUIRE(add());
+  h.disk.fail(FakeDisk::Call::read, 1, FakeDisk::Fault::scarce, true);
+  while (next < 2000 && add()) {
+  }
+  CHECK(next < 2000);
+  h.disk.heal();
+  const bool stored = add();
+  const bool open = h.volume->status().state == VolumeStatus::State::open;
+  CHECK_MESSAGE((stored || !open), "it says that it is open, and takes no write any more");
+}
+
+}  // namespace penstock
