@@ -115,20 +115,17 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
   if (request->fence.value != 0) {
     // The epoch is checked again by the scan; the fence must not be raised by a round of the past.
     ControlWork work;
+    work.fences.emplace_back(request->bucket, request->fence);
     work.decide = [request](AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
       CHECK_OK(acceptor.gate(request->round, request->bucket));
-      std::vector<RowOp> rows;
-      if (acceptor.fence(request->bucket) < request->fence) {
-        if (holds(Rule::synced_fence)) rows.push_back(fence_row(request->bucket, request->fence));
-        acceptor.raise_fence(request->bucket, request->fence);
-      }
-      return rows;
+      return std::vector<RowOp>();
     };
     if (holds(Rule::fence_behind_queue)) {
       CO_CHECK(co_await control(std::move(work), deadline));
     } else {
       std::lock_guard lock(core_.mutex);
       CO_CHECK(work.decide(core_.acceptor));
+      core_.acceptor.raise_fence(request->bucket, request->fence);
     }
   }
   auto start = [this, request, deadline](Completion<ScanReply> done) {
@@ -165,17 +162,13 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
   auto wanted = std::make_shared<const std::vector<GroupEpoch>>(std::move(epochs));
   ControlWork work;
   work.horizon = join.horizon;
-  work.decide = [wanted, fences = std::move(join.fences), more = std::move(rows)](
+  work.fences = std::move(join.fences);
+  work.decide = [wanted, more = std::move(rows)](
                     AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
     TRY(changed, acceptor.check_epochs(*wanted));
     std::vector<RowOp> all = more;
     for (const GroupEpoch& epoch : changed) {
       if (holds(Rule::epoch_synced)) all.push_back(epoch_row(epoch));
-    }
-    for (const auto& [bucket, number] : fences) {
-      if (number <= acceptor.fence(bucket)) continue;
-      all.push_back(fence_row(bucket, number));
-      acceptor.raise_fence(bucket, number);
     }
     return all;
   };

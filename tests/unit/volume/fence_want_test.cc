@@ -1,5 +1,8 @@
 // Fences and epochs for which there was no descriptor, or no time: what was not stored does not
 // count as stored when it is asked for again.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
@@ -47,6 +50,25 @@ TEST_CASE("a fence that could not be stored is stored when it is asked for again
   CHECK(h.read_under(7) == Errc::stale_bucket);
 }
 
+TEST_CASE("of two fences in one batch the higher is stored, whichever comes first") {
+  VolumeHarness h;
+  h.fresh();
+  const auto scan = [&h](std::uint64_t number) {
+    auto request = h.scan_request();
+    request->fence = BucketNumber{number};
+    request->round.pass_fence = true;
+    boost::asio::co_spawn(h.io, h.volume->scan(request, h.later()), boost::asio::detached);
+  };
+  scan(7);
+  scan(5);
+  run_all(h.io, h.clock);
+  h.crash(Keep::none, Keep::none);
+  h.open();
+  auto request = h.read_request(h.object("key"));
+  request->round.bucket_number = BucketNumber{6};
+  CHECK(code_of(h.run(h.volume->read(request, h.later()))) == Errc::stale_bucket);
+}
+
 TEST_CASE("fences of a join that could not be stored are stored when they are asked for again") {
   FullLog h;
   AdoptRequest request;
@@ -59,31 +81,6 @@ TEST_CASE("fences of a join that could not be stored are stored when they are as
   REQUIRE(h.run(h.volume->adopt(shared, h.later())));
   h.restart();
   CHECK(h.read_under(7) == Errc::stale_bucket);
-}
-
-TEST_CASE("a merge of tables that lacks memory for a while does not refuse all writes for ever") {
-  VolumeHarness h;
-  h.fresh();
-  h.close();
-  VolumeOptions small = VolumeHarness::options();
-  small.database.write_buffer_bytes = 64 * limits::kKiB;
-  h.open(small);
-  std::uint64_t next = 0;
-  const auto add = [&h, &next] {
-    const auto stored = h.accept(h.object("key" + std::to_string(next % 40)), h.ballot(next),
-                                 h.value(next + 1), std::string(4000, 'x'));
-    ++next;
-    return stored.has_value();
-  };
-  while (next < 200) REQUIRE(add());
-  h.disk.fail(FakeDisk::Call::read, 1, FakeDisk::Fault::scarce, true);
-  while (next < 2000 && add()) {
-  }
-  CHECK(next < 2000);
-  h.disk.heal();
-  const bool stored = add();
-  const bool open = h.volume->status().state == VolumeStatus::State::open;
-  CHECK_MESSAGE((stored || !open), "it says that it is open, and takes no write any more");
 }
 
 }  // namespace penstock
