@@ -110,7 +110,9 @@ Result<> LevelDbEnv::load(const std::string& directory) {
   return {};
 }
 
-// What LevelDB does not need it has removed by now, and it has not begun to make new tables.
+// What LevelDB does not need it has removed by now, and it has not begun to make new tables. Where
+// that failed it goes on all the same: but the witness must not name a torn log any more when the
+// volume says that it was open in this boot, or the next start takes it for damage.
 Result<> LevelDbEnv::confirm(const std::string& directory) {
   TRY(leaves, disk_.list(directory));
   for (const std::string& leaf : leaves) {
@@ -121,7 +123,7 @@ Result<> LevelDbEnv::confirm(const std::string& directory) {
     if (sealed) continue;
     return fail(sealed.error().code, disk_.path(path) + ": " + sealed.error().context);
   }
-  return witness_.drop_old_manifests();
+  return witness_.drop_replayed();
 }
 
 Result<> LevelDbEnv::seal() { return witness_.seal(); }
