@@ -149,6 +149,7 @@ void Volume::close() {
   const Error shut_down = fail(Errc::shutting_down, "shut down");
   const bool orderly = health_->close_with(VolumeStatus::State::closed, shut_down);
   if (stalled()) return leak_parts();
+  if (database_) database_->end_patience();
   fragments_.reset();
   fragment_write_worker_.reset();
   fragment_read_worker_.reset();
