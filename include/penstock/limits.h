@@ -137,7 +137,7 @@ inline constexpr std::size_t kDescriptorsSpare = 128;  // admin port, listeners,
 inline constexpr std::size_t kDescriptorsPerVolumeMin = 32;
 inline constexpr std::chrono::milliseconds kDescriptorRetry{
     1500};  // how long a call that needs one waits for it
-inline constexpr std::chrono::seconds kDatabaseRetry{60};  // how long LevelDB does
+inline constexpr std::chrono::seconds kDatabaseRetry{60};  // LevelDB waits; then it is logged
 
 // ---- memory
 inline constexpr std::size_t kMemoryBudgetBytes =

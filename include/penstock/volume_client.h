@@ -157,9 +157,9 @@ class FragmentWriter {
   virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs) = 0;
   // Durable: data, table, header and extent row are synced when this succeeds. Idempotent.
   virtual Task<> commit() = 0;
-  // Nobody waits for this fragment any more: append() and commit() under way, and all later ones,
-  // answer `timeout` at once, and pieces that the disk has not begun to write are forgotten. What
-  // was being committed may still become visible.
+  // Nobody waits for this fragment any more: an append() under way and all later calls answer
+  // `timeout` at once, and pieces that the disk has not begun to write are forgotten. A commit()
+  // under way ends when the disk answers or the volume closes, and may still make it visible.
   virtual void give_up() {}
 };
 

@@ -61,10 +61,10 @@ struct BackgroundWork::State {
     Clock& clock = self->context.clock;
     const auto executor = co_await boost::asio::this_coro::executor;
     while (!self->context.stops()) {
-      self->context.membership.probe_suspects(executor);  // passes leave suspects out
       const BootTime began = clock.boot();
       Result<> done;
       try {
+        self->context.membership.probe_suspects(executor);  // passes leave suspects out
         done = co_await job.pass();
       } catch (...) {
         done = error_of_exception(job.name);

@@ -149,32 +149,37 @@ struct VolumeReplacement::State {
   static Awaitable<void> run(std::shared_ptr<State> self) {
     ReplacementContext& context = self->context;
     while (!context.stopping.load()) {
-      if (self->begun && !self->beginning) co_await self->begin_again();
-      const auto change = change_of(*self->map());
-      if (change && !self->beginning) {
-        self->show(change, self->trouble);
-        Result<> done;
-        try {
-          done = co_await self->step(*change);
-        } catch (...) {
-          done = error_of_exception("a replacement");
-        }
-        self->trouble = done ? "" : done.error().context;
-        self->show(change_of(*self->map()), self->trouble);
-        if (!done && !context.stopping.load()) {
-          log_event(LogLevel::warn, "replacement_waits", {{"reason", self->trouble}});
-          co_await self->wait(context.parts.options.retry_after);
-        }
-      } else if (self->some_behind && !self->beginning && !self->begun) {
-        try {
-          co_await self->bring_up_to_date();
-        } catch (...) {
-          report_exception("a replacement");
-        }
+      try {
+        co_await self->handle();
+      } catch (...) {
+        report_exception("a replacement");
       }
       co_await self->wait(context.parts.options.look_every);
     }
     self->running = false;
+  }
+
+  // One look at the map, and the next step of a change.
+  Awaitable<void> handle() {
+    if (begun && !beginning) co_await begin_again();
+    const auto change = change_of(*map());
+    if (change && !beginning) {
+      show(change, trouble);
+      Result<> done;
+      try {
+        done = co_await step(*change);
+      } catch (...) {
+        done = error_of_exception("a replacement");
+      }
+      trouble = done ? "" : done.error().context;
+      show(change_of(*map()), trouble);
+      if (!done && !context.stopping.load()) {
+        log_event(LogLevel::warn, "replacement_waits", {{"reason", trouble}});
+        co_await wait(context.parts.options.retry_after);
+      }
+    } else if (some_behind && !beginning && !begun) {
+      co_await bring_up_to_date();
+    }
   }
 
   // Errors: unavailable - too few volumes hold the joint map. If some do there is no way back: it

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
 
@@ -39,7 +40,12 @@ struct Probe {
   Deadline until;
 };
 Awaitable<void> run_probe(Probe probe) {
-  auto answered = co_await probe.member->client->probe(probe.until);
+  Result<> answered;
+  try {
+    answered = co_await probe.member->client->probe(probe.until);
+  } catch (...) {
+    answered = error_of_exception("a probe of a volume");
+  }
   if (!answered) co_return;
   Health& health = probe.member->health;
   health.failures.store(0);

@@ -48,7 +48,12 @@ struct LocalStore::IdentityCheck {
       if (std::exchange(state->running, true)) return false;
     }
     worker.submit([volume, shared = state] {
-      const auto checked = volume->check_identity();
+      Result<> checked;
+      try {
+        checked = volume->check_identity();
+      } catch (...) {  // says nothing of the disk; the next look does
+        report_exception("a look at a directory");
+      }
       const std::lock_guard lock(shared->mutex);
       shared->running = false;
       if (!checked) shared->reason = checked.error().context;
@@ -126,7 +131,15 @@ void LocalStore::watch_no_more(const std::shared_ptr<Volume>& volume) {
 Result<> LocalStore::count_start(const std::shared_ptr<Volume>& volume) {
   auto counted = std::make_shared<std::promise<Result<>>>();
   auto answer = counted->get_future();
-  std::thread([counted, volume] { counted->set_value(volume->count_start()); }).detach();
+  std::thread([counted, volume] {
+    Result<> done;
+    try {
+      done = volume->count_start();
+    } catch (...) {
+      done = error_of_exception("the count of a start");
+    }
+    counted->set_value(std::move(done));
+  }).detach();
   while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {
     if (volume->stalled()) return fail(Errc::unavailable, volume->status().reason);
   }
@@ -137,7 +150,13 @@ void LocalStore::watch_for_stalls() {
   while (!ending_.load()) {
     {
       const std::lock_guard lock(watch_mutex_);
-      for (const auto& volume : watched_) volume->look_for_stall();
+      for (const auto& volume : watched_) {
+        try {
+          volume->look_for_stall();
+        } catch (...) {
+          report_exception("a look at the calls of a disk");
+        }
+      }
     }
     std::this_thread::sleep_for(limits::kDiskLook);
   }
@@ -162,16 +181,29 @@ void LocalStore::find_hung(const std::vector<std::string>& paths) {
     auto look = std::make_shared<std::promise<void>>();
     answers.emplace(path, look->get_future());
     std::thread([look, path] {
-      if (auto disk = make_posix_disk(path)) {
-        if ((*disk)->list("")) (void)(*disk)->stamp(kIdentityFile);
+      try {
+        if (auto disk = make_posix_disk(path)) {
+          if ((*disk)->list("")) (void)(*disk)->stamp(kIdentityFile);
+        }
+      } catch (...) {  // it has come back, and the open looks again
+        report_exception("a look at a directory");
       }
       look->set_value();
     }).detach();
   }
+  // Counted in looks, not on a clock: while the process is stopped no disk can answer it.
   const Duration patience = options_.volume.disk_call_max;
-  const auto until = std::chrono::steady_clock::now() + patience;
+  Duration waited{};
+  const auto has_come_back = [&waited, patience](const std::future<void>& answer) {
+    while (answer.wait_for(waited < patience ? limits::kDiskLook : std::chrono::milliseconds(0)) !=
+           std::future_status::ready) {
+      if (waited >= patience) return false;
+      waited += limits::kDiskLook;
+    }
+    return true;
+  };
   for (const auto& [path, answer] : answers) {
-    if (answer.wait_until(until) == std::future_status::ready) continue;
+    if (has_come_back(answer)) continue;
     hung_paths_.insert(path);
     ++given_up_;
     log_event(LogLevel::error, "volume_closed",

@@ -252,6 +252,11 @@ void CommitBatch::decide(ControlWork work) {
   }
   if (work.ceiling > core_.acceptor.ceiling()) ceiling_ = std::max(ceiling_, work.ceiling);
   if (work.horizon > core_.acceptor.horizon()) horizon_ = std::max(horizon_, work.horizon);
+  for (const auto& [bucket, number] : work.fences) {
+    if (number <= core_.acceptor.fence(bucket)) continue;
+    BucketNumber& fence = fences_[bucket];
+    fence = std::max(fence, number);
+  }
   for (RowOp& row : rows.value()) control_rows_.push_back(std::move(row));
   controls_.push_back(std::move(work));
 }
@@ -260,7 +265,7 @@ void CommitBatch::decide(ControlWork work) {
 leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   leveldb::WriteBatch batch;
   empty = accepts_.empty() && drops_.empty() && control_rows_.empty() && ceiling_ == 0 &&
-          horizon_ == 0;
+          horizon_ == 0 && fences_.empty();
   for (const AcceptPlan& plan : accepts_) {
     const AcceptRequest& request = *plan.work.request;
     const std::string key = register_row_key(request.key);
@@ -282,6 +287,9 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
   for (const RowOp& row : control_rows_) put_row(batch, row);
+  for (const auto& [bucket, number] : fences_) {
+    if (holds(Rule::synced_fence)) put_row(batch, fence_row(bucket, number));
+  }
   if (ceiling_ > 0 && holds(Rule::ceiling)) put_row(batch, ceiling_row(ceiling_));
   if (horizon_ > 0) put_row(batch, horizon_row(horizon_));
   return batch;
@@ -291,6 +299,7 @@ void CommitBatch::publish() {
   std::lock_guard lock(core_.mutex);
   core_.acceptor.raise_ceiling(ceiling_);
   core_.acceptor.raise_horizon(horizon_);
+  for (const auto& [bucket, number] : fences_) core_.acceptor.raise_fence(bucket, number);
   for (AcceptPlan& plan : accepts_) {
     const RegisterKey& key = plan.work.request->key;
     core_.acceptor.accepted(RegisterKeyHash{}(key), plan.row->ballot);

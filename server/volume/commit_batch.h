@@ -1,5 +1,6 @@
 // One round of the group commit: look up, decide, write, publish. Internal to RegisterCommit.
 #pragma once
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -45,6 +46,7 @@ class CommitBatch {
   Rows rows_;                  // of every key in the batch, as last synced
   std::uint64_t ceiling_ = 0;  // to be written; 0 = as it is
   std::uint64_t horizon_ = 0;  // the same
+  std::map<BucketId, BucketNumber> fences_;  // to be written
   std::vector<AcceptPlan> accepts_;
   std::vector<DropWork> drops_;
   std::vector<ControlWork> controls_;

@@ -32,6 +32,7 @@ Database::Database(Disk& disk, Clock& clock, Random& random, Worker& worker,
       filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
 
 Database::~Database() {
+  env_.end_patience();
   if (check_usable()) {
     settle();
     db_.reset();
@@ -79,6 +80,7 @@ void Database::release_background() {
 }
 
 void Database::close() {
+  env_.end_patience();
   settle();
   db_.reset();
   const auto sealed = env_.seal();
@@ -125,16 +127,20 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   leveldb::WriteOptions synced;
   synced.sync = sync;
   leveldb::Status status;
+  bool refused = false;
   try {
+    const std::uint64_t before = env_.files_refused();
     status = db_->Write(synced, &batch);
+    refused = env_.files_refused() != before;
     settle();
   } catch (...) {
     return break_with(error_of_exception("a write of a database"));
   }
   if (status.ok()) return {};
   Error error = to_error(status, disk_);
-  // No descriptor for a new log: LevelDB has refused the batch before it wrote a byte of it.
-  if (error.code == Errc::overloaded) return error;
+  // No descriptor for a new log: LevelDB has refused the batch before it wrote a byte of it. If no
+  // file was asked for, LevelDB tells of an earlier failure, and will for ever.
+  if (error.code == Errc::overloaded && refused) return error;
   error.code = Errc::io;
   std::lock_guard lock(mutex_);
   if (!failed_) failed_ = error;

@@ -3,6 +3,7 @@
 // Durable: write() is synced before it succeeds. The first failed write is final: a log append that
 // failed half-way would make later, acknowledged writes unreadable. Never repaired: a repair can
 // bring old rows back; a damaged volume re-enters under a new identity instead.
+// Want of descriptors or memory: a new log refuses one batch, all else waits until there is some.
 // LevelDB knows no exceptions: one that passes through it (no memory) leaves its locks held. After
 // that nothing here touches it again, and its destructor leaves it behind: every call answers io.
 // Thread-safety: all methods from any thread. All block.
@@ -45,6 +46,8 @@ class Database {
   static Result<std::unique_ptr<Database>> open(Disk& disk, Clock& clock, Random& random,
                                                 Worker& worker, DatabaseOptions options);
   ~Database();
+  // Nothing waits for descriptors or memory any more: what does not get them fails. Before the end.
+  void end_patience() { env_.end_patience(); }
   // An orderly end, after which nothing but the destructor may be called: the next open asks for
   // every row that was synced, where after a power cut it cannot know of the last.
   void close();

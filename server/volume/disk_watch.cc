@@ -139,7 +139,7 @@ DiskWatch::Call::Call(DiskWatch& watch, const char* name) {
   static std::atomic<std::size_t> threads{0};
   thread_local const std::size_t first = threads.fetch_add(1);  // its own place, as a rule
   const BootTime::rep now =
-      std::max<BootTime::rep>(watch.clock_.boot().time_since_epoch().count(), 1);
+      std::max<BootTime::rep>(count(watch.clock_), 1);
   for (std::size_t i = 0; i < watch.places_.size(); ++i) {
     Place& place = watch.places_[(first + i) % watch.places_.size()];
     BootTime::rep free = 0;
@@ -155,12 +155,14 @@ DiskWatch::Call::~Call() {
 }
 
 std::optional<DiskWatch::Oldest> DiskWatch::look() {
-  const BootTime::rep now = clock_.boot().time_since_epoch().count();
+  const BootTime::rep now = count(clock_);
+  if (now - looked_.exchange(now) > kPause.count()) counted_from_.store(now);
+  const BootTime::rep from = counted_from_.load();
   std::optional<Oldest> oldest;
   for (const Place& place : places_) {
     const BootTime::rep began = place.began.load(std::memory_order_acquire);
     if (began == 0) continue;
-    const Duration age(std::max<BootTime::rep>(now - began, 0));
+    const Duration age(std::max<BootTime::rep>(now - std::max(began, from), 0));
     if (!oldest || age > oldest->age) {
       oldest = Oldest{place.name.load(std::memory_order_relaxed), age};
     }

@@ -15,7 +15,10 @@ namespace penstock {
 
 class DiskWatch {
  public:
-  explicit DiskWatch(Clock& clock) : clock_(clock) {}
+  // Looks further apart than this: the process or the machine stood still in between.
+  static constexpr Duration kPause = 10 * limits::kDiskLook;
+
+  explicit DiskWatch(Clock& clock) : clock_(clock), looked_(count(clock)), counted_from_(0) {}
 
   // One call, from its begin to its end. With all places taken it goes unseen.
   class Call {
@@ -33,7 +36,8 @@ class DiskWatch {
     const char* call = "";
     Duration age{};
   };
-  // The oldest call under way; remembers whether one is late.
+  // The oldest call under way; remembers whether one is late. Ages begin anew with a look behind a
+  // pause: who did not run (SIGSTOP, a machine that slept) cannot say that a disk has hung.
   std::optional<Oldest> look();
   // As of the last look: a call is under way for longer than limits::kDiskLate.
   bool late() const { return late_.load(std::memory_order_relaxed); }
@@ -47,7 +51,11 @@ class DiskWatch {
     std::atomic<BootTime::rep> began{0};  // 0 = free
     std::atomic<const char*> name{""};
   };
+  static BootTime::rep count(Clock& clock) { return clock.boot().time_since_epoch().count(); }
+
   Clock& clock_;
+  std::atomic<BootTime::rep> looked_;        // the last look
+  std::atomic<BootTime::rep> counted_from_;  // the last look behind a pause
   std::array<Place, limits::kDiskCallsWatched> places_;
   std::atomic<bool> late_{false};
   std::atomic<bool> closed_{false};

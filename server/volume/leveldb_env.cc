@@ -10,7 +10,6 @@
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "server/volume/leveldb_files.h"
 #include "server/volume/log_frames.h"
 
 namespace penstock {
@@ -20,8 +19,6 @@ constexpr std::uint64_t kPageBytes = 4096;  // of the page cache
 
 using leveldb::Slice;
 using leveldb::Status;
-
-thread_local bool in_background = false;  // a compaction of ours runs on this thread
 
 std::string parent_of(const std::string& name) {
   const auto slash = name.rfind('/');
@@ -79,6 +76,7 @@ LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
       worker_(worker),
       background_(background),
       same_boot_(same_boot),
+      patience_(disk.path("")),
       logger_(std::make_unique<Logger>(disk.path(""))),
       witness_(disk, random) {}
 LevelDbEnv::~LevelDbEnv() = default;
@@ -110,7 +108,9 @@ Result<> LevelDbEnv::load(const std::string& directory) {
   return {};
 }
 
-// What LevelDB does not need it has removed by now, and it has not begun to make new tables.
+// What LevelDB does not need it has removed by now, and it has not begun to make new tables. Where
+// that failed it goes on all the same: but the witness must not name a torn log any more when the
+// volume says that it was open in this boot, or the next start takes it for damage.
 Result<> LevelDbEnv::confirm(const std::string& directory) {
   TRY(leaves, disk_.list(directory));
   for (const std::string& leaf : leaves) {
@@ -121,7 +121,7 @@ Result<> LevelDbEnv::confirm(const std::string& directory) {
     if (sealed) continue;
     return fail(sealed.error().code, disk_.path(path) + ": " + sealed.error().context);
   }
-  return witness_.drop_old_manifests();
+  return witness_.drop_replayed();
 }
 
 Result<> LevelDbEnv::seal() { return witness_.seal(); }
@@ -178,30 +178,36 @@ Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::Sequentia
 Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
                                        leveldb::RandomAccessFile** result) {
   *result = nullptr;
-  auto file = patiently(in_background, [&] { return disk_.open(name, OpenMode::read); });
+  auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::read); });
   if (!file) return to_status(file);
-  *result = make_random_access_file(std::move(file).value()).release();
+  *result = make_random_access_file(std::move(file).value(), patience_).release();
   return Status::OK();
 }
 
 Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFile** result) {
+  const Status made = make_file(name, result);
+  if (is_scarce(made)) ++files_refused_;
+  return made;
+}
+
+Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** result) {
   *result = nullptr;
-  auto file = patiently(in_background, [&] { return disk_.open(name, OpenMode::write_new); });
+  auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::write_new); });
   if (!file) return to_status(file);
   const auto synced =
-      patiently(in_background, [&] { return disk_.sync_directory(parent_of(name)); });
+      patience_.in_background([&] { return disk_.sync_directory(parent_of(name)); });
   if (!synced) return to_status(synced);
   if (const auto log_name = log_name_of(leaf_of(name))) {
-    auto begun = witness_.begin(*log_name);
+    auto begun = patience_.in_background([&] { return witness_.begin(*log_name); });
     if (!begun) return to_status(begun);
     if (log_name->kind == LogKind::manifest) newest_manifest_ = log_name->number;
-    *result = make_frame_writer(std::move(file).value(), std::move(*begun)).release();
+    *result = make_frame_writer(std::move(file).value(), std::move(*begun), patience_).release();
   } else if (is_table(leaf_of(name))) {
     *result = make_table_writer(std::move(file).value(), witness_.table_marker(),
-                                number_of(leaf_of(name)))
+                                number_of(leaf_of(name)), patience_)
                   .release();
   } else {
-    *result = make_writable_file(std::move(file).value()).release();
+    *result = make_writable_file(std::move(file).value(), patience_).release();
   }
   return Status::OK();
 }
@@ -240,9 +246,9 @@ Status LevelDbEnv::GetFileSize(const std::string& name, std::uint64_t* bytes) {
 }
 
 Status LevelDbEnv::RenameFile(const std::string& from, const std::string& to) {
-  auto renamed = patiently(in_background, [&] { return disk_.rename(from, to); });
+  auto renamed = patience_.in_background([&] { return disk_.rename(from, to); });
   if (renamed) {
-    renamed = patiently(in_background, [&] { return disk_.sync_directory(parent_of(to)); });
+    renamed = patience_.in_background([&] { return disk_.sync_directory(parent_of(to)); });
   }
   if (renamed && leaf_of(to) == "CURRENT") witness_.use_manifest(newest_manifest_);
   return to_status(renamed);
@@ -263,12 +269,10 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
   auto job = [this, function, argument] {
-    in_background = background_ == Background::on_worker;
+    const Patience::Background running(background_ == Background::on_worker);
     try {
       function(argument);
-      in_background = false;
     } catch (...) {
-      in_background = false;
       broken_.store(true);
       throw;  // the worker tells the volume
     }
@@ -284,6 +288,7 @@ void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
 }
 
 void LevelDbEnv::release_background() {
+  if (background_ == Background::on_worker) patience_.make_endless();
   std::deque<std::function<void()>> jobs;
   {
     std::lock_guard lock(mutex_);

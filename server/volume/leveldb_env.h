@@ -24,6 +24,7 @@
 
 #include "penstock/runtime.h"
 #include "server/volume/disk.h"
+#include "server/volume/leveldb_files.h"
 #include "server/volume/log_witness.h"
 
 namespace penstock {
@@ -61,6 +62,10 @@ class LevelDbEnv final : public leveldb::Env {
   // waits.
   void run_background();
   leveldb::Logger* logger() const { return logger_.get(); }
+  // How many files LevelDB could not make for want of descriptors or memory.
+  std::uint64_t files_refused() const { return files_refused_.load(); }
+  // No call waits for descriptors or memory any more: the database is about to end.
+  void end_patience() { patience_.end(); }
   // A background job threw out of LevelDB, which holds its locks for ever then.
   bool is_broken() const { return broken_.load(); }
 
@@ -91,12 +96,15 @@ class LevelDbEnv final : public leveldb::Env {
 
  private:
   Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
+  leveldb::Status make_file(const std::string& name, leveldb::WritableFile** result);
 
   Disk& disk_;
   Clock& clock_;
   Worker& worker_;
   const Background background_;
   const bool same_boot_;
+  Patience patience_;
+  std::atomic<std::uint64_t> files_refused_{0};
   std::atomic<bool> broken_{false};
   std::unique_ptr<leveldb::Logger> logger_;
   LogWitness witness_;

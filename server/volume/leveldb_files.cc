@@ -2,6 +2,7 @@
 
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
+#include "penstock/log.h"
 #include "server/volume/log_frames.h"
 
 namespace penstock {
@@ -89,14 +90,19 @@ class FrameReader final : public leveldb::SequentialFile {
 
 class RandomAccessFile final : public leveldb::RandomAccessFile {
  public:
-  explicit RandomAccessFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  RandomAccessFile(std::unique_ptr<File> file, const Patience& patience)
+      : file_(std::move(file)), patience_(patience) {}
   Status Read(std::uint64_t offset, std::size_t bytes, Slice* result,
               char* scratch) const override {
-    return read_into(*file_, offset, bytes, result, scratch);
+    const auto buffer = std::as_writable_bytes(std::span(scratch, bytes));
+    const auto got = patience_.in_background([&] { return file_->read_at(offset, buffer); });
+    *result = Slice(scratch, got ? got.value() : 0);
+    return to_status(got);
   }
 
  private:
   std::unique_ptr<File> file_;
+  const Patience& patience_;
 };
 
 // Collects appends until a sync, the close or a full buffer. LevelDB also flushes after each block
@@ -104,7 +110,8 @@ class RandomAccessFile final : public leveldb::RandomAccessFile {
 // system call instead of many.
 class WritableFile : public leveldb::WritableFile {
  public:
-  explicit WritableFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  WritableFile(std::unique_ptr<File> file, const Patience& patience)
+      : file_(std::move(file)), patience_(patience) {}
   Status Append(const Slice& data) override {
     pending_.append(data.data(), data.size());
     return pending_.size() < kPendingBytesMax ? Status::OK() : write_pending();
@@ -128,7 +135,7 @@ class WritableFile : public leveldb::WritableFile {
     if (pending_.empty()) return Status::OK();
     // The same bytes to the same place: they may be repeated.
     const auto written =
-        patiently(true, [&] { return file_->write_at(offset_, as_bytes(pending_)); });
+        patience_.always([&] { return file_->write_at(offset_, as_bytes(pending_)); });
     offset_ += pending_.size();  // after a failure the disk refuses everything: no second chance
     pending_.clear();
     return to_status(written);
@@ -136,14 +143,16 @@ class WritableFile : public leveldb::WritableFile {
 
   static constexpr std::size_t kPendingBytesMax = 64 * 1024;
   std::unique_ptr<File> file_;
+  const Patience& patience_;
   std::uint64_t offset_ = 0;
   std::string pending_;
 };
 
 class TableWriter final : public WritableFile {
  public:
-  TableWriter(std::unique_ptr<File> file, std::uint64_t marker, std::uint64_t number)
-      : WritableFile(std::move(file)), marker_(marker), number_(number) {}
+  TableWriter(std::unique_ptr<File> file, std::uint64_t marker, std::uint64_t number,
+              const Patience& patience)
+      : WritableFile(std::move(file), patience), marker_(marker), number_(number) {}
   Status Append(const Slice& data) override {
     if (sealed_) return Status::IOError("a table ends with its sync");
     return WritableFile::Append(data);
@@ -171,8 +180,11 @@ class TableWriter final : public WritableFile {
 
 class FrameWriter final : public leveldb::WritableFile {
  public:
-  FrameWriter(std::unique_ptr<File> file, WitnessedLog log)
-      : file_(std::move(file)), log_(std::move(log)), frame_(kFrameHeadBytes, '\0') {}
+  FrameWriter(std::unique_ptr<File> file, WitnessedLog log, const Patience& patience)
+      : file_(std::move(file)),
+        log_(std::move(log)),
+        patience_(patience),
+        frame_(kFrameHeadBytes, '\0') {}
   Status Append(const Slice& data) override {
     frame_.append(data.data(), data.size());
     return Status::OK();
@@ -201,7 +213,7 @@ class FrameWriter final : public leveldb::WritableFile {
     head.crc = crc32c(as_bytes(std::string_view(frame_).substr(kFrameHeadBytes)));
     write_frame_head(head, frame_.data());
     const auto written =
-        patiently(true, [&] { return file_->write_at(offset_, as_bytes(frame_)); });
+        patience_.always([&] { return file_->write_at(offset_, as_bytes(frame_)); });
     offset_ += frame_.size();  // after a failure the disk refuses everything: no second chance
     frame_.resize(kFrameHeadBytes);
     return to_status(written);
@@ -209,12 +221,20 @@ class FrameWriter final : public leveldb::WritableFile {
 
   std::unique_ptr<File> file_;
   const WitnessedLog log_;
+  const Patience& patience_;
   std::string frame_;  // room for its head, then what was appended
   std::uint32_t frames_ = 0;
   std::uint64_t offset_ = 0;
 };
 
 }  // namespace
+
+thread_local bool Patience::background_ = false;
+
+void Patience::tell(const Error& error) const {
+  log_event(LogLevel::warn, "database_waits",
+            {{"volume", where_}, {"reason", error.context}});
+}
 
 Status to_status(const Error& error) {
   if (error.code == Errc::overloaded) {
@@ -228,15 +248,18 @@ Status to_status(const Error& error) {
 std::unique_ptr<leveldb::SequentialFile> make_sequential_file(std::unique_ptr<File> file) {
   return std::make_unique<SequentialFile>(std::move(file));
 }
-std::unique_ptr<leveldb::RandomAccessFile> make_random_access_file(std::unique_ptr<File> file) {
-  return std::make_unique<RandomAccessFile>(std::move(file));
+std::unique_ptr<leveldb::RandomAccessFile> make_random_access_file(std::unique_ptr<File> file,
+                                                                   const Patience& patience) {
+  return std::make_unique<RandomAccessFile>(std::move(file), patience);
 }
-std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> file) {
-  return std::make_unique<WritableFile>(std::move(file));
+std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> file,
+                                                          const Patience& patience) {
+  return std::make_unique<WritableFile>(std::move(file), patience);
 }
 std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
-                                                         WitnessedLog log) {
-  return std::make_unique<FrameWriter>(std::move(file), std::move(log));
+                                                         WitnessedLog log,
+                                                         const Patience& patience) {
+  return std::make_unique<FrameWriter>(std::move(file), std::move(log), patience);
 }
 std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File> file,
                                                            std::uint64_t marker,
@@ -245,8 +268,9 @@ std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File>
 }
 std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
                                                          std::uint64_t marker,
-                                                         std::uint64_t number) {
-  return std::make_unique<TableWriter>(std::move(file), marker, number);
+                                                         std::uint64_t number,
+                                                         const Patience& patience) {
+  return std::make_unique<TableWriter>(std::move(file), marker, number, patience);
 }
 
 Result<> check_table_seal(File& file, std::uint64_t marker, std::uint64_t number) {

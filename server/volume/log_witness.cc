@@ -35,7 +35,7 @@ Result<> LogWitness::load() {
     const auto frames = reader.number<std::uint64_t>();
     if (kind != 1 && kind != 2) return fail(Errc::corrupt, path + " names an unknown file");
     logs_[{static_cast<LogKind>(kind), number}] = {
-        marker, std::make_shared<std::atomic<std::uint64_t>>(frames)};
+        marker, std::make_shared<std::atomic<std::uint64_t>>(frames), true};
   }
   if (!reader.ok()) return fail(Errc::corrupt, path + " is too short");
   written_ = *payload;
@@ -60,7 +60,7 @@ std::uint64_t LogWitness::table_marker() const {
 
 Result<WitnessedLog> LogWitness::begin(LogName name) {
   std::lock_guard lock(mutex_);
-  const WitnessedLog begun{random_.next(), std::make_shared<std::atomic<std::uint64_t>>(0)};
+  const WitnessedLog begun{random_.next(), std::make_shared<std::atomic<std::uint64_t>>(0), false};
   logs_[name] = begun;
   CHECK_OK(write());
   return begun;
@@ -78,8 +78,11 @@ Result<> LogWitness::drop(LogName name) {
   return named || written_.empty() ? drop_old() : Result<>();
 }
 
-Result<> LogWitness::drop_old_manifests() {
+Result<> LogWitness::drop_replayed() {
   std::lock_guard lock(mutex_);
+  std::erase_if(logs_, [](const auto& entry) {
+    return entry.first.kind == LogKind::log && entry.second.replayed;
+  });
   return drop_old();
 }
 

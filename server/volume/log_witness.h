@@ -41,6 +41,7 @@ using SyncedFrames = std::shared_ptr<std::atomic<std::uint64_t>>;
 struct WitnessedLog {
   std::uint64_t marker = 0;
   SyncedFrames frames;
+  bool replayed = false;  // of an earlier process
 };
 
 class LogWitness {
@@ -64,7 +65,9 @@ class LogWitness {
   // Nobody needs `name`, nor any manifest that is not in use: they may be removed when this
   // succeeds.
   Result<> drop(LogName name);
-  Result<> drop_old_manifests();
+  // The database is open: what an earlier process logged is in its tables, so nobody needs those
+  // logs, nor any manifest that is not in use.
+  Result<> drop_replayed();
   // An orderly end: what is synced now must be there at the next open.
   Result<> seal();
 

@@ -37,6 +37,7 @@ struct DropWork {
 struct ControlWork {
   std::uint64_t ceiling = 0;  // to raise the ceiling to, with the rows; 0 = leave it
   std::uint64_t horizon = 0;  // the same for the horizon
+  std::vector<std::pair<BucketId, BucketNumber>> fences;  // to raise, each if it is lower
   std::function<Result<std::vector<RowOp>>(AcceptorState&)> decide;  // may be empty
   std::function<void(AcceptorState&)> durable;                       // may be empty
   std::function<void(Result<>)> done;                                // may be empty

@@ -115,20 +115,17 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
   if (request->fence.value != 0) {
     // The epoch is checked again by the scan; the fence must not be raised by a round of the past.
     ControlWork work;
+    work.fences.emplace_back(request->bucket, request->fence);
     work.decide = [request](AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
       CHECK_OK(acceptor.gate(request->round, request->bucket));
-      std::vector<RowOp> rows;
-      if (acceptor.fence(request->bucket) < request->fence) {
-        if (holds(Rule::synced_fence)) rows.push_back(fence_row(request->bucket, request->fence));
-        acceptor.raise_fence(request->bucket, request->fence);
-      }
-      return rows;
+      return std::vector<RowOp>();
     };
     if (holds(Rule::fence_behind_queue)) {
       CO_CHECK(co_await control(std::move(work), deadline));
     } else {
       std::lock_guard lock(core_.mutex);
       CO_CHECK(work.decide(core_.acceptor));
+      core_.acceptor.raise_fence(request->bucket, request->fence);
     }
   }
   auto start = [this, request, deadline](Completion<ScanReply> done) {
@@ -147,44 +144,45 @@ Task<> RegisterStore::drop(std::shared_ptr<const DropRequest> request, Deadline 
 
 Task<> RegisterStore::control(ControlWork work, Deadline deadline) {
   auto start = [this, work = std::move(work)](Completion<void> done) mutable {
-    work.done = [done = std::move(done)](Result<> result) { done(std::move(result)); };
+    work.done = [ended = std::move(work.done), done = std::move(done)](Result<> result) {
+      if (ended) ended(result);
+      done(std::move(result));
+    };
     commit_.submit(std::move(work));
   };
   co_return co_await core_.pending->wait<void>(std::move(start), deadline, Errc::io);
 }
 
 Task<> RegisterStore::set_epochs(std::vector<GroupEpoch> epochs) {
-  co_return co_await adopt(std::move(epochs), JoinState(), std::vector<RowOp>());
+  co_return co_await adopt(std::move(epochs), JoinState(), Beside());
 }
 
-Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join,
-                            std::vector<RowOp> rows, Deadline deadline) {
+Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join, Beside beside,
+                            Deadline deadline) {
   if (setting_epochs_.exchange(true)) {
     co_return fail(Errc::busy, "another change of the epochs is under way");
   }
   auto wanted = std::make_shared<const std::vector<GroupEpoch>>(std::move(epochs));
   ControlWork work;
   work.horizon = join.horizon;
-  work.decide = [wanted, fences = std::move(join.fences), more = std::move(rows)](
+  work.fences = std::move(join.fences);
+  work.decide = [wanted, more = std::move(beside.rows)](
                     AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
     TRY(changed, acceptor.check_epochs(*wanted));
-    std::vector<RowOp> all = more;
+    std::vector<RowOp> all = more ? more() : std::vector<RowOp>();
     for (const GroupEpoch& epoch : changed) {
       if (holds(Rule::epoch_synced)) all.push_back(epoch_row(epoch));
     }
-    for (const auto& [bucket, number] : fences) {
-      if (number <= acceptor.fence(bucket)) continue;
-      all.push_back(fence_row(bucket, number));
-      acceptor.raise_fence(bucket, number);
-    }
     return all;
   };
-  work.durable = [wanted](AcceptorState& acceptor) {
+  work.durable = [wanted, more = std::move(beside.durable)](AcceptorState& acceptor) {
     for (const GroupEpoch& epoch : *wanted) acceptor.set_epoch(epoch);
+    if (more) more();
   };
-  auto done = co_await control(std::move(work), deadline);
-  setting_epochs_ = false;
-  co_return done;
+  // Whoever asked may be answered at a deadline, while this still waits for its batch: the next
+  // change must not be compared with the epochs before it.
+  work.done = [this](const Result<>&) { setting_epochs_ = false; };
+  co_return co_await control(std::move(work), deadline);
 }
 
 Result<JoinState> RegisterStore::join_state() {
@@ -199,11 +197,13 @@ Result<JoinState> RegisterStore::join_state() {
   return state;
 }
 
-Task<> RegisterStore::commit_rows(std::vector<RowOp> rows, Deadline deadline) {
+Task<> RegisterStore::commit_rows(std::vector<RowOp> rows, Deadline deadline,
+                                  std::function<void()> durable) {
   ControlWork work;
   work.decide = [rows = std::move(rows)](AcceptorState&) mutable -> Result<std::vector<RowOp>> {
     return std::move(rows);
   };
+  if (durable) work.durable = [more = std::move(durable)](AcceptorState&) { more(); };
   co_return co_await control(std::move(work), deadline);
 }
 

@@ -53,13 +53,20 @@ class RegisterStore {
   // Errors: stale_epoch - one would go back, or is known with another digest; busy - another such
   // call is under way.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
+  // What other parts of the volume write with a change of the epochs. Both are called while no
+  // other such change is under way, with the store's mutex held; both may be empty.
+  struct Beside {
+    std::function<std::vector<RowOp>()> rows;
+    std::function<void()> durable;  // also if the caller was answered `timeout` before
+  };
   // The same with what a joining volume takes over (R12) and further rows, all in one batch.
-  Task<> adopt(std::vector<GroupEpoch> epochs, JoinState join, std::vector<RowOp> rows,
+  Task<> adopt(std::vector<GroupEpoch> epochs, JoinState join, Beside beside,
                Deadline deadline = Deadline::max());
   // The horizon and fences, of all that was durable before.
   Result<JoinState> join_state();
-  // Rows of other parts of the volume, all or none, in the next batch.
-  Task<> commit_rows(std::vector<RowOp> rows, Deadline deadline = Deadline::max());
+  // Rows of other parts of the volume, all or none, in the next batch. `durable`: as above.
+  Task<> commit_rows(std::vector<RowOp> rows, Deadline deadline = Deadline::max(),
+                     std::function<void()> durable = nullptr);
 
   // From now on every call is answered with `why`. Calls already in a batch end as they would.
   void close(Error why);

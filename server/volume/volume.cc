@@ -46,9 +46,9 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
   CHECK_OK(volume->check_starts(meta));
   CHECK_OK(volume->open_stores(parts.make_worker, meta));
   if (volume->options_.count_start == CountStart::at_open) CHECK_OK(volume->count_start());
-  volume->map_ = std::make_shared<const std::string>(std::move(meta.map));
-  volume->old_map_ = std::make_shared<const std::string>(std::move(meta.old_map));
-  volume->notes_ = std::move(meta.notes);
+  volume->kept_->map = std::make_shared<const std::string>(std::move(meta.map));
+  volume->kept_->old_map = std::make_shared<const std::string>(std::move(meta.old_map));
+  volume->kept_->notes = std::move(meta.notes);
   return volume;
 }
 
@@ -149,6 +149,7 @@ void Volume::close() {
   const Error shut_down = fail(Errc::shutting_down, "shut down");
   const bool orderly = health_->close_with(VolumeStatus::State::closed, shut_down);
   if (stalled()) return leak_parts();
+  if (database_) database_->end_patience();
   fragments_.reset();
   fragment_write_worker_.reset();
   fragment_read_worker_.reset();
@@ -235,24 +236,24 @@ Result<> Volume::check_identity() {
 }
 
 std::string Volume::get_map() const {
-  std::lock_guard lock(mutex_);
-  return *map_;
+  std::lock_guard lock(kept_->mutex);
+  return *kept_->map;
 }
 
 std::string Volume::get_old_map() const {
-  std::lock_guard lock(mutex_);
-  return *old_map_;
+  std::lock_guard lock(kept_->mutex);
+  return *kept_->old_map;
 }
 
 std::optional<std::string> Volume::get_note(const std::string& name) const {
-  std::lock_guard lock(mutex_);
-  const auto found = notes_.find(name);
-  return found == notes_.end() ? std::nullopt : std::optional<std::string>(found->second);
+  std::lock_guard lock(kept_->mutex);
+  const auto found = kept_->notes.find(name);
+  return found == kept_->notes.end() ? std::nullopt : std::optional<std::string>(found->second);
 }
 
 std::map<std::string, std::string> Volume::notes() const {
-  std::lock_guard lock(mutex_);
-  return notes_;
+  std::lock_guard lock(kept_->mutex);
+  return kept_->notes;
 }
 
 Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) {
@@ -261,17 +262,18 @@ Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) 
     co_return fail(Errc::invalid, "note: length of name or bytes");
   }
   {
-    std::lock_guard lock(mutex_);
-    if (notes_.size() >= kNotesMax && !notes_.contains(name)) {
+    std::lock_guard lock(kept_->mutex);
+    if (kept_->notes.size() >= kNotesMax && !kept_->notes.contains(name)) {
       co_return fail(Errc::overloaded, "too many notes");
     }
   }
   std::vector<RowOp> rows;
   rows.push_back(note_row(name, bytes));
-  CO_CHECK(co_await registers_->commit_rows(std::move(rows), deadline));
-  std::lock_guard lock(mutex_);
-  notes_[std::move(name)] = std::move(bytes);
-  co_return Result<>{};
+  std::function<void()> durable = [kept = kept_, name, text = std::move(bytes)] {
+    std::lock_guard lock(kept->mutex);
+    kept->notes[name] = text;
+  };
+  co_return co_await registers_->commit_rows(std::move(rows), deadline, std::move(durable));
 }
 
 Task<> Volume::set_epochs(std::vector<GroupEpoch> epochs) {

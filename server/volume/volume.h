@@ -168,10 +168,15 @@ class Volume final : public VolumeClient {
   std::string identity_stamp_;  // of the file that holds it; of check_identity() alone
   std::uint64_t start_counter_ = 0;
 
-  mutable std::mutex mutex_;  // guards the next three
-  SharedBytes map_;
-  SharedBytes old_map_;
-  std::map<std::string, std::string> notes_;
+  // What is synced, whether or not the caller who wrote it still waited. Shared with commits, which
+  // may outlive the volume.
+  struct Kept {
+    std::mutex mutex;  // guards the next three
+    SharedBytes map;
+    SharedBytes old_map;
+    std::map<std::string, std::string> notes;
+  };
+  const std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 
   // Each uses those above it; destroyed from below.
   std::unique_ptr<Worker> compaction_worker_;

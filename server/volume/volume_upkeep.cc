@@ -51,30 +51,28 @@ Task<RegisterListReply> Volume::list_registers(RegisterListRequest request, Dead
 // first answer under any of it (R12).
 Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) {
   CO_CHECK(check_call("adopt", deadline));
-  SharedBytes before;
-  {
-    std::lock_guard lock(mutex_);
-    before = map_;
-  }
-  std::vector<RowOp> rows;
-  const bool changes = *before != *request->map;
-  if (changes) {
+  RegisterStore::Beside beside;
+  beside.rows = [kept = kept_, request] {
+    std::vector<RowOp> rows;
+    std::lock_guard lock(kept->mutex);
+    if (*kept->map == *request->map) return rows;
     rows.push_back(map_row(*request->map));
-    rows.push_back(old_map_row(*before));
-  }
-  CO_CHECK(co_await registers_->adopt(request->epochs, request->join, std::move(rows),
-                                       deadline));
-  if (!changes) co_return Result<>{};
-  std::lock_guard lock(mutex_);
-  old_map_ = std::move(before);
-  map_ = request->map;
-  co_return Result<>{};
+    rows.push_back(old_map_row(*kept->map));
+    return rows;
+  };
+  beside.durable = [kept = kept_, request] {
+    std::lock_guard lock(kept->mutex);
+    if (*kept->map == *request->map) return;
+    kept->old_map = std::exchange(kept->map, request->map);
+  };
+  co_return co_await registers_->adopt(request->epochs, request->join, std::move(beside),
+                                       deadline);
 }
 
 Task<SharedBytes> Volume::read_map(Deadline deadline) {
   CO_CHECK(check_call("read_map", deadline));
-  std::lock_guard lock(mutex_);
-  co_return map_;
+  std::lock_guard lock(kept_->mutex);
+  co_return kept_->map;
 }
 
 Task<JoinState> Volume::read_join_state(Deadline deadline) {

@@ -17,6 +17,7 @@ void FakeAcceptor::restart() {
 }
 
 VolumeStatus FakeAcceptor::status() const {
+  if (before_status) before_status();
   VolumeStatus status;
   status.state = state;
   status.full = full;

@@ -36,7 +36,7 @@ class FakeAcceptor final : public VolumeClient {
   // ---- what a test sets and looks at
   Hook fate;  // unset: a quick network that loses nothing
   // Called before a call looks at what is here.
-  std::function<void()> before_list, before_adopt;
+  std::function<void()> before_list, before_adopt, before_status;
   VolumeStatus::State state = VolumeStatus::State::open;
   bool full = false;
   bool cached = false;      // read_now() answers

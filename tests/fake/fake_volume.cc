@@ -1,6 +1,7 @@
 #include "tests/fake/fake_volume.h"
 
 #include <cassert>
+#include <stdexcept>
 
 namespace penstock {
 
@@ -178,6 +179,7 @@ Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<Fragme
 
 Task<> FakeVolume::probe(Deadline) {
   ++counters.probes;
+  if (faults.throw_probe) throw std::runtime_error("planted");
   if (faults.stall_open || faults.stall_commit) CO_CHECK(co_await stall());
   if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   co_return Result<>{};

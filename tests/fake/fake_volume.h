@@ -20,7 +20,7 @@ struct FakeFaults {
   bool fail_open = false;       // write_fragment() answers `open_error`
   Errc open_error = Errc::io;
   bool fail_commit = false;
-  bool fail_pin = false;
+  bool fail_pin = false, throw_probe = false;
   bool fail_removal = false;    // remove_fragment_if() answers `io`
   bool keep_pieces = false;     // append() answers, but the piece stays in FakeVolume::kept
   bool stall_commit = false;

@@ -155,6 +155,34 @@ TEST_CASE("a map that one volume holds is none: the replacement begins when more
   world.check_all();
 }
 
+TEST_CASE("what a volume throws ends one try of a replacement, not the replacement") {
+  ReplacementWorld world;
+  fill(world);
+  world.replacement();
+  const auto wait = [&world](Duration time) {
+    const BootTime until = world.cluster.clock.boot() + time;
+    run_until(world.cluster.io, world.cluster.clock,
+              [&] { return world.cluster.clock.boot() >= until; });
+  };
+  wait(std::chrono::seconds(1));  // all have the map of now
+  const auto set_others = [&world](VolumeStatus::State state) {
+    for (const std::uint64_t id : {2, 3, 4, 5}) world.node(VolumeId{id}).acceptor.state = state;
+  };
+  FakeAcceptor& first = world.node(first_volume()).acceptor;
+  first.before_adopt = [&] { set_others(VolumeStatus::State::closed); };
+  REQUIRE(!world.begin(first_volume()));
+  int thrown = 0;
+  first.before_adopt = [&] {
+    ++thrown;
+    throw std::runtime_error("planted");
+  };
+  wait(std::chrono::minutes(1));
+  CHECK(thrown > 1);
+  first.before_adopt = nullptr;
+  set_others(VolumeStatus::State::open);
+  CHECK(world.run_until_replaced());
+}
+
 TEST_CASE("only a pass that touches open uploads is the last; one behind a failure touches none") {
   ReplacementWorld world;
   fill(world);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "penstock/caught.h"
+#include "penstock/log.h"
+#include "tests/fake/fake_cluster.h"
 #include "tests/fake/register_cluster.h"
 
 namespace penstock {
@@ -60,6 +63,28 @@ TEST_CASE("a suspect is tried again once per interval") {
   CHECK(!membership.probe_due(kFirst));
   cluster.clock.advance(limits::kProbeEvery);
   CHECK(membership.probe_due(kFirst));
+}
+
+TEST_CASE("a probe that throws is one that failed") {
+  set_log_sink([](LogLevel, std::string_view) {});
+  FakeCluster cluster;
+  FakeNode& node = *cluster.nodes.front();
+  Membership& membership = cluster.gateway->membership;
+  const auto probe = [&] {
+    cluster.clock.advance(limits::kProbeEvery);
+    membership.probe_suspects(cluster.io.get_executor());
+    cluster.settle_down();
+  };
+  membership.report_stalled(node.id());
+  const std::uint64_t before = exceptions_caught();
+  node.fragments.faults.throw_probe = true;
+  probe();
+  CHECK(exceptions_caught() == before + 1);
+  CHECK(membership.suspect(node.id()));
+  node.fragments.faults.throw_probe = false;
+  probe();
+  CHECK(!membership.suspect(node.id()));
+  set_log_sink(nullptr);
 }
 
 TEST_CASE("closed, missing, full, suspect and unknown volumes take no fragments") {

@@ -163,5 +163,42 @@ TEST_CASE("no round of a new epoch is answered beside the epoch's sync") {
   CHECK(done.has_value());
 }
 
+TEST_CASE("an epoch does not go back beside the sync of one that was given up") {
+  BesideSync h;
+  const auto adopt = [&h](std::uint64_t epoch) {
+    AdoptRequest request;
+    request.map = std::make_shared<const std::string>("map " + std::to_string(epoch));
+    request.epochs = {GroupEpoch{kGroup, Epoch{epoch}, {}}};
+    return h.volume->adopt(std::make_shared<const AdoptRequest>(request),
+                           h.clock.boot() + std::chrono::seconds(1));
+  };
+  const auto request = h.accept_request(h.key, h.ballot(100), h.value(2));
+  REQUIRE(h.run_and_look(h.volume->accept(request, h.later()), [&] {
+    CHECK_FALSE(h.answer_now(adopt(3)));
+    h.clock.advance(std::chrono::seconds(2));
+    h.volume->look_for_stall();
+    const auto lower = h.answer_now(adopt(2));
+    CHECK((!lower || !lower->has_value()));
+  }));
+  CHECK(h.volume->get_map() == "map 3");
+  CHECK_FALSE(h.run(adopt(2)));
+  auto read = h.read_request(h.key);
+  read->round.epoch = Epoch{3};
+  const auto under = h.run(h.volume->read(read, h.later()));
+  CHECK_MESSAGE(under, (under ? "" : under.error().context));
+}
+
+TEST_CASE("a note whose caller waits no more is known as soon as it is synced") {
+  BesideSync h;
+  const auto request = h.accept_request(h.key, h.ballot(100), h.value(2));
+  REQUIRE(h.run_and_look(h.volume->accept(request, h.later()), [&] {
+    const Deadline soon = h.clock.boot() + std::chrono::seconds(1);
+    CHECK_FALSE(h.answer_now(h.volume->put_note("name", "text", soon)));
+    h.clock.advance(std::chrono::seconds(2));
+    h.volume->look_for_stall();
+  }));
+  CHECK(h.volume->get_note("name") == "text");
+}
+
 }  // namespace
 }  // namespace penstock

@@ -129,6 +129,14 @@ struct StallWorld {
     while (gate->stuck() == 0) turn();
   }
 
+  // Time goes on, and the watch looks as often as it does.
+  void look_for(Duration time) {
+    for (Duration waited{}; waited < time; waited += limits::kDiskLook) {
+      clock.advance(limits::kDiskLook);
+      volume->look_for_stall();
+    }
+  }
+
   Task<> write(std::uint64_t number) {
     const FragmentId id{WriteId{1, number}, 0, Generation{number}};
     FragmentShape shape;
@@ -200,8 +208,7 @@ TEST_CASE("a disk call of any kind that does not return closes the volume and re
     world.turn_until_stuck();
     world.volume->look_for_stall();
     CHECK(world.volume->status().state == VolumeStatus::State::open);
-    world.clock.advance(limits::kDiskCallMax + std::chrono::seconds(1));
-    world.volume->look_for_stall();
+    world.look_for(limits::kDiskCallMax + std::chrono::seconds(1));
     CHECK(world.volume->stalled());
     const auto status = world.volume->status();
     CHECK(status.state == VolumeStatus::State::closed);
@@ -297,8 +304,7 @@ TEST_CASE("a probe says whether the disk answers, not the memory") {
   world.start(world.volume->probe(world.clock.boot() + limits::kNoProgress));
   world.turn();
   world.turn_until_stuck();
-  world.clock.advance(limits::kNoProgress + std::chrono::seconds(1));
-  world.volume->look_for_stall();
+  world.look_for(limits::kNoProgress + std::chrono::seconds(1));
   world.finish();
   CHECK(world.errors == std::vector{Errc::timeout});
   world.start(world.volume->probe(world.later()));  // while a call is that old
@@ -312,8 +318,7 @@ TEST_CASE("an accept that was at a disk which hung has an unknown outcome") {
   world.gate->shut(Call::sync);
   world.start(world.accept(1));
   world.turn_until_stuck();
-  world.clock.advance(limits::kDiskCallMax + std::chrono::seconds(1));
-  world.volume->look_for_stall();
+  world.look_for(limits::kDiskCallMax + std::chrono::seconds(1));
   world.finish();
   CHECK(world.errors == std::vector{Errc::io});
 }
@@ -365,6 +370,21 @@ TEST_CASE("a probe does not speak for threads that read rows and are stuck") {
   world.finish();
   CHECK(answered);
   CHECK(world.errors.empty());
+}
+
+TEST_CASE("a process that was stopped for a while does not take its calls for stuck") {
+  StallWorld world;
+  world.open();
+  world.gate->shut(Call::sync);
+  world.start(world.accept(1));
+  world.turn_until_stuck();
+  world.volume->look_for_stall();
+  world.clock.advance(std::chrono::minutes(1));  // SIGSTOP, or the machine slept: nobody looked
+  world.volume->look_for_stall();
+  CHECK(!world.volume->stalled());
+  world.look_for(limits::kDiskCallMax + limits::kDiskLook);
+  CHECK(world.volume->stalled());  // but then it does
+  world.finish();
 }
 
 }  // namespace penstock

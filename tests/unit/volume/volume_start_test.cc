@@ -416,4 +416,34 @@ TEST_CASE("a database under the identity of another volume keeps the volume out"
   CHECK(code_of(h.try_open()) == Errc::corrupt);
 }
 
+TEST_CASE("a torn log that could not be removed does not keep the volume out at the next start") {
+  int starts = 0;
+  for (std::uint64_t nth = 1; nth <= 20; ++nth) {
+    CAPTURE(nth);
+    VolumeHarness h;
+    VolumeOptions options = VolumeHarness::options();
+    options.boot_id = "one boot";
+    REQUIRE(h.format());
+    h.open(options);
+    h.store(h.object("key"), h.ballot(1), h.value(1));
+    h.crash(Keep::all, Keep::all);
+    {
+      auto log = h.disk.open(only_log(h), OpenMode::append);
+      REQUIRE(log);
+      REQUIRE((*log)->write_at((*log)->size().value(), as_bytes(std::string(500, 'j'))));
+      REQUIRE((*log)->sync());
+    }
+    options.boot_id = "the next boot";
+    h.disk.fail(FakeDisk::Call::create, nth, FakeDisk::Fault::scarce);
+    auto opened = h.try_open(options);
+    h.disk.heal();
+    starts += opened ? 1 : 0;
+    if (opened) h.volume = std::move(*opened);
+    h.crash(Keep::all, Keep::all);  // the process ends, the machine goes on
+    h.open(options);
+    CHECK(h.read(h.object("key"))->ballot == h.ballot(1));
+  }
+  CHECK(starts > 0);
+}
+
 }  // namespace penstock
