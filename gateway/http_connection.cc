@@ -24,7 +24,17 @@ HttpConnection::HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socke
 }
 
 void HttpConnection::stop(bool at_once) {
-  if (at_once || waiting_) stream_.stop();
+  if (at_once || waiting_) stream_.stop(kServerStops);
+}
+
+bool HttpConnection::give_way(HttpLoop::Rest kind) {
+  if (kind == HttpLoop::Rest::paused || lingering_) {
+    stream_.stop(kPlaceNeeded);
+    return true;
+  }
+  if (stream_.has_bytes()) return false;  // of a head: only this thread has yet to look at them
+  stream_.end_wait();
+  return true;
 }
 
 void HttpConnection::start_exchange() {
@@ -51,6 +61,7 @@ Awaitable<void> HttpConnection::linger() {
   if (++shared.lingering <= shared.options.lingers_max) {
     input_.consume(input_.unread().size());
     release_buffers();
+    lingering_ = true;
     loop_->rest(*this, HttpLoop::Rest::idle);
     co_await stream_.linger();
   }

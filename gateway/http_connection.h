@@ -46,6 +46,7 @@ class HttpConnection final : public HttpExchange,
   enum class Next : std::uint8_t { serve, close, linger };
 
   void stop(bool at_once) override;
+  bool give_way(HttpLoop::Rest kind) override;
   void paused() override { loop_->rest(*this, HttpLoop::Rest::paused); }
   void resumed() override { loop_->wake(*this); }
   Awaitable<Next> read_head();
@@ -68,6 +69,7 @@ class HttpConnection final : public HttpExchange,
   std::string request_id_;
   std::uint64_t body_bytes_sent_ = 0;
   bool waiting_ = false;  // for the first byte of a request
+  bool lingering_ = false;
   bool has_asked_ = false;
   bool answered_ = false;
   bool head_valid_ = false;

@@ -6,7 +6,7 @@
 namespace penstock {
 
 DeadlineWheel::DeadlineWheel(BootTime now, Duration tick)
-    : origin_(now), now_(now), tick_(tick), slots_(kSlots) {
+    : origin_(now), now_(now), unhurried_(now), tick_(tick), slots_(kSlots) {
   assert(tick > Duration::zero());
 }
 
@@ -48,6 +48,7 @@ void DeadlineWheel::fire(Slot& slot) {
 }
 
 void DeadlineWheel::advance(BootTime now) {
+  unhurried_ += std::clamp<Duration>(now - now_, Duration(0), 2 * tick_);
   now_ = std::max(now_, now);
   const auto target = static_cast<std::uint64_t>((now_ - origin_) / tick_);
   // After a long pause one turn meets every entry.

@@ -37,6 +37,9 @@ class DeadlineWheel {
   static void disarm(Entry& entry) { entry.due_ = BootTime::max(); }
   // The time of the last advance(): good enough for whoever counts in seconds.
   BootTime now() const { return now_; }
+  // As now(), but what passed between two advance() counts as two ticks at most: longer ones are
+  // the lateness of a busy thread.
+  BootTime unhurried() const { return unhurried_; }
   BootTime next_tick() const { return now_ + tick_; }
   // Fires what is due. Call it once per tick; late calls catch up.
   void advance(BootTime now);
@@ -51,6 +54,7 @@ class DeadlineWheel {
 
   BootTime origin_;
   BootTime now_;
+  BootTime unhurried_;
   Duration tick_;
   std::uint64_t current_tick_ = 0;
   std::vector<Slot> slots_;

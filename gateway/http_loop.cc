@@ -37,20 +37,24 @@ HttpLoop::HttpLoop(boost::asio::io_context& context, std::shared_ptr<HttpShared>
     : context_(context),
       shared_(std::move(shared)),
       wheel_(shared_->clock.boot(), shared_->options.deadline_tick) {
+  for (auto& lists : resting_of_address_) lists = std::vector<AddressList>(limits::kPeerAddresses);
   publish();
   advance();
 }
 
 void HttpLoop::rest(Member& member, Rest kind) {
   member.rest_hook_.unlink();
+  member.address_hook_.unlink();
   member.rests_since_ = wheel_.now();
   resting_[static_cast<std::size_t>(kind)].push_back(member);
+  resting_of_address_[static_cast<std::size_t>(kind)][member.address_].push_back(member);
   publish();
 }
 
 void HttpLoop::wake(Member& member) {
   if (!member.rest_hook_.is_linked()) return;
   member.rest_hook_.unlink();
+  member.address_hook_.unlink();
   publish();
 }
 
@@ -67,18 +71,25 @@ BootTime HttpLoop::rests_since(Rest kind) const {
   return BootTime(Duration(since.load(std::memory_order_relaxed)));
 }
 
-void HttpLoop::evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address) {
-  RestList& list = resting_[static_cast<std::size_t>(kind)];
+template <class List>
+HttpLoop::Member* HttpLoop::who_goes(List& list, Rest kind, BootTime latest) {
   std::size_t looked_at = 0;
   for (Member& member : list) {
-    if (member.rests_since_ > latest || ++looked_at > limits::kEvictionLook) return;
-    if (address && member.address_ != *address) continue;
-    wake(member);
-    shared_->refusals.count(kind == Rest::idle ? HttpRefusal::evicted_idle
-                                               : HttpRefusal::evicted_paused);
-    member.stop(true);
-    return;
+    if (member.rests_since_ > latest || ++looked_at > limits::kEvictionLook) break;
+    if (member.give_way(kind)) return &member;
   }
+  return nullptr;
+}
+
+bool HttpLoop::evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address) {
+  const auto place = static_cast<std::size_t>(kind);
+  Member* const member = address ? who_goes(resting_of_address_[place][*address], kind, latest)
+                                 : who_goes(resting_[place], kind, latest);
+  if (member == nullptr) return false;
+  wake(*member);
+  shared_->refusals.count(kind == Rest::idle ? HttpRefusal::evicted_idle
+                                             : HttpRefusal::evicted_paused);
+  return true;
 }
 
 void HttpLoop::advance() {

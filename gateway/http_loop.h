@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/http_deadlines.h"
 #include "gateway/http_exchange.h"
@@ -59,10 +60,14 @@ class HttpLoop {
     virtual ~Member() = default;
     // Ends the connection after the request in work, or `at_once`.
     virtual void stop(bool at_once) = 0;
+    // Ends the connection, whose place another needs. False: something has come for it meanwhile,
+    // so it stays.
+    virtual bool give_way(Rest kind) = 0;
 
    private:
     friend class HttpLoop;  // one class in two halves
     RestHook rest_hook_;
+    RestHook address_hook_;
     BootTime rests_since_;
     std::uint32_t address_ = 0;
   };
@@ -84,8 +89,8 @@ class HttpLoop {
   void rest(Member& member, Rest kind);
   void wake(Member& member);
   // Ends the member that rests longest, if one rests since `latest` or longer; of `address` only,
-  // if given, among the first limits::kEvictionLook.
-  void evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address);
+  // if given. Passes over at most limits::kEvictionLook that do not give way. False: none goes.
+  bool evict(Rest kind, BootTime latest, std::optional<std::uint32_t> address);
   // Since when the member that may go next rests; max: there is none. Thread-safety: any thread.
   BootTime rests_since(Rest kind) const;
   void stop_members(bool at_once);
@@ -96,7 +101,12 @@ class HttpLoop {
   using RestList = boost::intrusive::list<
       Member, boost::intrusive::member_hook<Member, RestHook, &Member::rest_hook_>,
       boost::intrusive::constant_time_size<false>>;
+  using AddressList = boost::intrusive::list<
+      Member, boost::intrusive::member_hook<Member, RestHook, &Member::address_hook_>,
+      boost::intrusive::constant_time_size<false>>;
 
+  template <class List>
+  static Member* who_goes(List& list, Rest kind, BootTime latest);
   void advance();
   void publish();
 
@@ -105,6 +115,7 @@ class HttpLoop {
   DeadlineWheel wheel_;
   boost::intrusive::list<Member, boost::intrusive::constant_time_size<false>> members_;
   std::array<RestList, 2> resting_;  // by Rest, in the order in which they began
+  std::array<std::vector<AddressList>, 2> resting_of_address_;  // the same, by the peers' places
   std::array<std::atomic<Duration::rep>, 2> rests_since_;
   std::string date_;
   std::int64_t date_second_ = 0;

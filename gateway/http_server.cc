@@ -121,6 +121,12 @@ void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
   [[maybe_unused]] const ssize_t sent =
       ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
+
+// On the loop's thread.
+Awaitable<bool> evict_from(std::shared_ptr<HttpLoop> loop, HttpLoop::Rest kind, BootTime latest,
+                           std::optional<std::uint32_t> address) {
+  co_return loop->evict(kind, latest, address);
+}
 }  // namespace
 
 struct HttpServer::State {
@@ -139,10 +145,10 @@ struct HttpServer::State {
     }
   }
 
-  void hand_out(HttpStream::Socket socket);
+  void hand_out(HttpStream::Socket socket, std::uint32_t address);
   void refuse(HttpStream::Socket socket, HttpRefusal reason);
-  bool has_room_for(std::uint32_t address, HttpRefusal& refusal);
-  bool make_room(std::optional<std::uint32_t> address);
+  Awaitable<bool> has_room_for(std::uint32_t address, HttpRefusal& refusal);
+  Awaitable<bool> make_room(std::optional<std::uint32_t> address);
   // What may be open beyond the bound while those end that make room.
   std::size_t over_max() const {
     const std::size_t max = shared->options.connections_max;
@@ -166,49 +172,57 @@ void HttpServer::State::refuse(HttpStream::Socket socket, HttpRefusal reason) {
   asio::co_spawn(loop->executor(), linger_turned_away(loop, std::move(socket)), asio::detached);
 }
 
-bool HttpServer::State::has_room_for(std::uint32_t address, HttpRefusal& refusal) {
-  const HttpOptions& options = shared->options;
-  const std::size_t max = options.connections_max;
+// Beyond a bound each comes in the place of one that is told to go.
+Awaitable<bool> HttpServer::State::has_room_for(std::uint32_t address, HttpRefusal& refusal) {
+  const std::size_t max = shared->options.connections_max;
+  const std::size_t of_address_max = shared->options.connections_per_address;
   const std::size_t open = shared->open_connections;
   const std::size_t of_address = shared->of_address[address];
-  if (options.connections_per_address > 0 && of_address >= options.connections_per_address) {
-    refusal = HttpRefusal::too_many_of_address;
-    return of_address < options.connections_per_address + over_max() && open < max + over_max() &&
-           make_room(address);
-  }
-  // Most are one peer's, and most places are taken: it makes room by itself, if some of it rest.
+  const bool address_full = of_address_max > 0 && of_address >= of_address_max;
+  // Most are one peer's, and most places are taken: it makes room by itself.
   const bool is_most = 4 * open >= 3 * max && 2 * of_address >= max;
-  const auto whose = is_most ? std::optional<std::uint32_t>(address) : std::nullopt;
-  refusal = HttpRefusal::too_many_connections;
-  if (open >= max) return open < max + over_max() && make_room(whose);
-  if (is_most) make_room(whose);
-  return true;
+  if (!address_full && !is_most && open < max) co_return true;
+  refusal = address_full ? HttpRefusal::too_many_of_address : HttpRefusal::too_many_connections;
+  const auto whose =
+      address_full || is_most ? std::optional<std::uint32_t>(address) : std::nullopt;
+  const bool one_goes = co_await make_room(whose);
+  if (!address_full && open < max) co_return true;
+  if (!one_goes) co_return false;
+  const auto has_room = [&] {
+    const bool for_address =
+        of_address_max == 0 || shared->of_address[address] < of_address_max + over_max();
+    return for_address && shared->open_connections < max + over_max();
+  };
+  if (!has_room()) {  // those that were told to go are about to end
+    const BootTime soon = shared->clock.boot() + kRoomPause;
+    co_await shared->clock.sleep_until(soon);
+  }
+  co_return has_room();
 }
 
-// False: none may go.
-bool HttpServer::State::make_room(std::optional<std::uint32_t> address) {
+// Tells the one that rests longest to go. False: none may.
+Awaitable<bool> HttpServer::State::make_room(std::optional<std::uint32_t> address) {
   const BootTime now = shared->clock.boot();
   for (const HttpLoop::Rest kind : {HttpLoop::Rest::idle, HttpLoop::Rest::paused}) {
-    const auto longest = std::min_element(
-        loops.begin(), loops.end(), [kind](const auto& a, const auto& b) {
-          return a->rests_since(kind) < b->rests_since(kind);
-        });
-    const BootTime since = (*longest)->rests_since(kind);
     const bool is_idle = kind == HttpLoop::Rest::idle;
     const BootTime latest = is_idle ? BootTime::max() : now - shared->options.paused_evictable;
-    if (since == BootTime::max() || since > latest) continue;
-    asio::post((*longest)->executor(), [loop = *longest, kind, latest, address] {
-      loop->evict(kind, latest, address);  // by the time of whoever counts on it
-    });
-    return true;
+    std::vector<std::pair<BootTime, std::shared_ptr<HttpLoop>>> asked;
+    for (const auto& loop : loops) {
+      const BootTime since = loop->rests_since(kind);
+      if (since != BootTime::max() && since <= latest) asked.emplace_back(since, loop);
+    }
+    std::sort(asked.begin(), asked.end());
+    for (const auto& [since, loop] : asked) {
+      const Executor there = loop->executor();
+      auto evicting = evict_from(loop, kind, latest, address);
+      const bool goes = co_await asio::co_spawn(there, std::move(evicting), use_task);
+      if (goes) co_return true;
+    }
   }
-  return false;
+  co_return false;
 }
 
-void HttpServer::State::hand_out(HttpStream::Socket socket) {
-  const std::uint32_t address = address_place(socket);
-  HttpRefusal refusal{};
-  if (!has_room_for(address, refusal)) return refuse(std::move(socket), refusal);
+void HttpServer::State::hand_out(HttpStream::Socket socket, std::uint32_t address) {
   std::shared_ptr<HttpLoop> loop = loops[next_loop];
   next_loop = (next_loop + 1) % loops.size();
   const Executor executor = loop->executor();
@@ -225,13 +239,15 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     HttpStream::Socket socket = co_await self->acceptor.async_accept(target, token);
     if (error == asio::error::operation_aborted || !self->acceptor.is_open()) co_return;
     if (!error) {
-      const std::size_t max = self->shared->options.connections_max;
-      if (self->shared->open_connections >= max + self->over_max()) {
-        // Those that make room are about to end.
-        const BootTime soon = self->shared->clock.boot() + kRoomPause;
-        co_await self->shared->clock.sleep_until(soon);
+      const std::uint32_t address = address_place(socket);
+      HttpRefusal refusal{};
+      const bool has_room = co_await self->has_room_for(address, refusal);
+      if (!self->acceptor.is_open()) co_return;
+      if (has_room) {
+        self->hand_out(std::move(socket), address);
+      } else {
+        self->refuse(std::move(socket), refusal);
       }
-      self->hand_out(std::move(socket));
       continue;
     }
     // Out of descriptors, usually: trying again at once would only burn the processor.

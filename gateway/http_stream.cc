@@ -82,17 +82,22 @@ void HttpStream::on_deadline() {
   socket_.cancel(ignored);
 }
 
+void HttpStream::start_wait(Duration most) {
+  expired_ = wait_ended_ = false;
+  wheel_.arm(*this, most);
+}
+
 Error HttpStream::wait_error(const error_code& error) const {
-  if (stopped_) return fail(Errc::shutting_down, "connection: the server stops");
+  if (stop_reason_ != nullptr) return fail(Errc::shutting_down, stop_reason_);
+  if (wait_ended_) return fail(Errc::shutting_down, kPlaceNeeded);
   if (expired_) return fail(Errc::timeout, "connection: the client is too slow");
   return fail(Errc::aborted, "connection: " + error.message());
 }
 
 Task<std::size_t> HttpStream::receive_within(MutBytes buffer, Duration patience) {
-  if (stopped_) co_return fail(Errc::shutting_down, "connection: the server stops");
-  expired_ = false;
-  wheel_.arm(*this, patience);
   error_code error;
+  if (stop_reason_ != nullptr) co_return wait_error(error);
+  start_wait(patience);
   auto token = boost::asio::redirect_error(use_task, error);
   const auto target = boost::asio::buffer(buffer.data(), buffer.size());
   const std::size_t received = co_await socket_.async_read_some(target, token);
@@ -100,21 +105,21 @@ Task<std::size_t> HttpStream::receive_within(MutBytes buffer, Duration patience)
   if (error == boost::asio::error::eof) co_return std::size_t{0};
   if (!error) co_return received;
   // A busy thread may see the deadline before the bytes that came in time.
-  if (expired_ && !stopped_) {
+  if ((expired_ || wait_ended_) && stop_reason_ == nullptr) {
     if (auto now = receive_now(buffer, {})) co_return std::move(*now);
   }
   co_return wait_error(error);
 }
 
 Task<> HttpStream::wait_readable(Duration patience) {
-  if (stopped_) co_return fail(Errc::shutting_down, "connection: the server stops");
-  expired_ = false;
-  wheel_.arm(*this, patience);
   error_code error;
+  if (stop_reason_ != nullptr) co_return wait_error(error);
+  start_wait(patience);
   auto token = boost::asio::redirect_error(use_task, error);
   co_await socket_.async_wait(Socket::wait_read, token);
   DeadlineWheel::disarm(*this);
-  if (error) co_return wait_error(error);
+  const bool came = wait_ended_ && stop_reason_ == nullptr && has_bytes();
+  if (error && !came) co_return wait_error(error);
   co_return Result<>{};
 }
 
@@ -130,12 +135,15 @@ std::optional<Result<std::size_t>> HttpStream::receive_now(MutBytes first, MutBy
 
 Task<std::size_t> HttpStream::receive(MutBytes first, MutBytes second) {
   auto now = receive_now(first, second);
-  if (!now) {
-    const BootTime start = wheel_.now();
+  while (!now) {
+    const BootTime start = wheel_.unhurried();
     const Duration patience = receive_pace_.patience_left();
     Result<std::size_t> waited = co_await receive_within(first, patience);
-    receive_pace_.waited(wheel_.now() - start);
-    now = std::move(waited);
+    receive_pace_.waited(wheel_.unhurried() - start);
+    // The deadline goes by the clock, in which this thread's own lateness counts.
+    const bool too_early =
+        !waited && waited.error().code == Errc::timeout && receive_pace_.has_patience();
+    if (!too_early) now = std::move(waited);
   }
   if (!*now) co_return std::move(*now);
   receive_pace_.moved(now->value());
@@ -148,15 +156,14 @@ void HttpStream::restart_pace() {
 }
 
 Task<bool> HttpStream::wait_writable(Duration most) {
-  if (stopped_) co_return fail(Errc::shutting_down, "connection: the server stops");
-  expired_ = false;
-  wheel_.arm(*this, std::max(most, Duration(1)));
   error_code error;
+  if (stop_reason_ != nullptr) co_return wait_error(error);
+  start_wait(std::max(most, Duration(1)));
   auto token = boost::asio::redirect_error(use_task, error);
   co_await socket_.async_wait(Socket::wait_write, token);
   DeadlineWheel::disarm(*this);
   if (!error) co_return true;
-  if (stopped_ || !expired_) co_return wait_error(error);
+  if (stop_reason_ != nullptr || !expired_) co_return wait_error(error);
   co_return false;
 }
 
@@ -317,8 +324,19 @@ Awaitable<void> HttpStream::linger() {
   }
 }
 
-void HttpStream::stop() {
-  stopped_ = true;
+bool HttpStream::has_bytes() {
+  int waiting = 0;
+  return ::ioctl(socket_.native_handle(), FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
+void HttpStream::end_wait() {
+  wait_ended_ = true;
+  error_code ignored;
+  socket_.cancel(ignored);
+}
+
+void HttpStream::stop(const char* reason) {
+  stop_reason_ = reason;
   error_code ignored;
   socket_.cancel(ignored);
 }

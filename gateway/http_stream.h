@@ -29,6 +29,7 @@ class Pace {
   }
   Duration patience_left() const { return std::max(patience_left_, Duration(1)); }
   void waited(Duration time) { patience_left_ -= time; }
+  bool has_patience() const { return patience_left_ > Duration(0); }
   void moved(std::uint64_t bytes) {
     if (bytes < bytes_left_) {
       bytes_left_ -= bytes;
@@ -47,6 +48,10 @@ class Pace {
   std::uint64_t window_bytes_;
   std::uint64_t bytes_left_;
 };
+
+// Why a connection ends before its peer or its request does.
+inline constexpr const char* kServerStops = "connection: the server stops";
+inline constexpr const char* kPlaceNeeded = "connection: another one needs its place";
 
 // Whoever wants to know that the peer takes nothing.
 class PauseListener {
@@ -95,14 +100,19 @@ class HttpStream final : private DeadlineWheel::Entry {
   // Ends our side and reads on for a while, so that an answer to a request that we did not read to
   // its end is not destroyed by a reset. Afterwards only close() makes sense.
   Awaitable<void> linger();
-  // Ends every wait, now and later, with shutting_down.
-  void stop();
+  // Whether something was sent that nobody has received yet.
+  bool has_bytes();
+  // Ends the wait under way with shutting_down, unless what it waits for comes all the same.
+  void end_wait();
+  // Ends every wait, now and later, with shutting_down and this reason, which lives for ever.
+  void stop(const char* reason);
   void close();
 
  private:
   void on_deadline() override;
   enum class Push : std::uint8_t { done, blocked, turn_over };
 
+  void start_wait(Duration most);
   Error wait_error(const boost::system::error_code& error) const;
   Result<Push> push(ConstBytes& first, ConstBytes& second, bool more);
   Result<Push> push_file(int fd, std::uint64_t& offset, std::size_t& length);
@@ -129,7 +139,8 @@ class HttpStream final : private DeadlineWheel::Entry {
   std::size_t turn_bytes_ = 0;
   bool paused_ = false;
   bool expired_ = false;
-  bool stopped_ = false;
+  bool wait_ended_ = false;
+  const char* stop_reason_ = nullptr;  // stopped
 };
 
 }  // namespace penstock

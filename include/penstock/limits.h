@@ -54,7 +54,7 @@ inline constexpr std::size_t kUnsentBytesMax =
 inline constexpr std::size_t kConnectionsOverMax =
     64;  // new ones while the idle ones that make room for them end, and again for refused ones
 inline constexpr std::size_t kPeerAddresses = 4096;  // counters; addresses share one by their hash
-inline constexpr std::size_t kEvictionLook = 64;     // idle connections looked at for one address
+inline constexpr std::size_t kEvictionLook = 64;     // that have just sent something, passed over
 inline constexpr std::size_t kLingersMax = 1024;     // connections that linger at a time
 inline constexpr std::chrono::seconds kLinger{
     5};  // reading on after a refusal, so that its answer arrives

@@ -301,6 +301,40 @@ def test_a_bound_per_address(tmp_path):
             assert read_answer(connection)[0].startswith(b"HTTP/1.1 200")
 
 
+def stalled_puts(server, bucket, count, source):
+    """How many of `count` uploads from one address are in work, each half sent."""
+    begun = 0
+    for i in range(count):
+        connection = server.dial(source=source)
+        connection.sendall(head(server, "PUT", f"/{bucket}/k{i}", length=20000, extra={"expect": "100-continue"}))
+        try:
+            begun += connection.recv(100).startswith(b"HTTP/1.1 100")
+        except ConnectionError:
+            continue
+    return begun
+
+
+def test_a_bound_per_address_holds_though_others_idle(tmp_path):
+    with Server(tmp_path, config={"connections_max": 1000, "connections_per_address_max": 20}) as server:
+        s3 = make_client(server)
+        s3.create_bucket(Bucket="shared")
+        idle = server.dial(head(server, "GET", "/shared"))
+        read_answer(idle)
+        stalled_puts(server, "shared", 100, "127.0.0.2")
+        wait_for(lambda: server.metric("penstock_http_connections") <= 20 + 3, "one address has its bound, beside the idle", 10)
+
+
+def test_one_busy_address_leaves_room_that_idle_ones_can_make(tmp_path):
+    with Server(tmp_path, config={"connections_max": 80}) as server:
+        make_client(server).create_bucket(Bucket="shared")
+        for _ in range(15):
+            read_answer(server.dial(head(server, "GET", "/shared"), source="127.0.0.3"))
+        stalled_puts(server, "shared", 120, "127.0.0.2")
+        for _ in range(5):  # in the place of an idle one
+            top, _ = read_answer(server.dial(head(server, "GET", "/shared"), source="127.0.0.4"))
+            assert top.startswith(b"HTTP/1.1 200"), top
+
+
 def test_the_first_byte_comes_within_ten_seconds(server):
     silent = server.dial()
     spoke = server.dial(b"GET /idle HTTP/1.1\r\nHost: h\r\n\r\n")

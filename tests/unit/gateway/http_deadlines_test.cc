@@ -84,3 +84,12 @@ TEST_CASE("an entry may arm again while it fires") {
   CHECK(again.fired >= 6);
   CHECK(again.fired <= 10);
 }
+
+TEST_CASE("a turn that comes late counts as two ticks") {
+  DeadlineBench bench;
+  const BootTime before = bench.wheel.unhurried();
+  bench.pass(kTick);
+  CHECK(bench.wheel.unhurried() - before == Duration(kTick));
+  bench.pass(seconds(60));
+  CHECK(bench.wheel.unhurried() - before == Duration(3 * kTick));
+}

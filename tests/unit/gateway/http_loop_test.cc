@@ -14,6 +14,8 @@ struct NoService final : Service {
 
 struct Resting final : HttpLoop::Member {
   void stop(bool at_once) override { ended = at_once; }
+  bool give_way(HttpLoop::Rest) override { return ended = !busy; }
+  bool busy = false;
   bool ended = false;
 };
 
@@ -42,11 +44,28 @@ TEST_CASE("of one address only its own connections go, and of them the one that 
   CHECK_FALSE(stranger.ended);
   test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), 2);
   CHECK(first.ended);
-  test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), 2);
+  CHECK_FALSE(test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), 2));
   CHECK_FALSE(stranger.ended);
   CHECK(test.shared->refusals.count_of(HttpRefusal::evicted_idle) == 2);
   test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), std::nullopt);
   CHECK(stranger.ended);
+}
+
+TEST_CASE("who has just been asked for something stays, and the next goes") {
+  Loop test;
+  Resting first, second;
+  for (Resting* member : {&first, &second}) {
+    test.loop.join(*member, 1);
+    test.loop.rest(*member, HttpLoop::Rest::idle);
+  }
+  first.busy = true;
+  CHECK(test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), std::nullopt));
+  CHECK_FALSE(first.ended);
+  CHECK(second.ended);
+  CHECK_FALSE(test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), 1));
+  first.busy = false;
+  CHECK(test.loop.evict(HttpLoop::Rest::idle, BootTime::max(), 1));
+  CHECK(test.shared->refusals.count_of(HttpRefusal::evicted_idle) == 2);
 }
 
 TEST_CASE("who is woken, rests in another way or not for long enough does not go") {
