@@ -260,7 +260,9 @@ std::string root_credentials_path(const std::string& directory) {
   return directory + "/root-credentials.json";
 }
 
-Result<> write_root_credentials(const std::string& directory, const Account& account) {
+namespace {
+// Beside the file that it will be, durable. Returns its path.
+Result<std::string> write_beside(const std::string& path, const Account& account) {
   CHECK_OK(check_account(account));
   const nlohmann::ordered_json document = nlohmann::ordered_json::array({{
       {"access_key", account.access_key},
@@ -269,21 +271,34 @@ Result<> write_root_credentials(const std::string& directory, const Account& acc
       {"display_name", account.display_name},
       {"email", account.email},
   }});
-  const std::string path = root_credentials_path(directory);
   const std::string temporary = path + ".new";
-  ::unlink(temporary.c_str());  // left by a crash between the steps below
-  {
-    const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file.is_open()) return fail(Errc::io, system_error("cannot create", temporary));
-    CHECK_OK(write_all(file.fd(), document.dump(2) + "\n", temporary));
-    if (::fsync(file.fd()) != 0) return fail(Errc::io, system_error("cannot sync", temporary));
-  }
+  ::unlink(temporary.c_str());  // left by a crash between the steps that follow
+  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.is_open()) return fail(Errc::io, system_error("cannot create", temporary));
+  CHECK_OK(write_all(file.fd(), document.dump(2) + "\n", temporary));
+  if (::fsync(file.fd()) != 0) return fail(Errc::io, system_error("cannot sync", temporary));
+  return temporary;
+}
+}  // namespace
+
+Result<> write_root_credentials(const std::string& directory, const Account& account) {
+  const std::string path = root_credentials_path(directory);
+  TRY(temporary, write_beside(path, account));
   // link() gives the name only if it is free, with the bytes already in place.
   if (::link(temporary.c_str(), path.c_str()) != 0) {
     return fail(errno == EEXIST ? Errc::invalid : Errc::io, system_error("cannot make", path));
   }
   if (::unlink(temporary.c_str()) != 0) {
     return fail(Errc::io, system_error("cannot remove", temporary));
+  }
+  return sync_directory(directory);
+}
+
+Result<> replace_root_credentials(const std::string& directory, const Account& account) {
+  const std::string path = root_credentials_path(directory);
+  TRY(temporary, write_beside(path, account));
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return fail(Errc::io, system_error("cannot replace", path));
   }
   return sync_directory(directory);
 }

@@ -76,6 +76,8 @@ std::string root_credentials_path(const std::string& directory);
 // Durable when it returns. Errors: invalid - the file is there already, it is never overwritten;
 // io.
 Result<> write_root_credentials(const std::string& directory, const Account& account);
+// The same in the place of a file that is damaged. Errors: io.
+Result<> replace_root_credentials(const std::string& directory, const Account& account);
 // Errors: not_found; io; invalid - the file says something else.
 Result<Account> read_root_credentials(const std::string& directory);
 // The pair that replaces `root` when both are given (values of PENSTOCK_ACCESS_KEY and

@@ -41,22 +41,17 @@ void show_new_root(const Account& root, const std::string& path) {
   std::fflush(stdout);
 }
 
-// The root pair lies in every directory, so that the loss of one disk does not lock the owner out.
-// Its account is the store's, not the pair's: who lost the pair gets another, and owns what it
+// The account is the store's, not the pair's: who lost the pair gets another, and owns what it
 // owned.
-Result<Account> root_account(const std::vector<std::string>& directories, ClusterId cluster,
-                             Random& random) {
-  for (const auto& directory : directories) {
-    auto found = read_root_credentials(directory);
-    if (found) return found;
-    if (found.error().code != Errc::not_found) return found;
-  }
-  Account made = make_root_account(random);
-  made.account_id = default_account_id("root of " + std::to_string(cluster.high) + "-" +
-                                       std::to_string(cluster.low));
-  for (const auto& directory : directories) CHECK_OK(write_root_credentials(directory, made));
-  show_new_root(made, root_credentials_path(directories.front()));
-  return made;
+Result<Account> root_account(const RootPlaces& places, ClusterId cluster, Random& random) {
+  TRY(pair, find_root_pair(places, [cluster, &random] {
+    Account made = make_root_account(random);
+    made.account_id = default_account_id("root of " + std::to_string(cluster.high) + "-" +
+                                         std::to_string(cluster.low));
+    return made;
+  }));
+  if (pair.is_new) show_new_root(pair.account, root_credentials_path(places.directories.front()));
+  return std::move(pair.account);
 }
 
 }  // namespace
@@ -130,9 +125,9 @@ std::string boot_id() {
   return text ? text->substr(0, text->find('\n')) : "";
 }
 
-Result<LoadedAccounts> load_credentials(const LocalArguments& arguments, ClusterId cluster,
-                                        Random& random) {
-  TRY(kept, root_account(arguments.directories, cluster, random));
+Result<LoadedAccounts> load_credentials(const LocalArguments& arguments, const RootPlaces& places,
+                                        ClusterId cluster, Random& random) {
+  TRY(kept, root_account(places, cluster, random));
   TRY(root,
       override_root(kept, environment("PENSTOCK_ACCESS_KEY"), environment("PENSTOCK_SECRET_KEY")));
   std::vector<Account> accounts{root};

@@ -6,6 +6,7 @@
 #include "gateway/credentials.h"
 #include "gateway/descriptor_shares.h"
 #include "gateway/local_config.h"
+#include "gateway/root_credentials.h"
 
 namespace penstock {
 
@@ -47,12 +48,12 @@ Result<LocalConfig> read_config(const std::string& path);
 std::string boot_id();
 // The root account, made at the first start, and those of the credentials file. A new secret is
 // shown only on a terminal; else the log names the file that holds it.
-// Errors: those of read_accounts() and of the root's file.
+// Errors: those of read_accounts() and of find_root_pair().
 struct LoadedAccounts {
   std::shared_ptr<CredentialStore> store;
   Account root;
 };
-Result<LoadedAccounts> load_credentials(const LocalArguments& arguments, ClusterId cluster,
-                                        Random& random);
+Result<LoadedAccounts> load_credentials(const LocalArguments& arguments, const RootPlaces& places,
+                                        ClusterId cluster, Random& random);
 
 }  // namespace penstock

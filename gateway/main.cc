@@ -30,6 +30,7 @@
 #include "server/node/local_store.h"
 #include "server/node/ring_metrics.h"
 #include "server/node/volume_metrics.h"
+#include "server/node/volume_notes.h"
 
 // What jemalloc reads at its start: memory that was free for a second goes back to the system, also
 // that of threads which do nothing any more: a thread of jemalloc's own sees to it.
@@ -84,10 +85,11 @@ class LocalProcess {
         static_cast<int>(std::min<std::size_t>(arguments.descriptors.per_volume / 2,
                                                DatabaseOptions().open_files_max));
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
-    directories_ = arguments.directories;
+    for (const auto& path : arguments.directories) directories_.push_back(plain_path(path));
     TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
     store_ = std::move(store);
-    TRY(accounts, load_credentials(arguments, store_->map()->cluster, random_));
+    TRY(accounts,
+        load_credentials(arguments, root_places(), store_->map()->cluster, random_));
     credentials_ = accounts.store;
     CHECK_OK(wire());
     follow_accounts(arguments, accounts.root);
@@ -215,6 +217,18 @@ class LocalProcess {
     add_collectors_of_background(*metrics_, [this] { return background_->status(); });
     add_collectors_of_ring(*metrics_, *ring_control_);
     return Result<>{};
+  }
+
+  // A directory whose volume is not open may be a mount point without its disk: it gets no copy.
+  RootPlaces root_places() const {
+    RootPlaces places{directories_, store_->answering(directories_), {}, {}};
+    places.patience = std::chrono::seconds(config_.disk_call_max_seconds);
+    if (directories_.size() == 1) return places;
+    for (const auto& volume : store_->states()) {
+      if (volume.status.state != VolumeStatus::State::open) continue;
+      places.keeping.push_back(volume.path);
+    }
+    return places;
   }
 
   Result<> open_access_log(const LocalArguments& arguments) {

@@ -126,3 +126,35 @@ def test_signature_v2_can_be_switched_off(tmp_path):
         link = old.generate_presigned_url("get_object", Params={"Bucket": "bkt", "Key": "k"})
         answer = store.raw(f"GET {link.split(str(store.port), 1)[1]} HTTP/1.1\r\nHost: {link.split('/')[2]}\r\nConnection: close\r\n\r\n".encode())
         assert b" 400 " in answer.split(b"\r\n")[0] and b"AWS4-HMAC-SHA256" in answer
+
+
+def test_a_damaged_copy_of_the_root_pair_is_made_up_for(tmp_path):
+    """It lies in every directory, so that no single disk locks anybody out."""
+    disks = [str(tmp_path / f"disk{i}") for i in range(6)]
+    for disk in disks:
+        os.mkdir(disk)
+    files = [os.path.join(disk, "root-credentials.json") for disk in disks]
+
+    def texts():
+        return [open(file).read() if os.path.exists(file) else None for file in files]
+
+    with Store(str(tmp_path), volumes=disks) as store:
+        assert store.stop() == 0
+        before = texts()
+        assert len(set(before)) == 1
+        with open(files[0], "r+b") as f:
+            f.seek(20)
+            f.write(b"\0" * 10)
+        os.remove(files[4])
+        store.start()
+        assert texts() == before
+        assert all(os.stat(file).st_mode & 0o777 == 0o600 for file in files)
+        assert store.log().count("root_credentials_written_again") == 2
+        assert store.stop() == 0
+        for file in files[1:]:
+            os.remove(file)
+        with open(files[0], "r+b") as f:
+            f.write(b"\0")
+        store.start(wait=False)  # no second pair beside what may be mended
+        assert store.process.wait(timeout=30) == 1
+        assert files[0] in store.log() and texts()[1:] == [None] * 5
