@@ -41,8 +41,10 @@ extern "C" const char* const malloc_conf =
 namespace penstock {
 namespace {
 
+constexpr int kExitFailed = 1;
 constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
 constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
+constexpr std::chrono::seconds kStopReserve{1};  // for what follows the volumes
 constexpr std::size_t kIdleBufferBytes = 24 * limits::kMiB;
 
 // Everything of a running `penstock local`, in the order in which it is made; taken down in the
@@ -60,6 +62,10 @@ class LocalProcess {
     if (control_) control_->stop();
     if (watcher_.joinable()) watcher_.join();
     io_.stop();  // no coroutine runs while the parts go
+    // After a start that failed: a disk that hangs keeps the process no longer than it may.
+    if (store_ && store_->close(std::chrono::seconds(config_.disk_call_max_seconds)) > 0) {
+      ::_exit(kExitFailed);
+    }
   }
 
   Result<> open(const LocalArguments& arguments) {
@@ -135,6 +141,7 @@ class LocalProcess {
   // threads are stuck in the kernel is left behind; all else ends in order.
   void stop() {
     log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
+    const auto late = std::chrono::steady_clock::now() + limits::kStopMax;
     stopping_.store(true);
     std::thread([this] { stop_late(); }).detach();
     const auto drained = on_io_task(http_->stop(limits::kStopDrain));
@@ -152,8 +159,7 @@ class LocalProcess {
     stop_step_.store("volumes");
     if (watcher_.joinable()) watcher_.join();
     if (access_log_) access_log_->stop();
-    const std::size_t stalled = store_->stalled();
-    store_.reset();  // closes the volumes; their last answers still reach the I/O threads
+    const std::size_t stalled = close_volumes(late);
     io_.stop();
     if (stalled == 0) {
       log_event(LogLevel::info, "stopped");
@@ -267,6 +273,18 @@ class LocalProcess {
     options.buckets_every = std::chrono::seconds(removal.buckets_every);
     options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
     return context;
+  }
+
+  // Their last answers still reach the I/O threads. Returns how many are left behind; the others
+  // have been closed by then.
+  std::size_t close_volumes(std::chrono::steady_clock::time_point late) {
+    const auto left = late - std::chrono::steady_clock::now() - kStopReserve;
+    const auto most = std::chrono::seconds(config_.disk_call_max_seconds);
+    const auto patience =
+        std::clamp<Duration>(std::chrono::duration_cast<Duration>(left), kStopReserve, most);
+    const std::size_t unclosed = store_->close(patience);
+    if (unclosed == 0) store_.reset();
+    return unclosed;
   }
 
   // The last resort of stop(), on a thread that waits for nothing else.
@@ -397,7 +415,7 @@ class LocalProcess {
 
 int complain(const Error& error) {
   std::fprintf(stderr, "penstock: %s\n", error.context.c_str());
-  return 1;
+  return kExitFailed;
 }
 
 int run_local(LocalArguments arguments) {

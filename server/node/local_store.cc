@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <set>
+#include <thread>
 
 #include "penstock/caught.h"
 #include "penstock/log.h"
@@ -57,6 +59,23 @@ LocalStore::LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, R
 }
 
 LocalStore::~LocalStore() { close_all(); }
+
+std::size_t LocalStore::close(Duration patience) {
+  const std::size_t before = stalled();
+  auto closed = std::make_shared<std::promise<void>>();
+  const auto answer = closed->get_future();
+  std::thread([this, closed] {
+    try {
+      close_all();
+    } catch (...) {
+      report_exception("the end of the volumes");
+    }
+    closed->set_value();
+  }).detach();
+  // What begins to hang in these last steps is no longer looked for.
+  if (answer.wait_for(patience) == std::future_status::ready) return before;
+  return before + 1;  // at least: stalled ones are passed over
+}
 
 Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, IoThreads& io,
                                                      Clock& clock, Random& random,

@@ -102,6 +102,9 @@ class LocalStore {
   // Volumes that were closed as stalled, retired ones too, and other directories with which threads
   // of the store hang: these may never end.
   std::size_t stalled() const;
+  // Closes the volumes, side by side, and says how many are left behind after `patience`: a call of
+  // theirs has not returned. Then this object must stay, too, until the process ends.
+  std::size_t close(Duration patience);
 
  private:
   struct IdentityCheck;

@@ -207,6 +207,28 @@ def test_a_hang_at_the_start_and_a_return_too_late(shim):
         assert s3.get_object(Bucket="load", Key="new")["Body"].read() == b"n" * 400_000
 
 
+@pytest.mark.parametrize("victim", [0, 3])
+def test_a_disk_of_several_hangs_at_the_start(shim, victim):
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
+        disks = [os.path.join(directory, f"disk{i}") for i in range(6)]
+        for disk in disks:
+            os.mkdir(disk)
+        with HangingStore(directory, shim, volumes=disks, config={"disk_call_max_seconds": OTHER_CALL_MAX}) as store:
+            s3 = make_client(store)
+            s3.create_bucket(Bucket="load")
+            s3.put_object(Bucket="load", Key="k", Body=b"k" * 300_000)
+            assert store.stop() == 0
+            store.hang(disks[victim])
+            began = time.monotonic()
+            store.start()
+            wait_for(lambda: store.log().count("event=store_ready") == 2, "the start ends", 2 * OTHER_CALL_MAX + BUSY)
+            assert time.monotonic() - began < 2 * OTHER_CALL_MAX + BUSY
+            assert s3.get_object(Bucket="load", Key="k")["Body"].read() == b"k" * 300_000
+            began = time.monotonic()
+            assert store.stop() in (0, 3)
+            assert time.monotonic() - began < 30
+
+
 def test_sigterm_right_after_a_hang_ends_in_time(hanging):
     store = hanging
     with Load(store) as load:
