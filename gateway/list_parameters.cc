@@ -72,6 +72,10 @@ void KeyEncoding::write(XmlWriter& xml, std::string_view name, std::string_view 
   }
 }
 
+std::size_t KeyEncoding::bytes_max(std::string_view key) const {
+  return url_ ? 3 * key.size() : escaped_bytes_max(key);
+}
+
 void KeyEncoding::write_type(XmlWriter& xml) const {
   if (url_) xml.element("EncodingType", "url");
 }

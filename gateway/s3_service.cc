@@ -32,9 +32,10 @@ S3Error error_of_thrown(const std::exception_ptr& thrown) {
   return error;
 }
 
-bool is_long_text(const S3Response& response) {
+bool is_uncounted_text(const S3Response& response) {
   const auto* text = std::get_if<std::string>(&response.body);
-  return text != nullptr && text->size() > limits::kFreeDocumentBytes;
+  return text != nullptr && text->size() > limits::kFreeDocumentBytes &&
+         response.memory.bytes() < text->capacity();
 }
 }  // namespace
 
@@ -148,7 +149,8 @@ S3Task<S3Response> S3Service::run(Call& call) {
   co_return co_await run_operation(gateway_, call.operation, call.request, *call.body);
 }
 
-// A document stays in memory until the client has taken it.
+// A document stays in memory until the client has taken it. Lists, the longest, have theirs counted
+// before they are made.
 S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
   const std::size_t bytes = std::get<std::string>(response.body).capacity();
   MemoryBudget& budget = gateway_.objects.blobs().budget;
@@ -161,7 +163,7 @@ S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
 }
 
 Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
-  if (result && is_long_text(result.value())) {
+  if (result && is_uncounted_text(result.value())) {
     const auto counted = co_await count_document(call, result.value());
     if (!counted) result = counted.error();
   }

@@ -62,6 +62,16 @@ void append_escaped(std::string& out, std::string_view text) {
   }
 }
 
+std::size_t escaped_bytes_max(std::string_view text) {
+  constexpr std::size_t kSpecial = 6;  // &quot; or &#x1f;
+  std::size_t bytes = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    bytes += kPlain[byte] ? 1 : byte < 0x80 ? kSpecial : kReplacement.size();
+  }
+  return bytes;
+}
+
 XmlWriter::XmlWriter(std::size_t reserve_bytes) {
   out_.reserve(reserve_bytes);
   out_ += kDeclaration;

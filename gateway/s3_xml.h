@@ -34,5 +34,7 @@ class XmlWriter {
 // Appends `text` as character data. Control characters become numeric references; bytes that are
 // not UTF-8, which no XML can hold, become U+FFFD (encoding-type=url shows such keys exactly).
 void append_escaped(std::string& out, std::string_view text);
+// At least what that appends.
+std::size_t escaped_bytes_max(std::string_view text);
 
 }  // namespace penstock

@@ -95,6 +95,34 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
   co_return std::move(origin);
 }
 
+S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
+                                           std::size_t bytes) {
+  if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
+  MemoryBudget& budget = gateway.objects.blobs().budget;
+  const MemoryUser user{MemoryUse::documents, request.memory};
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await budget.take_patiently(gateway.clock, user, bytes, until);
+  if (!memory) co_return to_s3(memory.error());
+  co_return std::move(*memory);
+}
+
+std::size_t answer_bytes_max(const S3Request& request) {
+  constexpr std::size_t kElements = 2048;
+  std::size_t bytes = kElements + escaped_bytes_max(request.bucket);
+  for (const auto& [name, value] : request.query) {
+    bytes += std::max(escaped_bytes_max(value), 3 * value.size());
+  }
+  return bytes;
+}
+
+S3Response xml_response(XmlWriter& xml, MemoryBudget::Lease memory) {
+  S3Response response;
+  response.set_xml(xml.take());
+  response.memory = std::move(memory);
+  response.memory.shrink_to(std::get<std::string>(response.body).capacity());
+  return response;
+}
+
 Deadline fresh_deadline(Gateway& gateway) {
   return gateway.clock.boot() + limits::kOperationDeadline;
 }

@@ -30,6 +30,14 @@ struct CopyOrigin {
 };
 S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
 
+// Memory of the caller's account for a document that is about to be made. Errors: SlowDown.
+S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
+                                           std::size_t bytes);
+// At least the bytes of an answer that repeats what the request says, beside its entries.
+std::size_t answer_bytes_max(const S3Request& request);
+// The text as the answer's body, with the memory that was leased for it.
+S3Response xml_response(XmlWriter& xml, MemoryBudget::Lease memory);
+
 // For what is left to do after a body, whose bytes have their own time.
 Deadline fresh_deadline(Gateway& gateway);
 // uploadId of the query. Errors: NoSuchUpload - also for one that cannot be ours.

@@ -9,8 +9,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kEntryBytes = 400;  // of XML, about: what a page reserves for each entry
-constexpr std::size_t kEntryMemory = 512;  // of a page while it is made, about
+constexpr std::size_t kEntryBytes = 432;   // of XML, at most, beside key and owner
+constexpr std::size_t kEntryMemory = 512;  // of a page while it is made, beside the key, about
 
 // What the three have in common.
 struct ListQuery {
@@ -19,7 +19,7 @@ struct ListQuery {
   std::string delimiter;
   ListStart start;
   std::size_t max_keys = 0;
-  MemoryBudget::Lease memory;  // of the page that is made
+  MemoryBudget::Lease memory;  // of the page that is read
 };
 
 S3Result<ListQuery> common_query(const S3Request& request) {
@@ -36,13 +36,9 @@ S3Result<ListQuery> common_query(const S3Request& request) {
 S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery& query) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is never truncated
-  MemoryBudget& budget = gateway.objects.blobs().budget;
-  const MemoryUser user{MemoryUse::documents, request.memory};
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await budget.take_patiently(gateway.clock, user, query.max_keys * kEntryMemory,
-                                               until);
-  if (!memory) co_return to_s3(memory.error());
-  query.memory = std::move(*memory);
+  const std::size_t most = query.max_keys * (limits::kKeyBytesMax + kEntryMemory);
+  CO_TRY(memory, co_await lease_document(gateway, request, most));
+  query.memory = std::move(memory);
   ListRequest list;
   list.prefix = query.prefix;
   list.delimiter = query.delimiter;
@@ -52,7 +48,23 @@ S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery
   Index& index = gateway.objects.index();
   S3_TRY(page, co_await index.list(std::move(bucket), std::move(list), request.deadline),
          S3Code::NoSuchBucket);
+  std::size_t bytes = 0;
+  for (const ListEntry& entry : page.entries) bytes += kEntryMemory + entry.key.size();
+  query.memory.shrink_to(bytes);
   co_return std::move(page);
+}
+
+// At least what the page's text takes: it is reserved at once, and counted before.
+std::size_t text_bytes_max(const S3Request& request, const ListQuery& query,
+                           const ListPage& page) {
+  const std::size_t name_bytes = escaped_bytes_max(request.principal.display_name);
+  std::size_t bytes = answer_bytes_max(request) + query.encoding.bytes_max(page.next_after) +
+                      2 * page.next_after.size();
+  for (const ListEntry& entry : page.entries) {
+    bytes += kEntryBytes + query.encoding.bytes_max(entry.key);
+    if (!entry.is_prefix) bytes += name_bytes + escaped_bytes_max(entry.summary.owner);
+  }
+  return bytes;
 }
 
 // Name … EncodingType, in all three.
@@ -100,12 +112,6 @@ void write_common_prefixes(XmlWriter& xml, const ListQuery& query, const ListPag
   }
 }
 
-S3Response xml_response(XmlWriter& xml) {
-  S3Response response;
-  response.set_xml(xml.take());
-  return response;
-}
-
 S3Result<ListQuery> query_v2(const S3Request& request) {
   if (query_text(request, "list-type") != "2") {
     return s3_error(S3Code::InvalidArgument, "Invalid list type");
@@ -129,7 +135,9 @@ S3Task<S3Response> list_objects(Gateway& gateway, const S3Request& request) {
   const std::string marker = query_text(request, "marker");
   query.start = start_after(marker, query.prefix, query.delimiter);
   CO_TRY(page, co_await read_page(gateway, request, query));
-  XmlWriter xml(1024 + kEntryBytes * page.entries.size());
+  const std::size_t text_bytes = text_bytes_max(request, query, page);
+  CO_TRY(memory, co_await lease_document(gateway, request, text_bytes));
+  XmlWriter xml(text_bytes);
   xml.open_root("ListBucketResult");
   write_head(xml, request, query, page);
   query.encoding.write(xml, "Marker", marker);
@@ -141,13 +149,15 @@ S3Task<S3Response> list_objects(Gateway& gateway, const S3Request& request) {
   write_contents(xml, request, query, page, true);
   write_common_prefixes(xml, query, page);
   xml.close("ListBucketResult");
-  co_return xml_response(xml);
+  co_return xml_response(xml, std::move(memory));
 }
 
 S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request) {
   CO_TRY(query, query_v2(request));
   CO_TRY(page, co_await read_page(gateway, request, query));
-  XmlWriter xml(1024 + kEntryBytes * page.entries.size());
+  const std::size_t text_bytes = text_bytes_max(request, query, page);
+  CO_TRY(memory, co_await lease_document(gateway, request, text_bytes));
+  XmlWriter xml(text_bytes);
   xml.open_root("ListBucketResult");
   write_head(xml, request, query, page);
   xml.element("KeyCount", page.entries.size());
@@ -164,7 +174,7 @@ S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request) {
   write_contents(xml, request, query, page, query_text(request, "fetch-owner") == "true");
   write_common_prefixes(xml, query, page);
   xml.close("ListBucketResult");
-  co_return xml_response(xml);
+  co_return xml_response(xml, std::move(memory));
 }
 
 S3Task<S3Response> list_object_versions(Gateway& gateway, const S3Request& request) {
@@ -177,7 +187,9 @@ S3Task<S3Response> list_object_versions(Gateway& gateway, const S3Request& reque
   }
   query.start = start_after(key_marker, query.prefix, query.delimiter);
   CO_TRY(page, co_await read_page(gateway, request, query));
-  XmlWriter xml(1024 + kEntryBytes * page.entries.size());
+  const std::size_t text_bytes = text_bytes_max(request, query, page);
+  CO_TRY(memory, co_await lease_document(gateway, request, text_bytes));
+  XmlWriter xml(text_bytes);
   xml.open_root("ListVersionsResult");
   write_head(xml, request, query, page);
   query.encoding.write(xml, "KeyMarker", key_marker);
@@ -198,7 +210,7 @@ S3Task<S3Response> list_object_versions(Gateway& gateway, const S3Request& reque
   }
   write_common_prefixes(xml, query, page);
   xml.close("ListVersionsResult");
-  co_return xml_response(xml);
+  co_return xml_response(xml, std::move(memory));
 }
 
 }  // namespace penstock

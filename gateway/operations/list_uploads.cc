@@ -8,9 +8,13 @@
 namespace penstock {
 namespace {
 
+constexpr std::size_t kUploadBytes = 640;   // of XML, at most, beside key and names
+constexpr std::size_t kUploadMemory = 1024;  // of a page, beside the key and the upload's headers
+
 struct UploadQuery {
   KeyEncoding encoding;
   UploadListRequest list;
+  MemoryBudget::Lease memory;  // of the page that is read
 };
 
 S3Result<UploadQuery> upload_query(const S3Request& request) {
@@ -45,9 +49,19 @@ void write_upload(XmlWriter& xml, const S3Request& request, const UploadQuery& q
   xml.close("Upload");
 }
 
-std::string uploads_xml(const S3Request& request, const UploadQuery& query,
-                        const UploadPage& page) {
-  XmlWriter xml(1024 + 512 * page.entries.size());
+std::size_t uploads_bytes_max(const S3Request& request, const UploadQuery& query,
+                           const UploadPage& page) {
+  const std::size_t name_bytes = escaped_bytes_max(request.principal.display_name);
+  std::size_t bytes = answer_bytes_max(request) + query.encoding.bytes_max(page.next_key);
+  for (const UploadEntry& entry : page.entries) {
+    bytes += kUploadBytes + query.encoding.bytes_max(entry.key);
+    if (!entry.is_prefix) bytes += 2 * (name_bytes + escaped_bytes_max(entry.record.owner));
+  }
+  return bytes;
+}
+
+void write_uploads(XmlWriter& xml, const S3Request& request, const UploadQuery& query,
+                   const UploadPage& page) {
   xml.open_root("ListMultipartUploadsResult");
   xml.element("Bucket", request.bucket);
   query.encoding.write(xml, "KeyMarker", query.list.key_marker);
@@ -71,7 +85,6 @@ std::string uploads_xml(const S3Request& request, const UploadQuery& query,
     xml.close("CommonPrefixes");
   }
   xml.close("ListMultipartUploadsResult");
-  return xml.take();
 }
 
 }  // namespace
@@ -81,14 +94,22 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   UploadPage page;
   if (query.list.max_uploads > 0) {
+    // The records come with the headers that the uploads were begun with.
+    const std::size_t entry_max =
+        limits::kKeyBytesMax + limits::kHeaderSectionBytesMax + kUploadMemory;
+    const std::size_t most = query.list.max_uploads * entry_max;
+    CO_TRY(memory, co_await lease_document(gateway, request, most));
+    query.memory = std::move(memory);
     Index& index = gateway.objects.index();
     S3_TRY(found, co_await index.list_uploads(std::move(bucket), query.list, request.deadline),
            S3Code::NoSuchBucket);
     page = std::move(found);
   }
-  S3Response response;
-  response.set_xml(uploads_xml(request, query, page));
-  co_return std::move(response);
+  const std::size_t text_bytes = uploads_bytes_max(request, query, page);
+  CO_TRY(memory, co_await lease_document(gateway, request, text_bytes));
+  XmlWriter xml(text_bytes);
+  write_uploads(xml, request, query, page);
+  co_return xml_response(xml, std::move(memory));
 }
 
 }  // namespace penstock

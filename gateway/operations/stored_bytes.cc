@@ -122,6 +122,17 @@ S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyRe
   co_return std::move(first);
 }
 
+S3Task<MemoryBudget::Lease> lease_inline(Gateway& gateway, const S3Request& request,
+                                         std::uint64_t size) {
+  if (size == 0) co_return MemoryBudget::Lease();
+  const MemoryUser user{MemoryUse::writes, request.memory};
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto memory = co_await gateway.objects.blobs().budget.take_patiently(
+      gateway.clock, user, limits::kInlineUploadBytes, until);
+  if (!memory) co_return to_s3(memory.error());
+  co_return std::move(*memory);
+}
+
 // All bytes that `reader` gives; for small ones.
 S3Task<std::string> read_all(Gateway& gateway, BlobReader& reader) {
   std::string bytes;
@@ -170,6 +181,7 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
                                FragmentOwner owner, std::uint64_t inline_max) {
   const std::uint64_t size = body.length();
   if (size <= inline_max || size == 0) {
+    CO_TRY(memory, co_await lease_inline(gateway, request, size));
     std::string bytes(size, '\0');
     const MutBytes buffer(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
     CO_CHECK(co_await read_exactly(body, buffer));

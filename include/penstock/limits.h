@@ -155,6 +155,8 @@ inline constexpr std::chrono::seconds kWriteMemoryWait{20};   // of an upload th
 inline constexpr std::chrono::milliseconds kMemoryLookMax{100};  // between two tries
 inline constexpr std::size_t kSmallPieceBytes =
     64 * kKiB;  // a piece for who reads slowly, and the first of an upload
+inline constexpr std::size_t kInlineUploadBytes =
+    32 * kKiB;  // what a small upload holds until its end: buffers, frames, the bytes themselves
 inline constexpr std::size_t kFreeDocumentBytes = 16 * kKiB;  // smaller answers are not counted
 inline constexpr std::size_t kReadHandlesPerVolume = 512;  // open fragment files kept
 

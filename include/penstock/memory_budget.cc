@@ -82,6 +82,12 @@ Result<> MemoryBudget::Lease::grow(std::size_t bytes) {
   return {};
 }
 
+void MemoryBudget::Lease::shrink_to(std::size_t bytes) {
+  if (bytes >= bytes_) return;
+  budget_->give_back(user_, bytes_ - bytes);
+  bytes_ = bytes;
+}
+
 // Looks again and again: what is given back may be anybody's, and whoever waits longest need not be
 // the one whom it fits.
 Task<MemoryBudget::Lease> MemoryBudget::take_patiently(Clock& clock, MemoryUser user,

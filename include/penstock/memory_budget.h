@@ -65,6 +65,8 @@ class MemoryBudget {
     std::size_t bytes() const { return bytes_; }
     // Takes `bytes` more. Pre: it was taken from a budget. Errors: as take().
     Result<> grow(std::size_t bytes);
+    // Gives back what it has beyond `bytes`.
+    void shrink_to(std::size_t bytes);
 
    private:
     friend class MemoryBudget;  // one class in two halves

@@ -335,6 +335,27 @@ def test_one_busy_address_leaves_room_that_idle_ones_can_make(tmp_path):
             assert top.startswith(b"HTTP/1.1 200"), top
 
 
+def test_pages_count_before_they_are_made(tmp_path):
+    budget = 128 * MIB
+    with Server(tmp_path, config={"memory_budget_bytes": budget}) as server:
+        s3 = make_client(server)
+        s3.create_bucket(Bucket="greedy")
+        names = [f"{i:04d}" + '"' * 1000 for i in range(1000)]  # six bytes each, in XML
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda name: s3.put_object(Bucket="greedy", Key=name, Body=b""), names))
+        before, worst = server.rss(), 0
+        request = head(server, "GET", "/greedy", query="list-type=2")
+        for i in range(600):
+            server.dial(request, receive_buffer=4096)
+            worst = max(worst, server.rss())
+        answered = lambda: server.metric('penstock_requests_total{operation="ListObjectsV2"}') >= 600
+        end = time.monotonic() + 15  # those in a queue, too; unread ones are no answers yet
+        while time.monotonic() < end and not answered():
+            worst = max(worst, server.rss())
+        print(f"600 pages of 6 MB: RSS {before:.0f} -> {worst:.0f} MiB, {budget / MIB:.0f} MiB may be held")
+        assert worst - before < 1.5 * budget / MIB
+
+
 def test_the_first_byte_comes_within_ten_seconds(server):
     silent = server.dial()
     spoke = server.dial(b"GET /idle HTTP/1.1\r\nHost: h\r\n\r\n")

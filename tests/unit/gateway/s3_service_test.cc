@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -105,32 +107,37 @@ struct Bench {
   }
   std::unique_ptr<FakeExchange> ask(const std::string& method, const std::string& target,
                                     testing::Pairs fields = {}, std::string body = {},
-                                    std::exception_ptr throws = nullptr) {
+                                    std::exception_ptr throws = nullptr,
+                                    const std::function<void()>& look = nullptr) {
     auto exchange =
         std::make_unique<FakeExchange>(method, target, std::move(fields), std::move(body));
     exchange->throws = std::move(throws);
-    run_task(cluster.io, cluster.clock, handle(service, *exchange));
+    bool ended = false;
+    boost::asio::co_spawn(cluster.io, service.handle(*exchange),
+                          [&ended](std::exception_ptr failed) {
+                            if (failed) std::rethrow_exception(failed);
+                            ended = true;
+                          });
+    run_until(cluster.io, cluster.clock, [&] {
+      if (look) look();  // after each step
+      return ended;
+    });
     return exchange;
   }
   std::unique_ptr<FakeExchange> ask_signed(const std::string& method, const std::string& path,
                                            testing::Pairs fields = {}, std::string body = {},
-                                           std::exception_ptr throws = nullptr) {
+                                           std::exception_ptr throws = nullptr,
+                                           const std::function<void()>& look = nullptr) {
     fields.emplace_back("host", "localhost");
     fields.emplace_back("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
     S3Request request = testing::sent_request(method, path, {}, std::move(fields));
     testing::SignWith with;
     with.timestamp = kNow;
     testing::sign_header(request, with);
-    return ask(method, path, request.headers, std::move(body), std::move(throws));
+    return ask(method, path, request.headers, std::move(body), std::move(throws), look);
   }
   bool counted(const std::string& line) const {
     return metrics.text().find("penstock_" + line + "\n") != std::string::npos;
-  }
-
- private:
-  static Awaitable<int> handle(S3Service& service, HttpExchange& exchange) {
-    co_await service.handle(exchange);
-    co_return 0;
   }
 };
 }  // namespace
@@ -289,5 +296,42 @@ TEST_CASE("a long answer takes memory of the account that asked until it is gone
   CHECK_FALSE(budget.take(asked, between));
   CHECK(budget.take(other, between));
   list.reset();
+  CHECK(budget.used_bytes() == 0);
+}
+
+TEST_CASE("a page of a list counts while it is read, and its text before it is made") {
+  Bench bench;
+  MemoryBudget& budget = bench.cluster.gateway->budget;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  for (int i = 10; i < 50; ++i) {
+    std::string path = "/bucket/" + std::to_string(i);
+    for (int quote = 0; quote < 300; ++quote) path += "%22";  // six bytes each, in XML
+    REQUIRE(bench.ask_signed("PUT", path, {{"content-length", "0"}})->response.status == 200);
+  }
+  const std::size_t page = limits::kListPageMax * limits::kKeyBytesMax;
+  const MemoryUser other{MemoryUse::documents, {}};
+  // Room for less than the longest page: it is not even read.
+  auto rest = budget.take(other, budget.limit_bytes() - page / 2);
+  REQUIRE(rest);
+  CHECK(bench.ask_signed("GET", "/bucket")->response.status == 503);
+  *rest = MemoryBudget::Lease();
+  const auto list = bench.ask_signed("GET", "/bucket");
+  REQUIRE(list->response.status == 200);
+  CHECK(budget.used_bytes() >= list->text.size());
+}
+
+TEST_CASE("a small upload counts, too: many that never end are bounded") {
+  Bench bench;
+  MemoryBudget& budget = bench.cluster.gateway->budget;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  auto rest = budget.take(budget.limit_bytes() - limits::kInlineUploadBytes / 2);
+  REQUIRE(rest);
+  CHECK(bench.ask_signed("PUT", "/bucket/empty", {{"content-length", "0"}})->response.status ==
+        200);
+  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
+            ->response.status == 503);
+  *rest = MemoryBudget::Lease();
+  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
+            ->response.status == 200);
   CHECK(budget.used_bytes() == 0);
 }

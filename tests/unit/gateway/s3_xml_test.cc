@@ -30,6 +30,14 @@ TEST_CASE("elements nest under one root with S3's namespace") {
         "<ETag>&quot;abc&quot;</ETag></R>");
 }
 
+TEST_CASE("what escapes take is known before") {
+  for (const std::string text : {"plain", "<a>&\"'", "\x01\n\x7f", "\xC3\xA4", "\xFF\xC3"}) {
+    CAPTURE(text);
+    CHECK(escaped_bytes_max(text) >= escaped(text).size());
+    CHECK(escaped_bytes_max(text) <= 6 * text.size());
+  }
+}
+
 TEST_CASE("markup, quotes and control characters are escaped") {
   CHECK(escaped("<a>&\"'") == "&lt;a&gt;&amp;&quot;&#39;");
   CHECK(escaped("\x01\n\r\t\x7f") == "&#x1;&#xa;&#xd;&#x9;&#x7f;");
