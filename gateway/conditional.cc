@@ -35,6 +35,17 @@ S3Error unsupported(std::string_view header) {
   return error;
 }
 
+bool names_an_etag(std::string_view list) {
+  while (true) {
+    const auto comma = list.find(',');
+    std::string_view item = http_text::trim(list.substr(0, comma), kEtagBlanks);
+    if (item.starts_with(kWeak)) item.remove_prefix(kWeak.size());
+    if (!bare_etag(item).empty()) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 bool etag_listed(std::string_view list, std::string_view etag, EtagMatch match) {
@@ -67,10 +78,12 @@ namespace {
 // AWS serves "*" alone. An ETag is served, too; what is none must not pass for one that differs.
 S3Result<std::string> unwanted_etag(std::string_view value) {
   value = http_text::trim(value, kEtagBlanks);
+  if (value == kAny) return std::string(kAny);
   if (value.starts_with(kWeak)) value.remove_prefix(kWeak.size());
   const std::string_view bare = bare_etag(value);
   if (bare.empty()) return precondition_failed(condition_name(kIfNoneMatch));
-  if (bare.size() > limits::kConditionBytesMax) return unsupported(kIfNoneMatch);
+  // A quoted star is an ETag that nothing has. Who sends it may well mean the other one.
+  if (bare == kAny || bare.size() > limits::kConditionBytesMax) return unsupported(kIfNoneMatch);
   return std::string(bare);
 }
 
@@ -124,7 +137,7 @@ ReadDecision check_read(const S3Request& request, std::string_view prefix, std::
 S3Result<> check_copy_conditions(const S3Request& request) {
   for (const auto condition : {kIfMatch, kIfNoneMatch}) {
     const std::string* list = request.header(std::string(kCopySource).append(condition));
-    if (list == nullptr || list->find_first_not_of("\", \t") != std::string::npos) continue;
+    if (list == nullptr || names_an_etag(*list)) continue;
     return precondition_failed(std::string(kCopySource).append(condition_name(condition)));
   }
   for (const auto condition : {kIfModifiedSince, kIfUnmodifiedSince}) {

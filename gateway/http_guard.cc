@@ -16,6 +16,7 @@ struct Seen {
   std::optional<std::string_view> host;
   bool length = false;
   bool transfer_encoding = false;
+  bool expect = false;
 };
 
 HeadCheck reject(std::string_view reason, S3Code code = S3Code::InvalidRequest) {
@@ -112,6 +113,8 @@ std::string_view check_special(std::string_view name, std::string_view raw, Seen
     seen.host = http_text::trim(raw, " \t");
     if (!is_host(*seen.host)) return "Host is malformed.";
   } else if (http_text::equals_lower(name, "expect")) {
+    if (seen.expect) return "There is more than one Expect.";
+    seen.expect = true;
     if (!http_text::equals_lower(http_text::trim(raw, " \t"), "100-continue")) {
       return "The only expectation supported is 100-continue.";
     }

@@ -7,6 +7,7 @@
 #include "gateway/http_text.h"
 #include "gateway/percent_encoding.h"
 #include "gateway/utf8.h"
+#include "penstock/limits.h"
 
 namespace penstock {
 namespace {
@@ -37,6 +38,7 @@ bool decode_query(std::string_view query, S3Request& request) {
     const std::string_view pair = query.substr(0, end);
     query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
     if (pair.empty()) continue;
+    if (request.query.size() == limits::kQueryParametersMax) return false;
     const std::size_t equals = pair.find('=');
     auto name = decode_query_text(pair.substr(0, equals));
     auto value = equals == std::string_view::npos ? std::string()
@@ -133,7 +135,7 @@ S3Result<> take_headers(const HttpHead& head, S3Request& request) {
   return {};
 }
 
-// There may be thousands of them, so they are sorted first.
+// There may be many of them, so they are sorted first.
 S3Result<> check_parameters(const S3Request& request) {
   std::vector<const std::string*> names;
   names.reserve(request.query.size());

@@ -34,6 +34,8 @@ inline constexpr std::size_t kXmlBytesMax =
 inline constexpr std::size_t kHeaderBytesMax =
     32 * kKiB;  // a presigned URL of a 1 KiB key escaped thrice + 2 KiB metadata
 inline constexpr std::size_t kHeaderFieldsMax = 200;
+inline constexpr std::size_t kQueryParametersMax =
+    200;  // a link has a header in each, and each is some 100 bytes in memory
 inline constexpr std::size_t kConnectionsMax = 10'000;
 inline constexpr std::chrono::seconds kHeaderTimeout{30};
 inline constexpr std::chrono::seconds kFirstByteTimeout{10};  // of a new connection

@@ -110,7 +110,11 @@ TEST_CASE("a condition of a write that is there is never dropped") {
         S3Code::NotImplemented);
   CHECK(write_condition(with_headers({{"if-match", "W/\"abc\""}}))->if_match == "W/\"abc\"");
   CHECK(write_condition(with_headers({{"if-none-match", "W/\"abc\""}}))->if_none_match == "abc");
-  CHECK(write_condition(with_headers({{"if-none-match", "\"*\""}}))->if_none_match == "*");
+  CHECK(write_condition(with_headers({{"if-none-match", " * "}}))->if_none_match == "*");
+  for (const char* star : {"\"*\"", "W/\"*\"", "W/*"}) {
+    CHECK(code_of(write_condition(with_headers({{"if-none-match", star}}))) ==
+          S3Code::NotImplemented);
+  }
   for (const char* date : {"", "not a date"}) {
     CHECK(code_of(write_condition(with_headers({{"if-modified-since", date}}))) ==
           S3Code::NotImplemented);
@@ -120,11 +124,12 @@ TEST_CASE("a condition of a write that is there is never dropped") {
 TEST_CASE("a copy heeds the conditions on its source or is refused") {
   const std::string prefix = "x-amz-copy-source-";
   for (const char* name : {"if-match", "if-none-match"}) {
-    for (const char* empty : {"", "\"\"", ", \"\""}) {
+    for (const char* empty : {"", "\"\"", ", \"\"", "W/\"\"", "\"\", W/\"\""}) {
       const auto checked = check_copy_conditions(with_headers({{prefix + name, empty}}));
       CHECK(code_of(checked) == S3Code::PreconditionFailed);
     }
     CHECK(check_copy_conditions(with_headers({{prefix + name, "\"a\""}})));
+    CHECK(check_copy_conditions(with_headers({{prefix + name, "\"\", W/\"a\""}})));
   }
   for (const char* name : {"if-modified-since", "if-unmodified-since"}) {
     CHECK(check_copy_conditions(with_headers({{prefix + name, kSame}})));

@@ -180,6 +180,7 @@ TEST_CASE("the guard tells the framing") {
   CHECK_FALSE(framing("A: b").content_length.has_value());
   CHECK(framing("Transfer-Encoding: chunked").chunked);
   CHECK(framing("Expect: 100-CONTINUE").expects_continue);
+  CHECK(refusal_of_fields("Expect: 100-continue\r\nExpect: 100-continue") == 400);
   const auto old = check_head("PUT / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n");
   CHECK_FALSE(old.framing.expects_continue);
 }

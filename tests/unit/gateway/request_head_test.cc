@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "penstock/limits.h"
+
 using namespace penstock;
 using namespace std::string_literals;
 
@@ -142,6 +144,17 @@ TEST_CASE("any other header that means something stands once") {
   const auto free = request_with({{"X-Forwarded-For", "a"}, {"X-Forwarded-For", "b"}});
   REQUIRE(free);
   CHECK(free->headers.size() == 2);
+}
+
+TEST_CASE("a query has as many parameters as a head has fields, and no more") {
+  std::string query = "/b/k?p0";
+  for (std::size_t i = 1; i < limits::kQueryParametersMax; ++i) query += "&p" + std::to_string(i);
+  const auto most = request_with({}, query);
+  REQUIRE(most);
+  CHECK(most->query.size() == limits::kQueryParametersMax);
+  const auto more = request_with({}, query + "&one=more");
+  REQUIRE_FALSE(more);
+  CHECK(more.error().code == S3Code::InvalidURI);
 }
 
 TEST_CASE("a query parameter stands once") {
