@@ -21,10 +21,10 @@ Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volume
                                            std::size_t connections_wanted) {
   const std::size_t least =
       limits::kDescriptorsSpare + volumes * limits::kDescriptorsPerVolumeMin + 2 * volumes;
-  if (limit < least + limits::kDescriptorsSpare) {
+  if (limit < least + limits::kDescriptorsServingMin) {
     return fail(Errc::invalid, "the limit of open files is " + std::to_string(limit) + ": " +
                                    std::to_string(volumes) + " volumes need at least " +
-                                   std::to_string(least + limits::kDescriptorsSpare) +
+                                   std::to_string(least + limits::kDescriptorsServingMin) +
                                    " (ulimit -n, LimitNOFILE=)");
   }
   const std::size_t room = limit - limits::kDescriptorsSpare - 2 * volumes;

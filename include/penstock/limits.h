@@ -135,7 +135,10 @@ inline constexpr std::chrono::seconds kStopDrain{20};  // what requests may take
 inline constexpr std::chrono::seconds kStopMax{28};  // then the process ends; orchestrators wait 30
 
 // ---- descriptors
-inline constexpr std::size_t kDescriptorsSpare = 128;  // admin port, listeners, logs, epoll
+// Connections over the bound and turned away (64 each), the admin port's (80), listeners, logs,
+// epoll.
+inline constexpr std::size_t kDescriptorsSpare = 256;
+inline constexpr std::size_t kDescriptorsServingMin = 128;  // for connections, or there is no start
 inline constexpr std::size_t kDescriptorsPerVolumeMin = 32;
 inline constexpr std::chrono::milliseconds kDescriptorRetry{
     1500};  // how long a call that needs one waits for it
