@@ -1,10 +1,26 @@
 #include "gateway/local_config.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 namespace penstock {
 namespace {
 using Json = nlohmann::json;
+
+// Of two that have one name JSON keeps either: nobody could say which one counts.
+struct RepeatedKey {
+  std::vector<std::set<std::string>> open;  // the keys of each object that has not ended
+  std::optional<std::string> found;
+
+  void look_at(Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event != Json::parse_event_t::key) return;
+    const bool is_new = open.back().insert(parsed.get<std::string>()).second;
+    if (!is_new && !found) found = parsed.get<std::string>();
+  }
+};
 
 // Reads one object key by key; what was not asked for is unknown.
 class ConfigFields {
@@ -14,9 +30,10 @@ class ConfigFields {
   void number(const char* key, std::uint64_t& value, std::uint64_t low, std::uint64_t high) {
     const Json* found = find(key);
     if (found == nullptr) return;
-    if (!found->is_number_unsigned()) return complain(key, "wants a whole number");
-    const auto given = found->get<std::uint64_t>();
-    if (given < low || given > high) {
+    if (!found->is_number_integer()) return complain(key, "wants a whole number");
+    const bool negative = !found->is_number_unsigned();
+    const auto given = negative ? 0 : found->get<std::uint64_t>();
+    if (negative || given < low || given > high) {
       return complain(key,
                       "wants a number from " + std::to_string(low) + " to " + std::to_string(high));
     }
@@ -132,7 +149,15 @@ Result<> check_names(const GatewayConfig& gateway) {
 }  // namespace
 
 Result<LocalConfig> parse_local_config(std::string_view json) {
-  const Json document = Json::parse(json, nullptr, false);
+  RepeatedKey repeated;
+  const Json document = Json::parse(
+      json,
+      [&repeated](int, Json::parse_event_t event, const Json& parsed) {
+        repeated.look_at(event, parsed);
+        return true;
+      },
+      false);
+  if (repeated.found) return fail(Errc::invalid, "key \"" + *repeated.found + "\" is there twice");
   if (!document.is_object()) return fail(Errc::invalid, "not a JSON object");
   LocalConfig config;
   ConfigFields fields(document, "");
