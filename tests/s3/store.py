@@ -49,8 +49,9 @@ def write_private(path, text):
 
 
 def make_client(store, account=0, **options):
+    # While botocore sends a body, its socket's timeout is still that of the connect.
     config = dict(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, signature_version="s3v4",
-                  connect_timeout=5, read_timeout=60, max_pool_connections=64)
+                  connect_timeout=30, read_timeout=60, max_pool_connections=64)
     config.update(options)
     who = account if isinstance(account, dict) else ACCOUNTS[account]
     return boto3.client("s3", endpoint_url=store.endpoint, region_name="us-east-1", aws_access_key_id=who["access_key"],

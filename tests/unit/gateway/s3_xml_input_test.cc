@@ -128,6 +128,11 @@ TEST_CASE("an empty ETag is a condition, and two are none that could be met") {
     REQUIRE(input->objects.front().etag);
     CHECK(input->objects.front().etag->empty());
   }
+  // Names are as S3 writes them: a condition under another one must not be passed over.
+  for (const char* unknown : {"<etag></etag>", "<etag>a</etag>", "<IfMatch>a</IfMatch>"}) {
+    CHECK(code_of(parse_delete(delete_of("<Object><Key>k</Key>" + std::string(unknown) +
+                                         "</Object>"))) == S3Code::MalformedXML);
+  }
   for (const char* twice : {"<ETag>a</ETag><ETag>a</ETag>", "<ETag/><ETag>a</ETag>",
                             "<VersionId>null</VersionId><VersionId>x</VersionId>"}) {
     CHECK(code_of(parse_delete(delete_of("<Object><Key>k</Key>" + std::string(twice) +
