@@ -122,7 +122,7 @@ Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
     const auto name = newest_with(disk, "MANIFEST-");
     const std::string bytes = read_bytes(disk, name);
     std::vector<std::size_t> kept = frame_ends(bytes);
-    stage.expect(kept.size() > 2 && kept.back() == bytes.size(), "the manifest has other frames");
+    stage.expect(!kept.empty() && kept.back() == bytes.size(), "the manifest has other frames");
     if (!stage.violations.empty()) return stage.violations;
     kept.pop_back();
     for (std::size_t cut = 1; cut < bytes.size(); cut += 23) kept.push_back(bytes.size() - cut);
