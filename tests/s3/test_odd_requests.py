@@ -188,7 +188,7 @@ def test_a_form_is_not_served_and_says_so(store, odd_bucket, path):
 
 
 def test_a_wrong_signature_echoes_little(store, odd_bucket):
-    for query in ("a" * 20000 + "=1", "&".join(f"{'%26' * 20}{i}=%3C" for i in range(300))):
+    for query in ("a" * 20000 + "=1", "&".join(f"{'%26' * 40}{i}=%3C" for i in range(150))):
         answer = store.raw(signed_head(store, "GET", f"/{odd_bucket[0]}/k", {"x-amz-meta-a": "b" * 8000}).replace(
             b"/k HTTP", b"/k?" + query.encode() + b" HTTP") + b"\r\n")
         assert b"<Code>SignatureDoesNotMatch</Code>" in answer
