@@ -111,11 +111,14 @@ Violations older_database_is_noticed(SimClusters& clusters) {
   return stage.violations;
 }
 
-// An earlier manifest asks for logs that were removed since.
+// An earlier manifest asks for logs that were removed since. With this many rows it has the table
+// that holds the start's counter, but lacks a later one: nothing but its length tells its age.
 Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
-  for (const int count : {60, 100, kManyRows}) {
+  for (const int count : {100, kManyRows, 260}) {
     Stage stage(clusters, 3, 1);
     fill(stage, count);
+    std::vector<Ballot> written;
+    for (int i = 0; i < count; ++i) written.push_back(stage.row(0, many_key(i)).ballot);
     stage.volume(0).kill();
     auto& disk = stage.volume(0).disk();
     const auto before = disk.snapshot();
@@ -132,7 +135,7 @@ Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
       write_bytes(disk, name, bytes.substr(0, keep));
       if (!stage.volume(0).start()) continue;
       for (int i = 0; i < count; ++i) {
-        stage.expect(static_cast<bool>(stage.row(0, many_key(i)).value),
+        stage.expect(stage.row(0, many_key(i)).ballot == written[static_cast<std::size_t>(i)],
                      "a volume with " + std::to_string(keep) + " B of its manifest lost rows");
         if (!stage.violations.empty()) return stage.violations;
       }
