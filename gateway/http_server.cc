@@ -7,6 +7,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <cstring>
 
@@ -25,7 +26,9 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr int kBacklog = 4096;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kAcceptTellEvery = std::chrono::seconds(10);
 constexpr Duration kRoomPause = std::chrono::milliseconds(10);
+constexpr Duration kEvictionPatience = std::chrono::milliseconds(100);
 constexpr Duration kStopPoll = std::chrono::milliseconds(10);
 constexpr Duration kStopAtOnceGrace = std::chrono::seconds(2);
 
@@ -122,10 +125,28 @@ void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
       ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// On the loop's thread.
+// Asks a loop, on its own thread, to tell one to go. False: none may, or the thread does not answer:
+// it may be stuck in a disk, and all that knock would wait for it.
 Awaitable<bool> evict_from(std::shared_ptr<HttpLoop> loop, HttpLoop::Rest kind, BootTime latest,
                            std::optional<std::uint32_t> address) {
-  co_return loop->evict(kind, latest, address);
+  const Executor here = co_await asio::this_coro::executor;
+  const Executor there = loop->executor();
+  using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
+                                           asio::wait_traits<std::chrono::steady_clock>, Executor>;
+  auto answered = std::make_shared<Timer>(here, kEvictionPatience);
+  auto goes = std::make_shared<bool>(false);
+  auto tell = [answered, goes](bool one_goes) {
+    *goes = one_goes;
+    answered->cancel();
+  };
+  asio::post(there, [loop, kind, latest, address, here, tell] {
+    const bool one_goes = loop->evict(kind, latest, address);
+    asio::post(here, [tell, one_goes] { tell(one_goes); });
+  });
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
+  co_await answered->async_wait(token);
+  co_return *goes;
 }
 }  // namespace
 
@@ -135,6 +156,8 @@ struct HttpServer::State {
   std::vector<std::shared_ptr<HttpLoop>> loops;
   Acceptor acceptor;
   std::size_t next_loop = 0;
+  std::uint64_t accepts_failed = 0, accepts_told = 0;
+  BootTime accept_told{};  // when the last were
 
   State(std::vector<asio::io_context*> the_contexts, std::shared_ptr<HttpShared> the_shared)
       : contexts(std::move(the_contexts)),
@@ -147,6 +170,7 @@ struct HttpServer::State {
 
   void hand_out(HttpStream::Socket socket, std::uint32_t address);
   void refuse(HttpStream::Socket socket, HttpRefusal reason);
+  void tell_accept_failed(const std::string& reason);
   Awaitable<bool> has_room_for(std::uint32_t address, HttpRefusal& refusal);
   Awaitable<bool> make_room(std::optional<std::uint32_t> address);
   // What may be open beyond the bound while those end that make room.
@@ -213,10 +237,8 @@ Awaitable<bool> HttpServer::State::make_room(std::optional<std::uint32_t> addres
     }
     std::sort(asked.begin(), asked.end());
     for (const auto& [since, loop] : asked) {
-      const Executor there = loop->executor();
       auto evicting = evict_from(loop, kind, latest, address);
-      const bool goes = co_await asio::co_spawn(there, std::move(evicting), use_task);
-      if (goes) co_return true;
+      if (co_await std::move(evicting)) co_return true;
     }
   }
   co_return false;
@@ -252,10 +274,20 @@ Awaitable<void> HttpServer::State::accept_all(std::shared_ptr<State> self) {
     }
     // Out of descriptors, usually: trying again at once would only burn the processor.
     self->shared->refusals.count(HttpRefusal::accept_failed);
-    log_event(LogLevel::warn, "accept_failed", {{"reason", error.message()}});
+    self->tell_accept_failed(error.message());
     const BootTime later = self->shared->clock.boot() + kAcceptPause;
     co_await self->shared->clock.sleep_until(later);
   }
+}
+
+void HttpServer::State::tell_accept_failed(const std::string& reason) {
+  const BootTime now = shared->clock.boot();
+  ++accepts_failed;
+  if (accepts_failed > 1 && now < accept_told + kAcceptTellEvery) return;
+  log_event(LogLevel::warn, "accept_failed",
+            {{"reason", reason}, {"times", std::to_string(accepts_failed - accepts_told)}});
+  accept_told = now;
+  accepts_told = accepts_failed;
 }
 
 // What it throws ends one acceptance, never all that would come after.

@@ -92,8 +92,8 @@ class LocalProcess {
                                                DatabaseOptions().open_files_max));
     if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
     for (const auto& path : arguments.directories) directories_.push_back(plain_path(path));
-    TRY(store, LocalStore::open(std::move(options), io_, clock_, random_, buffers_));
-    store_ = std::move(store);
+    store_ = std::make_unique<LocalStore>(std::move(options), io_, clock_, random_, buffers_);
+    CHECK_OK(store_->start());
     TRY(accounts,
         load_credentials(arguments, root_places(), store_->map()->cluster, random_));
     credentials_ = accounts.store;
@@ -168,7 +168,7 @@ class LocalProcess {
     }
     log_event(LogLevel::warn, "stopped",
               {{"volumes_left_behind", std::to_string(stalled)},
-               {"reason", "disk calls of theirs have not returned"}});
+               {"reason", "they were not closed in time: disk calls of theirs are under way"}});
     ::_exit(kExitStuck);
   }
 

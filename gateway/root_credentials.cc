@@ -49,13 +49,18 @@ bool contains(const std::vector<std::string>& directories, const std::string& di
 
 using RootCopies = std::map<std::string, Result<Account>>;
 
+// A directory that keeps no volume may be one whose disk is not mounted.
+bool is_there(const RootPlaces& places, const std::string& directory) {
+  return places.directories.size() == 1 || contains(places.keeping, directory);
+}
+
 // Why no new pair may be made; nullopt: there was none anywhere.
 std::optional<Error> may_exist(const RootPlaces& places, const RootCopies& copies) {
   std::string unseen;
   for (const auto& directory : places.directories) {
     const auto copy = copies.find(directory);
     const bool seen = copy != copies.end() && copy->second.error().code == Errc::not_found;
-    if (seen) continue;
+    if (seen && is_there(places, directory)) continue;
     if (copy != copies.end() && copy->second.error().code == Errc::invalid) {
       return copy->second.error();
     }

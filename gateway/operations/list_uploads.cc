@@ -33,6 +33,12 @@ S3Result<UploadQuery> upload_query(const S3Request& request) {
   return query;
 }
 
+std::size_t memory_of(const UploadEntry& entry) {
+  std::size_t bytes = kUploadMemory + entry.key.size();
+  for (const auto& [name, value] : entry.record.headers) bytes += name.size() + value.size();
+  return bytes;
+}
+
 void write_upload(XmlWriter& xml, const S3Request& request, const UploadQuery& query,
                   const UploadEntry& entry) {
   xml.open("Upload");
@@ -104,6 +110,9 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
     S3_TRY(found, co_await index.list_uploads(std::move(bucket), query.list, request.deadline),
            S3Code::NoSuchBucket);
     page = std::move(found);
+    std::size_t bytes = 0;
+    for (const UploadEntry& entry : page.entries) bytes += memory_of(entry);
+    query.memory.shrink_to(bytes);
   }
   const std::size_t text_bytes = uploads_bytes_max(request, query, page);
   CO_TRY(memory, co_await lease_document(gateway, request, text_bytes));

@@ -186,7 +186,9 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
     const MutBytes buffer(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
     CO_CHECK(co_await read_exactly(body, buffer));
     CO_CHECK(co_await read_end(body));
-    co_return store_inline(std::move(bytes));
+    StoredBytes stored = store_inline(std::move(bytes));
+    stored.memory = std::move(memory);
+    co_return std::move(stored);
   }
   const auto could_open = BlobWriter::could_open(gateway.objects.blobs(), size);
   if (!could_open) co_return to_s3(could_open.error());

@@ -16,6 +16,7 @@ struct StoredBytes {
   SharedBytes inline_bytes;            // null if not inline
   std::unique_ptr<BlobWriter> writer;  // null without a blob
   std::optional<BlobRef> blob;
+  MemoryBudget::Lease memory;  // of what is inline, until it is written
 };
 
 // What a copy has to learn of the bytes that pass: each costs CPU, so it is asked for.

@@ -88,14 +88,10 @@ class PutPart final : public RegisterUpdate {
   OpId op_id_;
 };
 
-bool same_conditions(const UploadRecord& upload, const Condition& condition) {
-  return upload.if_match == condition.if_match && upload.if_none_match == condition.if_none_match;
-}
-
-// The stored answer of a finished upload, if `digest` is of the same parts.
+// The stored answer of a finished upload, if `digest` is of the same Complete.
 Result<std::optional<Multipart::Answer>> stored_answer(const UploadRecord& upload,
                                                        const std::string& digest) {
-  const bool same = upload.manifest_digest == digest || !holds(Rule::manifest_compared);
+  const bool same = upload.complete_digest == digest || !holds(Rule::manifest_compared);
   if (!same) return no_such_upload();
   std::optional<Multipart::Answer> answer(std::in_place);
   if (upload.target) answer->record = *upload.target;
@@ -147,7 +143,7 @@ Task<> Multipart::back_off(Duration& backoff, Deadline deadline) {
 
 Task<Multipart::Answer> Multipart::complete(UploadName name, CompleteRequest request,
                                             Deadline deadline) {
-  const std::string digest = manifest_digest(request);
+  const std::string digest = complete_digest(request);
   Duration backoff = kBackoffFirst;
   for (;;) {
     auto step = co_await complete_step(name, request, digest, deadline);
@@ -169,7 +165,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_step(UploadName name,
     case ValueKind::upload_done:
       co_return stored_answer(upload, digest);
     case ValueKind::upload_completing:
-      co_return co_await join_attempt(name, std::move(upload), request, digest, deadline);
+      co_return co_await join_attempt(name, std::move(upload), digest, deadline);
     case ValueKind::upload_reopening:
       CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
       co_return std::optional<Answer>();
@@ -182,12 +178,10 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_step(UploadName name,
 // Someone's attempt is under way: it is driven on, whoever began it.
 Task<std::optional<Multipart::Answer>> Multipart::join_attempt(UploadName name,
                                                                UploadRecord upload,
-                                                               const CompleteRequest& request,
                                                                const std::string& digest,
                                                                Deadline deadline) {
   CO_TRY(end, co_await apply_attempt(context_, name, upload.attempt, nullptr, deadline));
-  const bool same = upload.manifest_digest == digest && same_conditions(upload, request.condition);
-  if (end.how == How::given_up && same) co_return std::move(end.why);
+  if (end.how == How::given_up && upload.complete_digest == digest) co_return std::move(end.why);
   co_return std::optional<Answer>();
 }
 
@@ -221,7 +215,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   upload.target = plan.target;
   upload.if_match = request.condition.if_match;
   upload.if_none_match = request.condition.if_none_match;
-  upload.manifest_digest = digest;
+  upload.complete_digest = digest;
   const OpId attempt = upload.attempt;
   CO_TRY(begun, co_await begin_completing(context_.proposer, name.upload(), std::move(upload),
                                           &manifest, deadline, seen));

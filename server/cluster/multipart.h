@@ -43,7 +43,6 @@ class Multipart {
                                             const CompleteRequest& request,
                                             const std::string& digest, Deadline deadline);
   Task<std::optional<Answer>> join_attempt(UploadName name, UploadRecord upload,
-                                           const CompleteRequest& request,
                                            const std::string& digest, Deadline deadline);
   Task<bool> abort_step(UploadName name, Deadline deadline);
   Task<> back_off(Duration& backoff, Deadline deadline);

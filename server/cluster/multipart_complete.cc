@@ -112,14 +112,28 @@ CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> sto
   return plan;
 }
 
-std::string manifest_digest(const CompleteRequest& request) {
-  std::string named;
-  ByteWriter out(named);
+std::string complete_digest(const CompleteRequest& request) {
+  std::string asked;
+  ByteWriter out(asked);
+  const auto add_checksum = [&out](const StoredChecksum& checksum) {
+    out.number(static_cast<std::uint8_t>(checksum.algorithm));
+    out.number(static_cast<std::uint8_t>(checksum.type));
+    out.text(checksum.raw);
+  };
+  out.number(static_cast<std::uint64_t>(request.parts.size()));
   for (const CompletePart& part : request.parts) {
     out.number(part.number);
     out.text(part.etag);
+    add_checksum(part.checksum);
   }
-  return checksum_of(ChecksumAlgorithm::sha256, as_bytes(named));
+  out.text(request.condition.if_match);
+  out.text(request.condition.if_none_match);
+  out.number(static_cast<std::uint8_t>(request.object_size.has_value()));
+  out.number(request.object_size.value_or(0));
+  add_checksum(request.checksum);
+  out.number(request.checksum_type ? static_cast<std::uint8_t>(*request.checksum_type)
+                                   : std::uint8_t{255});
+  return checksum_of(ChecksumAlgorithm::sha256, as_bytes(asked));
 }
 
 std::string multipart_etag(const std::vector<PartInfo>& parts) {

@@ -51,7 +51,7 @@ CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> sto
                            const CompleteRequest& request);
 
 // SHA-256 over (number, ETag) of the parts named: tells whether a Complete is the same again.
-std::string manifest_digest(const CompleteRequest& request);
+std::string complete_digest(const CompleteRequest& request);
 // The ETag of a multipart object: MD5 of the parts' MD5s, and their number.
 std::string multipart_etag(const std::vector<PartInfo>& parts);
 // The checksum of the whole from those of its parts; nullopt if some part lacks it.

@@ -126,8 +126,8 @@ struct UploadRecord {  // upload_open … upload_aborted: the state is the value
   std::string if_match, if_none_match;  // conditions of the Complete
   // done:
   std::string etag;             // the stored answer
-  std::string manifest_digest;  // SHA-256 over (number, ETag) of the parts named: is a retried
-                                // Complete the same one?
+  std::string complete_digest;  // SHA-256 over what the Complete asked for: is a repeated one the
+                                // same?
   std::string kept_summary{};
   std::string kept_payload{};
 };

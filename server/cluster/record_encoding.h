@@ -90,7 +90,7 @@ inline constexpr std::uint8_t kTargetPayload = 4;
 inline constexpr std::uint8_t kIfMatch = 5;
 inline constexpr std::uint8_t kIfNoneMatch = 6;
 inline constexpr std::uint8_t kEtag = 7;
-inline constexpr std::uint8_t kManifestDigest = 8;
+inline constexpr std::uint8_t kCompleteDigest = 8;
 inline constexpr std::uint8_t kHeader = 0x41;
 // Reserved, required: 0x10 server-side encryption envelope, 0x11 retention. Optional: 0xc1 user
 // tag.

@@ -79,7 +79,7 @@ class BeginCompleting final : public UploadMove {
     record.target = completing_.target;
     record.if_match = completing_.if_match;
     record.if_none_match = completing_.if_none_match;
-    record.manifest_digest = completing_.manifest_digest;
+    record.complete_digest = completing_.complete_digest;
     return record;
   }
   Task<> before_write() override {
@@ -174,7 +174,7 @@ class FinishReopening final : public UploadMove {
     record.object_seen = OpId{};
     record.if_match.clear();
     record.if_none_match.clear();
-    record.manifest_digest.clear();
+    record.complete_digest.clear();
     return record;
   }
   std::vector<Hint> hints(const UploadRecord& record) const override {

@@ -60,8 +60,8 @@ bool decode_upload_payload(std::string_view payload, UploadRecord& record) {
       case upload_tag::kEtag:
         record.etag = in.text();
         break;
-      case upload_tag::kManifestDigest:
-        record.manifest_digest = in.text();
+      case upload_tag::kCompleteDigest:
+        record.complete_digest = in.text();
         break;
       case upload_tag::kHeader:
         if (!take_header(record.headers, in.bytes())) in.fail();
@@ -98,7 +98,7 @@ RegisterValue to_value(const UploadRecord& record, ValueKind state) {
   payload.text(upload_tag::kIfMatch, record.if_match);
   payload.text(upload_tag::kIfNoneMatch, record.if_none_match);
   payload.text(upload_tag::kEtag, record.etag);
-  payload.text(upload_tag::kManifestDigest, record.manifest_digest);
+  payload.text(upload_tag::kCompleteDigest, record.complete_digest);
   put_headers(payload, upload_tag::kHeader, record.headers);
   payload.kept(record.kept_payload);
   value.payload = payload.take();

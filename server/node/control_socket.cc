@@ -151,7 +151,11 @@ void ControlSocket::stop() {
   }
   shared_->wake();
   thread_.join();
-  Shared::side_by_side(shared_, paths, &Shared::remove, kRemovePatience);
+  try {
+    Shared::side_by_side(shared_, paths, &Shared::remove, kRemovePatience);
+  } catch (...) {
+    report_exception("the end of the control socket");  // the files stay; a start replaces them
+  }
 }
 
 void ControlSocket::run() {

@@ -7,6 +7,7 @@
 #include <future>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "penstock/caught.h"
 #include "penstock/log.h"
@@ -69,6 +70,7 @@ std::size_t LocalStore::close(Duration patience) {
       close_all();
     } catch (...) {
       report_exception("the end of the volumes");
+      return;  // they count as left behind
     }
     closed->set_value();
   }).detach();
@@ -77,30 +79,35 @@ std::size_t LocalStore::close(Duration patience) {
   return before + 1;  // at least: stalled ones are passed over
 }
 
-Result<std::unique_ptr<LocalStore>> LocalStore::open(LocalStoreOptions options, IoThreads& io,
-                                                     Clock& clock, Random& random,
-                                                     BufferPool& buffers) {
-  std::unique_ptr<LocalStore> store(new LocalStore(std::move(options), io, clock, random, buffers));
-  auto paths = store->volume_paths();
-  const auto listed = store->listed_paths();
-  paths.insert(paths.end(), listed.begin(), listed.end());
-  store->find_hung(paths);
-  CHECK_OK(store->format_if_new());
+Result<> LocalStore::start() {
   std::vector<Found> found;
-  CHECK_OK(store->open_all(found));
-  const auto chosen = store->choose_map(found);
+  auto started = open_and_place(found);
+  for (Found& each : found) {
+    if (each.volume) unplaced_.push_back(std::move(each.volume));
+  }
+  return started;
+}
+
+Result<> LocalStore::open_and_place(std::vector<Found>& found) {
+  auto paths = volume_paths();
+  const auto listed = listed_paths();
+  paths.insert(paths.end(), listed.begin(), listed.end());
+  find_hung(paths);
+  CHECK_OK(format_if_new());
+  CHECK_OK(open_all(found));
+  const auto chosen = choose_map(found);
   if (!chosen) {
     for (const auto& volume : found) {
       if (!volume.volume && volume.error.code == Errc::busy) return volume.error;
     }
     return chosen.error();
   }
-  store->fill_slots(std::move(found));
-  store->refuse_old_copies();
-  store->count_starts();
-  CHECK_OK(store->agree_epochs());
-  store->warn_of_shared_devices();
-  return store;
+  fill_slots(std::exchange(found, {}));
+  refuse_old_copies();
+  count_starts();
+  CHECK_OK(agree_epochs());
+  warn_of_shared_devices();
+  return {};
 }
 
 // The volumes in their first directories tell of those that came later.

@@ -47,14 +47,15 @@ struct LocalStoreOptions {
 
 class LocalStore {
  public:
-  // Opens, or formats and opens. Blocks; call it before the store is served, but with the I/O
-  // threads running. Errors: busy - another process uses so many directories that too few are
+  LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
+             BufferPool& buffers);
+  ~LocalStore();  // closes the volumes in order
+
+  // Opens, or formats and opens; once, and before all else. Blocks, with the I/O threads running.
+  // After an error only close() is left to call. Errors: busy - another process uses so many directories that too few are
   // left; corrupt or invalid - another or newer format, or too few volumes agree on the map; io.
   // The context says what to do.
-  static Result<std::unique_ptr<LocalStore>> open(LocalStoreOptions options, IoThreads& io,
-                                                  Clock& clock, Random& random,
-                                                  BufferPool& buffers);
-  ~LocalStore();  // closes the volumes in order
+  Result<> start();
 
   std::shared_ptr<const ClusterMap> map() const;
   // One client per volume of the map that is open; missing ones are told by states() only.
@@ -111,7 +112,7 @@ class LocalStore {
   struct Slot {
     MapVolume entry;
     std::string path;
-    std::shared_ptr<Volume> volume;  // null: missing or refused; set once, by open()
+    std::shared_ptr<Volume> volume;  // null: missing or refused; set once, by start()
     VolumeStatus refused;            // why it is null
     bool hung = false;               // so it is
     VolumeStatus::State last_state = VolumeStatus::State::open;
@@ -124,8 +125,7 @@ class LocalStore {
     Error error;  // why there is no volume
     bool hung = false;
   };
-  LocalStore(LocalStoreOptions options, IoThreads& io, Clock& clock, Random& random,
-             BufferPool& buffers);
+  Result<> open_and_place(std::vector<Found>& found);
   std::vector<std::string> volume_paths() const;
   Result<> format_if_new();
   Result<> may_format(const std::vector<std::string>& paths) const;
@@ -195,6 +195,7 @@ class LocalStore {
   std::weak_ptr<DiskWatch> new_disk_;  // of the last job at a new disk; there while the job runs
   std::shared_ptr<const ClusterMap> map_;
   std::vector<std::shared_ptr<Slot>> slots_;    // of the map, and one that was prepared
+  std::vector<std::shared_ptr<Volume>> unplaced_;  // of a start that failed
   std::vector<std::shared_ptr<Slot>> retired_;  // closed; calls under way may still use them
 };
 

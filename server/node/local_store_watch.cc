@@ -302,7 +302,8 @@ std::vector<std::string> LocalStore::answering(std::vector<std::string> paths) c
 void LocalStore::close_all() {
   ending_.store(true);
   if (stall_watch_.joinable()) stall_watch_.join();
-  std::vector<std::thread> closers;
+  std::vector<std::jthread> closers;
+  for (const auto& volume : unplaced_) closers.emplace_back([volume] { volume->close(); });
   for (const auto& list : {slots_, retired_}) {
     for (const auto& slot : list) {
       if (slot->check && slot->check->running()) slot->check->worker.abandon();

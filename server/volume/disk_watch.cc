@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace penstock {
@@ -154,15 +155,26 @@ DiskWatch::Call::~Call() {
   if (began_ != nullptr) began_->store(0, std::memory_order_release);
 }
 
+// A call that ended meanwhile has given its place back, or to one that began behind the pause.
+void DiskWatch::leave_out_pause(BootTime::rep before, BootTime::rep now) {
+  for (Place& place : places_) {
+    BootTime::rep began = place.began.load(std::memory_order_acquire);
+    if (began == 0) continue;
+    const BootTime::rep moved = began <= before ? began + (now - before) : now;
+    place.began.compare_exchange_strong(began, moved, std::memory_order_acq_rel);
+  }
+}
+
 std::optional<DiskWatch::Oldest> DiskWatch::look() {
+  const std::lock_guard lock(look_mutex_);
   const BootTime::rep now = count(clock_);
-  if (now - looked_.exchange(now) > kPause.count()) counted_from_.store(now);
-  const BootTime::rep from = counted_from_.load();
+  const BootTime::rep before = std::exchange(looked_, now);
+  if (now - before > kPause.count()) leave_out_pause(before, now);
   std::optional<Oldest> oldest;
   for (const Place& place : places_) {
     const BootTime::rep began = place.began.load(std::memory_order_acquire);
     if (began == 0) continue;
-    const Duration age(std::max<BootTime::rep>(now - std::max(began, from), 0));
+    const Duration age(std::max<BootTime::rep>(now - began, 0));
     if (!oldest || age > oldest->age) {
       oldest = Oldest{place.name.load(std::memory_order_relaxed), age};
     }

@@ -1,10 +1,11 @@
 // Which calls of one volume's disk are under way, and since when: a call that does not return can
 // be told by another thread only. Whoever looks makes no call of the disk itself.
-// Thread-safety: all methods from any thread; none blocks.
+// Thread-safety: all methods from any thread; none blocks on the disk.
 #pragma once
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "penstock/limits.h"
@@ -18,7 +19,7 @@ class DiskWatch {
   // Looks further apart than this: the process or the machine stood still in between.
   static constexpr Duration kPause = 10 * limits::kDiskLook;
 
-  explicit DiskWatch(Clock& clock) : clock_(clock), looked_(count(clock)), counted_from_(0) {}
+  explicit DiskWatch(Clock& clock) : clock_(clock), looked_(count(clock)) {}
 
   // One call, from its begin to its end. With all places taken it goes unseen.
   class Call {
@@ -36,8 +37,8 @@ class DiskWatch {
     const char* call = "";
     Duration age{};
   };
-  // The oldest call under way; remembers whether one is late. Ages begin anew with a look behind a
-  // pause: who did not run (SIGSTOP, a machine that slept) cannot say that a disk has hung.
+  // The oldest call under way; remembers whether one is late. A pause adds nothing to
+  // the age of a call: who did not run (SIGSTOP, a machine that slept) cannot say that a disk hung.
   std::optional<Oldest> look();
   // As of the last look: a call is under way for longer than limits::kDiskLate.
   bool late() const { return late_.load(std::memory_order_relaxed); }
@@ -53,9 +54,11 @@ class DiskWatch {
   };
   static BootTime::rep count(Clock& clock) { return clock.boot().time_since_epoch().count(); }
 
+  void leave_out_pause(BootTime::rep before, BootTime::rep now);
+
   Clock& clock_;
-  std::atomic<BootTime::rep> looked_;        // the last look
-  std::atomic<BootTime::rep> counted_from_;  // the last look behind a pause
+  std::mutex look_mutex_;  // one look at a time
+  BootTime::rep looked_;   // the last one
   std::array<Place, limits::kDiskCallsWatched> places_;
   std::atomic<bool> late_{false};
   std::atomic<bool> closed_{false};

@@ -314,13 +314,13 @@ void Campaign::start_as_the_binary_does(const std::string& base) {
   options.directories = {base};
   options.volume = crash_volume_options();
   options.volume.database.background = Background::on_worker;
-  auto store = LocalStore::open(std::move(options), io, clock, random, buffers);
-  if (!store) {
-    violations_.push_back("the store does not start: " + store.error().context);
+  LocalStore store(std::move(options), io, clock, random, buffers);
+  if (const auto started = store.start(); !started) {
+    violations_.push_back("the store does not start: " + started.error().context);
     return;
   }
-  if ((*store)->was_formatted()) violations_.push_back("the store was formatted anew");
-  for (const auto& volume : (*store)->states()) {
+  if (store.was_formatted()) violations_.push_back("the store was formatted anew");
+  for (const auto& volume : store.states()) {
     if (volume.status.state == VolumeStatus::State::open) continue;
     violations_.push_back("the store starts without " + volume.name + ": " + volume.status.reason);
   }

@@ -280,6 +280,29 @@ def test_one_of_several_directories_hangs(shim):
             assert s3.get_object(Bucket="load", Key="k")["Body"].read() == body
 
 
+def test_a_disk_that_hangs_while_a_failed_start_ends(shim):
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, \
+            HangingStore(directory, shim, config={"disk_call_max_seconds": OTHER_CALL_MAX}) as store:
+        assert store.stop() == 0
+        held = [open(os.path.join(store.volume(n), "lock"), "rb") for n in (3, 4, 5)]
+        for file in held:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        store.start(wait=False)
+
+        def is_open(volume):
+            links = [os.path.join(f"/proc/{store.process.pid}/fd", fd) for fd in os.listdir(f"/proc/{store.process.pid}/fd")]
+            return any(os.readlink(link).startswith(store.volume(volume) + "/db/") for link in links if os.path.lexists(link))
+        wait_for(lambda: is_open(2), "the volumes that nobody keeps are open", 10)
+        store.hang(0)
+        assert store.process.wait(timeout=3 + OTHER_CALL_MAX + BUSY) == 1
+        assert "in use by another process" in store.log()
+        for file in held:
+            file.close()
+        store.hang()
+        store.start()
+        assert store.metric('penstock_volumes{state="open"}') == 6
+
+
 def test_a_volume_that_another_process_keeps_is_done_without(fresh_store):
     """A process that is stuck in a disk cannot be killed, and keeps the locks of its volumes there."""
     store = fresh_store

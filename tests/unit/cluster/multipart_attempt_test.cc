@@ -2,6 +2,8 @@
 // reopenings that somebody left behind.
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "tests/unit/cluster/multipart_world.h"
 
 namespace penstock {
@@ -183,7 +185,7 @@ TEST_CASE("A Complete writes into the upload what whoever goes on with it must k
   CHECK(seen->object_seen == old);
   CHECK(seen->if_match == "old");
   CHECK(seen->if_none_match.empty());
-  CHECK(seen->manifest_digest == manifest_digest(f.request()));
+  CHECK(seen->complete_digest == complete_digest(f.request()));
   REQUIRE(seen->target);
   CHECK(seen->target->etag == completed->record.etag);
   CHECK(seen->target->parts.size() == 1);
@@ -200,7 +202,7 @@ TEST_CASE("Parts that the pages of an attempt may name are hinted by nobody who 
   page.entries = 1;
   record.target->manifest.push_back(page);
   record.attempt = f.cluster.gateway->proposer.new_op_id();
-  record.manifest_digest = manifest_digest(f.request());
+  record.complete_digest = complete_digest(f.request());
   REQUIRE(f.cluster.run(begin_completing(f.cluster.gateway->proposer, f.upload_ref(id), record,
                                          nullptr, f.cluster.soon()))
               .value());
@@ -226,6 +228,31 @@ TEST_CASE("A Complete that is sent again is answered with the object that the fi
   CHECK(again->record.part_count == 2);
   CHECK(again->record.modified == first->record.modified);
   CHECK(again->record.headers == first->record.headers);
+}
+
+TEST_CASE("A Complete that asks for something else is not answered with what the first one made") {
+  MultipartFixture f;
+  const std::string id = f.create();
+  REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
+  const CompleteRequest first = f.request();
+  REQUIRE(f.complete(id, first).has_value());
+  const std::vector<std::function<void(CompleteRequest&)>> changes = {
+      [](auto& request) { request.condition.if_match = "dead"; },
+      [](auto& request) { request.condition.if_none_match = "*"; },
+      [](auto& request) { request.object_size = 5; },
+      [](auto& request) { request.checksum = {ChecksumAlgorithm::crc32, {}, "abcd"}; },
+      [](auto& request) { request.checksum_type = ChecksumType::composite; },
+      [](auto& request) { request.parts[0].checksum.algorithm = ChecksumAlgorithm::sha1; },
+      [](auto& request) { request.parts.push_back({2, "00", {}}); },
+  };
+  for (const auto& change : changes) {
+    CompleteRequest other = first;
+    change(other);
+    const auto again = f.complete(id, other);
+    REQUIRE(!again.has_value());
+    CHECK(again.error().code == Errc::not_found);
+  }
+  CHECK(f.complete(id, first).has_value());
 }
 
 }  // namespace penstock

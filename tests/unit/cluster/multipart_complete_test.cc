@@ -234,13 +234,13 @@ TEST_CASE("An object over 5 TiB is refused") {
 
 TEST_CASE("The digest tells one list of parts from another") {
   const std::vector<PartInfo> stored = {kept(1, kPart, 1), kept(2, kPart, 2), kept(3, 1, 3)};
-  const std::string all = manifest_digest(naming_all(stored));
+  const std::string all = complete_digest(naming_all(stored));
   CHECK(all.size() == 32);
-  CHECK(all == manifest_digest(naming_all(stored)));
+  CHECK(all == complete_digest(naming_all(stored)));
   CompleteRequest fewer = naming_all(stored);
   fewer.parts.pop_back();
-  CHECK(manifest_digest(fewer) != all);
+  CHECK(complete_digest(fewer) != all);
   CompleteRequest renumbered = naming_all(stored);
   renumbered.parts[2].number = 4;
-  CHECK(manifest_digest(renumbered) != all);
+  CHECK(complete_digest(renumbered) != all);
 }

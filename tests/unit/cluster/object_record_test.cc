@@ -84,7 +84,7 @@ UploadRecord sample_upload() {
   record.if_match = "*";
   record.if_none_match = "0123456789abcdef0123456789abcdef";
   record.etag = "0123456789abcdef0123456789abcdef-33";
-  record.manifest_digest = std::string(32, 'd');
+  record.complete_digest = std::string(32, 'd');
   return record;
 }
 
@@ -416,7 +416,7 @@ TEST_CASE("Whatever upload is let in, its record fits a register while it is com
   upload.owner = target.owner;
   upload.headers = target.headers;
   upload.if_match = upload.if_none_match = target.etag;
-  upload.manifest_digest = sum.raw;
+  upload.complete_digest = sum.raw;
   ObjectRecord with_manifest = target;
   for (std::size_t i = 0; i < limits::kPartsInRecordMax; ++i) {
     PartInfo part;

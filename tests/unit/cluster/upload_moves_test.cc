@@ -34,7 +34,7 @@ struct MovesFixture {
     record.object_seen = OpId{5, 6};
     record.if_match = "match";
     record.if_none_match = "none";
-    record.manifest_digest = "digest";
+    record.complete_digest = "digest";
     record.target.emplace();
     ManifestPage page;
     page.blob = page_blob(1);
@@ -94,7 +94,7 @@ TEST_CASE("An upload that completes says what whoever goes on with it must know"
   CHECK(record.object_seen == OpId{5, 6});
   CHECK(record.if_match == "match");
   CHECK(record.if_none_match == "none");
-  CHECK(record.manifest_digest == "digest");
+  CHECK(record.complete_digest == "digest");
   CHECK(record.target.value().manifest.size() == 1);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("A reopened upload keeps nothing of the attempt that was given up, and
   CHECK(record.object_seen == OpId{});
   CHECK(record.if_match.empty());
   CHECK(record.if_none_match.empty());
-  CHECK(record.manifest_digest.empty());
+  CHECK(record.complete_digest.empty());
   const auto hints = f.cluster.hints_of(f.ref.key);
   REQUIRE(hints.size() == 1);
   CHECK(hints[0].write_id == page_blob(1).write_id);
@@ -196,7 +196,7 @@ TEST_CASE("An upload that is done keeps its answer, not what its object owns now
   CHECK(f.now().kind() == ValueKind::upload_done);
   const UploadRecord record = upload_record(*f.now().value).value();
   CHECK(record.etag == "etag");
-  CHECK(record.manifest_digest == "digest");
+  CHECK(record.complete_digest == "digest");
   CHECK(record.if_match.empty());
   CHECK(record.if_none_match.empty());
   REQUIRE(record.target);

@@ -63,6 +63,16 @@ TEST_CASE("a directory that keeps no volume gets no copy") {
   CHECK_FALSE(std::filesystem::exists(test.file(1)));
 }
 
+TEST_CASE("no new pair is made while a directory may be one whose disk is not mounted") {
+  Directories test;
+  test.places.keeping.erase(test.places.keeping.begin() + 1);
+  const auto unseen = test.find();
+  REQUIRE_FALSE(unseen);
+  CHECK(unseen.error().code == Errc::unavailable);
+  CHECK(unseen.error().context.find(test.places.directories[1]) != std::string::npos);
+  for (std::size_t i = 0; i < 3; ++i) CHECK_FALSE(std::filesystem::exists(test.file(i)));
+}
+
 TEST_CASE("no new pair is made while the old one may be where nobody can look") {
   Directories test;
   test.places.answering.pop_back();

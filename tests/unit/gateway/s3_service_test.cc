@@ -320,6 +320,22 @@ TEST_CASE("a page of a list counts while it is read, and its text before it is m
   CHECK(budget.used_bytes() >= list->text.size());
 }
 
+TEST_CASE("a small upload counts until it is written") {
+  Bench bench;
+  REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
+  int counted = 0, not_counted_since = 0;
+  const auto look = [&] {
+    const bool counts = bench.cluster.gateway->budget.used_bytes(MemoryUse::writes) > 0;
+    counted += counts ? 1 : 0;
+    not_counted_since = counts ? 0 : not_counted_since + 1;
+  };
+  const auto put = bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello",
+                                    nullptr, look);
+  CHECK(put->response.status == 200);
+  CHECK(counted > 0);
+  CHECK(not_counted_since <= 1);  // the answer's own step
+}
+
 TEST_CASE("a small upload counts, too: many that never end are bounded") {
   Bench bench;
   MemoryBudget& budget = bench.cluster.gateway->budget;

@@ -59,6 +59,39 @@ TEST_CASE("a call of any kind is under the watch from its begin to its end") {
   CHECK(!world.watch->look());
 }
 
+TEST_CASE("pauses add nothing to the age of a call, and take nothing from it") {
+  using std::chrono::seconds;
+  WatchedWorld world;
+  constexpr std::array<std::byte, 8> kBytes{};
+  const auto file = world.open("a", OpenMode::write_new);
+  world.observer = [&](Call call) {
+    if (call != Call::write) return;
+    for (int round = 1; round <= 3; ++round) {
+      for (int i = 0; i < 4; ++i) {
+        world.clock.advance(seconds(1));
+        world.watch->look();
+      }
+      world.clock.advance(seconds(3600));
+      const auto behind = world.watch->look();
+      REQUIRE(behind);
+      CHECK(behind->age == seconds(4 * round));
+      CHECK(world.watch->late());
+    }
+  };
+  CHECK(file->write_at(0, kBytes));
+  world.watch->look();
+  // Begun behind the pause, before anybody has looked: it is as old as it seems, no older.
+  world.clock.advance(seconds(3600));
+  world.observer = [&](Call call) {
+    if (call != Call::sync) return;
+    world.clock.advance(seconds(1));
+    CHECK(world.watch->look()->age <= seconds(1));
+    world.clock.advance(seconds(1));
+    CHECK(world.watch->look()->age >= seconds(1));
+  };
+  CHECK(file->sync());
+}
+
 TEST_CASE("while a call is late nothing is read on the caller's thread") {
   WatchedWorld world;
   constexpr std::array<std::byte, 8> kBytes{};
