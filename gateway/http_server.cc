@@ -125,8 +125,8 @@ void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
       ::send(socket.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Asks a loop, on its own thread, to tell one to go. False: none may, or the thread does not answer:
-// it may be stuck in a disk, and all that knock would wait for it.
+// Asks a loop, on its own thread, to tell one to go. False: none may, or the thread does not
+// answer: it may be stuck in a disk, and all that knock would wait for it.
 Awaitable<bool> evict_from(std::shared_ptr<HttpLoop> loop, HttpLoop::Rest kind, BootTime latest,
                            std::optional<std::uint32_t> address) {
   const Executor here = co_await asio::this_coro::executor;

@@ -52,9 +52,9 @@ class LocalStore {
   ~LocalStore();  // closes the volumes in order
 
   // Opens, or formats and opens; once, and before all else. Blocks, with the I/O threads running.
-  // After an error only close() is left to call. Errors: busy - another process uses so many directories that too few are
-  // left; corrupt or invalid - another or newer format, or too few volumes agree on the map; io.
-  // The context says what to do.
+  // After an error only close() is left to call. Errors: busy - another process uses so many
+  // directories that too few are left; corrupt or invalid - another or newer format, or too few
+  // volumes agree on the map; io. The context says what to do.
   Result<> start();
 
   std::shared_ptr<const ClusterMap> map() const;

@@ -101,7 +101,7 @@ struct MultipartFixture {
     record.target->parts = plan.parts;
     record.if_match = condition.if_match;
     record.if_none_match = condition.if_none_match;
-    record.complete_digest = complete_digest(request());
+    record.complete_digest = complete_digest(request(condition));
     auto begun = cluster.run(begin_completing(cluster.gateway->proposer, upload_ref(id), record,
                                               nullptr, cluster.soon()));
     REQUIRE(begun.value());
