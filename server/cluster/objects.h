@@ -88,9 +88,9 @@ class Objects {
     std::uint64_t fault_bytes = 0;  // PartFault::too_small: the size of that part
     ObjectRecord record;  // etag, checksums, size
   };
-  // Idempotent: the same list again after success gives the same answer for 24 h. Errors: not_found
-  // - no such upload, or If-Match on an absent key (context "If-Match"); precondition; unavailable;
-  // unknown_outcome.
+  // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
+  // not_found - no such upload, or If-Match on an absent key (context "If-Match"); precondition;
+  // unavailable; unknown_outcome.
   Task<Completed> complete(const Bucket& bucket, std::string key, std::string upload_id,
                            CompleteRequest request, Deadline deadline);
   // Errors: not_found.
