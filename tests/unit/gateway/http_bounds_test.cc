@@ -78,6 +78,24 @@ class HalfService final : public Service {
   std::atomic<bool> may_end_{false};
 };
 
+// Holds up its thread where asked to, as a disk does that hangs.
+class StuckService final : public Service {
+ public:
+  Awaitable<void> handle(HttpExchange& exchange) override {
+    if (exchange.head().target == "/stuck") {
+      stuck = true;
+      stuck.notify_all();
+      released.wait(false);
+    }
+    [[maybe_unused]] const auto sent = co_await exchange.send(S3Response(), false);
+  }
+  void release() {
+    released = true;
+    released.notify_all();
+  }
+  std::atomic<bool> stuck{false}, released{false};
+};
+
 std::string half_put() { return request("PUT", "/echo", "Content-Length: 10\r\n", "half"); }
 
 }  // namespace
@@ -112,6 +130,35 @@ TEST_CASE("at the bound the connection that idles longest makes room") {
   CHECK(busy.answer().body == "half-whole");
   CHECK(server.refusals(HttpRefusal::evicted_idle) == 3);
   CHECK(server.refusals(HttpRefusal::too_many_connections) == 0);
+}
+
+TEST_CASE("a thread that is stuck does not keep others from making room") {
+  HttpOptions options = LoopbackServer::fast();
+  options.connections_max = 6;
+  StuckService service;
+  LoopbackServer server(service, options, 2);
+  const auto ask = [](RawClient& client) {
+    client.send(request("GET", "/"));
+    CHECK(client.answer().status == 200);
+  };
+  RawClient first(server);  // connections go to the two threads in turn
+  wait_until([&] { return server.connections() == 1; });
+  RawClient rests_longest(server);
+  ask(rests_longest);
+  ask(first);
+  RawClient third(server);
+  ask(third);
+  RawClient stuck(server);
+  stuck.send(request("GET", "/stuck"));
+  service.stuck.wait(false);
+  RawClient fifth(server);
+  ask(fifth);
+  RawClient to_the_stuck_thread(server);  // one has to go for it, and the next
+  RawClient seventh(server);
+  ask(seventh);
+  CHECK(first.at_end());
+  service.release();
+  CHECK(stuck.answer().status == 200);
 }
 
 TEST_CASE("at the bound a reader that has paused for long makes room, one that moves does not") {

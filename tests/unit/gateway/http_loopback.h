@@ -9,7 +9,9 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -141,12 +143,12 @@ class ScriptedService final : public Service {
 
 class LoopbackServer {
  public:
-  explicit LoopbackServer(HttpOptions options = fast()) : LoopbackServer(nullptr, options) {}
-  // Serves `other` instead of the scripted service.
-  explicit LoopbackServer(Service& other, HttpOptions options = fast())
-      : LoopbackServer(&other, options) {}
+  explicit LoopbackServer(HttpOptions options = fast()) : LoopbackServer(nullptr, options, 1) {}
+  // Serves `other` instead of the scripted service, on so many threads.
+  explicit LoopbackServer(Service& other, HttpOptions options = fast(), std::size_t threads = 1)
+      : LoopbackServer(&other, options, threads) {}
   ~LoopbackServer() {
-    if (thread_.joinable()) stop(Duration(0));
+    if (!threads_.empty()) stop(Duration(0));
   }
   static HttpOptions fast() {
     HttpOptions options;
@@ -158,22 +160,41 @@ class LoopbackServer {
   std::uint64_t refusals(HttpRefusal reason) const { return server_.refusals().count_of(reason); }
   bool stop(Duration grace) {
     std::promise<bool> stopped;
-    boost::asio::co_spawn(context_, stop_server(server_, grace, stopped), boost::asio::detached);
+    auto stopping = stop_server(server_, grace, stopped);
+    boost::asio::co_spawn(*contexts_.front(), std::move(stopping), boost::asio::detached);
     const bool clean = stopped.get_future().get();
-    thread_.join();
+    guards_.clear();  // each ends when it has nothing left to do
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
     return clean;
   }
 
   ScriptedService service;
 
  private:
-  LoopbackServer(Service* other, HttpOptions options)
-      : context_(1),
-        server_({&context_}, other == nullptr ? service : *other, clock_, random_, options) {
+  LoopbackServer(Service* other, HttpOptions options, std::size_t threads)
+      : contexts_(make_contexts(threads)),
+        server_(pointers(), other == nullptr ? service : *other, clock_, random_, options) {
     service.make_file(3'000'000);
     const auto listening = server_.listen("127.0.0.1", 0);
     if (!listening) std::abort();
-    thread_ = std::thread([this] { context_.run(); });
+    for (const auto& context : contexts_) {
+      guards_.push_back(boost::asio::make_work_guard(*context));
+      threads_.emplace_back([&context] { context->run(); });
+    }
+  }
+  using Contexts = std::vector<std::unique_ptr<boost::asio::io_context>>;
+  static Contexts make_contexts(std::size_t count) {
+    Contexts contexts;
+    for (std::size_t i = 0; i < count; ++i) {
+      contexts.push_back(std::make_unique<boost::asio::io_context>(1));
+    }
+    return contexts;
+  }
+  std::vector<boost::asio::io_context*> pointers() const {
+    std::vector<boost::asio::io_context*> all;
+    for (const auto& context : contexts_) all.push_back(context.get());
+    return all;
   }
   static Awaitable<void> stop_server(HttpServer& server, Duration grace,
                                      std::promise<bool>& stopped) {
@@ -182,9 +203,10 @@ class LoopbackServer {
   }
   RealClock clock_;
   SystemRandom random_;
-  boost::asio::io_context context_;
+  Contexts contexts_;
+  std::vector<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> guards_;
   HttpServer server_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 struct Answer {
