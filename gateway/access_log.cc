@@ -14,7 +14,7 @@
 #include <iterator>
 #include <mutex>
 
-#include "gateway/http_date.h"
+#include "gateway/s3/http_date.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/runtime.h"

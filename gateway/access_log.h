@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/side_thread.h"
+#include "gateway/http/side_thread.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
 

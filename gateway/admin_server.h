@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "gateway/http_server.h"
+#include "gateway/http/http_server.h"
 #include "penstock/metrics.h"
 
 namespace penstock {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "gateway/credentials.h"
+#include "gateway/auth/credentials.h"
+#include "gateway/auth/root_credentials.h"
 #include "gateway/descriptor_shares.h"
 #include "gateway/local_config.h"
-#include "gateway/root_credentials.h"
 
 namespace penstock {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/operations.h"
+#include "gateway/operations/operations.h"
 #include "penstock/limits.h"
 #include "placement/cluster_map.h"
 

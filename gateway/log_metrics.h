@@ -1,8 +1,8 @@
 // What the admin port tells of logs, accounts and exceptions.
 #pragma once
 #include "gateway/access_log.h"
-#include "gateway/accounts_follower.h"
-#include "gateway/refused_logins.h"
+#include "gateway/auth/accounts_follower.h"
+#include "gateway/auth/refused_logins.h"
 #include "penstock/metrics.h"
 
 namespace penstock {

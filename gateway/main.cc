@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "gateway/access_log.h"
-#include "gateway/accounts_follower.h"
 #include "gateway/admin_server.h"
+#include "gateway/auth/accounts_follower.h"
 #include "gateway/command_line.h"
 #include "gateway/descriptor_shares.h"
-#include "gateway/http_metrics.h"
-#include "gateway/http_server.h"
+#include "gateway/http/http_metrics.h"
+#include "gateway/http/http_server.h"
 #include "gateway/local_arguments.h"
 #include "gateway/log_metrics.h"
 #include "gateway/ring_command.h"

@@ -4,9 +4,9 @@
 #include <array>
 #include <optional>
 
-#include "gateway/http_text.h"
-#include "gateway/percent_encoding.h"
-#include "gateway/utf8.h"
+#include "gateway/s3/http_text.h"
+#include "gateway/s3/percent_encoding.h"
+#include "gateway/s3/utf8.h"
 #include "penstock/limits.h"
 
 namespace penstock {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "gateway/http_head.h"
-#include "gateway/request.h"
+#include "gateway/http/http_head.h"
+#include "gateway/s3/request.h"
 
 namespace penstock {
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "gateway/body_reader.h"
-#include "gateway/query_headers.h"
+#include "gateway/auth/query_headers.h"
+#include "gateway/body/body_reader.h"
 #include "gateway/request_head.h"
 #include "penstock/caught.h"
 #include "penstock/limits.h"

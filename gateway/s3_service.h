@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gateway/access_log.h"
-#include "gateway/authenticator.h"
-#include "gateway/http_exchange.h"
-#include "gateway/operations.h"
-#include "gateway/refused_logins.h"
+#include "gateway/auth/authenticator.h"
+#include "gateway/auth/refused_logins.h"
+#include "gateway/http/http_exchange.h"
+#include "gateway/operations/operations.h"
 #include "penstock/md5_service.h"
 #include "penstock/metrics.h"
 

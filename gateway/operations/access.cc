@@ -2,9 +2,9 @@
 
 #include <charconv>
 
-#include "gateway/bucket_name.h"
-#include "gateway/conditional.h"
-#include "gateway/copy_source.h"
+#include "gateway/s3/bucket_name.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/copy_source.h"
 #include "penstock/limits.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "gateway/operations.h"
-#include "gateway/s3_xml.h"
+#include "gateway/operations/operations.h"
+#include "gateway/s3/s3_xml.h"
 
 namespace penstock {
 

@@ -1,10 +1,10 @@
 // Buckets as things of their own: list, create, head, delete, locate.
-#include "gateway/bucket_name.h"
-#include "gateway/http_date.h"
-#include "gateway/list_parameters.h"
-#include "gateway/object_headers.h"
 #include "gateway/operations/stored_bytes.h"
-#include "gateway/s3_xml_input.h"
+#include "gateway/s3/bucket_name.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/list_parameters.h"
+#include "gateway/s3/object_headers.h"
+#include "gateway/s3/s3_xml_input.h"
 
 namespace penstock {
 namespace {

@@ -2,10 +2,10 @@
 // day.
 #include <charconv>
 
-#include "gateway/checksum_headers.h"
-#include "gateway/conditional.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
-#include "gateway/s3_xml_input.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/s3_xml_input.h"
 
 namespace penstock {
 namespace {

@@ -1,10 +1,10 @@
 // PUT /{bucket}/{key} with x-amz-copy-source. Between keys the bytes are copied, so that no
 // fragment is ever shared; an object copied onto itself only gets new headers and keeps its blobs.
-#include "gateway/checksum_headers.h"
-#include "gateway/conditional.h"
-#include "gateway/http_date.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
 #include "penstock/text_codec.h"
 

@@ -2,10 +2,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 
-#include "gateway/checksum_headers.h"
-#include "gateway/conditional.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
-#include "gateway/s3_xml_input.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/s3_xml_input.h"
 #include "penstock/async.h"
 #include "penstock/caught.h"
 #include "penstock/limits.h"

@@ -2,14 +2,14 @@
 // bytes.
 #include <array>
 
-#include "gateway/byte_range.h"
-#include "gateway/checksum_headers.h"
-#include "gateway/conditional.h"
-#include "gateway/http_date.h"
-#include "gateway/http_text.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/access.h"
 #include "gateway/operations/object_body.h"
+#include "gateway/s3/byte_range.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/http_text.h"
+#include "gateway/s3/object_headers.h"
 
 namespace penstock {
 namespace {

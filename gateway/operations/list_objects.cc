@@ -1,9 +1,9 @@
 // GET /{bucket}: the three lists of objects. They differ in how a page is asked for and in what is
 // shown of each object; the index merges and decides.
-#include "gateway/checksum_headers.h"
-#include "gateway/http_date.h"
-#include "gateway/list_parameters.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/access.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/list_parameters.h"
 #include "penstock/limits.h"
 
 namespace penstock {

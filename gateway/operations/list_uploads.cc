@@ -1,8 +1,8 @@
 // GET /{bucket}?uploads: uploads that are open, by key and then by id.
-#include "gateway/checksum_headers.h"
-#include "gateway/http_date.h"
-#include "gateway/list_parameters.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/access.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/list_parameters.h"
 #include "penstock/limits.h"
 
 namespace penstock {

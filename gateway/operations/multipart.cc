@@ -1,9 +1,9 @@
 // Uploads that begin, end without an object, or are looked into.
-#include "gateway/checksum_headers.h"
-#include "gateway/http_date.h"
-#include "gateway/list_parameters.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/list_parameters.h"
+#include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
 
 namespace penstock {

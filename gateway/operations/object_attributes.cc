@@ -1,11 +1,11 @@
 // GET /{bucket}/{key}?attributes: what is known of an object without its bytes.
 #include <array>
 
-#include "gateway/checksum_headers.h"
-#include "gateway/http_date.h"
-#include "gateway/http_text.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/access.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/http_text.h"
+#include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "gateway/operations/stored_bytes.h"
-#include "server/cluster/reader_pins.h"
+#include "server/blobs/reader_pins.h"
 
 namespace penstock {
 

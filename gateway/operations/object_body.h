@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "gateway/operations.h"
+#include "gateway/operations/operations.h"
 
 namespace penstock {
 

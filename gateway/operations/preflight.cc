@@ -1,7 +1,7 @@
 // What browsers send unsigned. OPTIONS, the preflight (CORS): no bucket has CORS rules, so each is
 // refused, as S3 refuses it for a bucket without rules. POST of a form to a bucket: not served.
 // Source: S3 API Reference, "OPTIONS object", "POST Object".
-#include "gateway/operations.h"
+#include "gateway/operations/operations.h"
 
 namespace penstock {
 

@@ -1,9 +1,9 @@
 // PUT /{bucket}/{key}. Order: headers -> bucket -> conditions, fast -> body into durable fragments
 // -> digests verified -> record. The object is visible at the record and not before.
-#include "gateway/checksum_headers.h"
-#include "gateway/conditional.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
 
 namespace penstock {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "gateway/conditional.h"
+#include "gateway/s3/conditional.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"

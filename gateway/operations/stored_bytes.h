@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "gateway/byte_range.h"
 #include "gateway/operations/access.h"
+#include "gateway/s3/byte_range.h"
 #include "penstock/checksum.h"
 #include "penstock/md5.h"
 

@@ -1,9 +1,9 @@
 // PUT /{bucket}/{key}?partNumber&uploadId, from a body or from another object. A part is a blob of
 // its own, so that Complete moves no data; the last one of a number wins.
-#include "gateway/checksum_headers.h"
-#include "gateway/http_date.h"
-#include "gateway/object_headers.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/operations/stored_bytes.h"
+#include "gateway/s3/http_date.h"
+#include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
 
 namespace penstock {

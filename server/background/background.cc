@@ -8,12 +8,12 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/wakeup.h"
-#include "server/background/bucket_sweep.h"
-#include "server/background/hint_worker.h"
-#include "server/background/orphan_sweep.h"
-#include "server/background/stray_rows.h"
-#include "server/background/tombstone_purge.h"
-#include "server/background/upload_sweep.h"
+#include "server/background/removal/bucket_sweep.h"
+#include "server/background/removal/hint_worker.h"
+#include "server/background/removal/orphan_sweep.h"
+#include "server/background/removal/stray_rows.h"
+#include "server/background/removal/tombstone_purge.h"
+#include "server/background/removal/upload_sweep.h"
 
 namespace penstock {
 namespace {

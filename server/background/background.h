@@ -10,7 +10,7 @@
 #pragma once
 #include <memory>
 
-#include "server/background/background_context.h"
+#include "server/background/removal/background_context.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "penstock/metrics.h"
-#include "server/background/background_context.h"
+#include "server/background/removal/background_context.h"
 
 namespace penstock {
 

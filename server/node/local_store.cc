@@ -12,7 +12,7 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "placement/map_change.h"
-#include "server/cluster/map_install.h"
+#include "server/membership/map_install.h"
 #include "server/node/mounts.h"
 #include "server/node/volume_list.h"
 #include "server/node/volume_notes.h"

@@ -8,7 +8,7 @@
 #include "server/node/local_store.h"
 #include "server/node/mounts.h"
 #include "server/node/volume_notes.h"
-#include "server/volume/disk_watch.h"
+#include "server/volume/disk/disk_watch.h"
 #include "server/volume/volume_format.h"
 
 namespace penstock {

@@ -4,7 +4,7 @@
 #pragma once
 #include <string>
 
-#include "server/background/volume_replacement.h"
+#include "server/background/replacement/volume_replacement.h"
 #include "server/node/local_store.h"
 
 namespace penstock {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/volume/disk.h"
+#include "server/volume/disk/disk.h"
 
 namespace penstock {
 

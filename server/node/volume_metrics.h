@@ -1,8 +1,8 @@
 // What /metrics shows of the volumes of a store, and of the rounds that go to them.
 #pragma once
 #include "penstock/metrics.h"
-#include "server/cluster/proposer.h"
 #include "server/node/local_store.h"
+#include "server/proposer/proposer.h"
 
 namespace penstock {
 

@@ -30,8 +30,8 @@
 
 #include "penstock/limits.h"
 #include "penstock/runtime.h"
-#include "server/volume/disk.h"
-#include "server/volume/fragment_room.h"
+#include "server/volume/disk/disk.h"
+#include "server/volume/fragments/fragment_room.h"
 
 namespace penstock {
 

@@ -19,13 +19,13 @@
 
 #include "penstock/buffer.h"
 #include "penstock/volume_client.h"
-#include "server/volume/disk_watch.h"
-#include "server/volume/extent_table.h"
-#include "server/volume/fragment_store.h"
-#include "server/volume/register_store.h"
+#include "server/volume/acceptor/register_store.h"
+#include "server/volume/disk/disk_watch.h"
+#include "server/volume/disk/volume_health.h"
+#include "server/volume/fragments/extent_table.h"
+#include "server/volume/fragments/fragment_store.h"
 #include "server/volume/space_guard.h"
 #include "server/volume/volume_format.h"
-#include "server/volume/volume_health.h"
 
 namespace penstock {
 

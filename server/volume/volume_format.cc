@@ -5,9 +5,9 @@
 
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
-#include "server/volume/sealed_row.h"
-#include "server/volume/small_file.h"
-#include "server/volume/volume_meta.h"
+#include "server/volume/disk/small_file.h"
+#include "server/volume/rows/sealed_row.h"
+#include "server/volume/rows/volume_meta.h"
 
 namespace penstock {
 namespace {

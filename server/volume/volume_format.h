@@ -14,7 +14,7 @@
 #include <string>
 
 #include "penstock/runtime.h"
-#include "server/volume/database.h"
+#include "server/volume/rows/database.h"
 
 namespace penstock {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/volume/database.h"
+#include "server/volume/rows/database.h"
 #include "server/volume/volume_format.h"
 
 namespace penstock::crash {

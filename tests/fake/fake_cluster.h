@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/cluster/objects.h"
+#include "server/objects/objects.h"
 #include "tests/fake/fake_node.h"
 #include "tests/fake/seeded_random.h"
 

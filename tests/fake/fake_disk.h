@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "server/volume/disk.h"
+#include "server/volume/disk/disk.h"
 #include "tests/fake/fake_content.h"
 
 namespace penstock {

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "server/cluster/proposer.h"
+#include "server/proposer/proposer.h"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/cluster/proposer.h"
+#include "server/proposer/proposer.h"
 #include "tests/fake/fake_acceptor.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/seeded_random.h"

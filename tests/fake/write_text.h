@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "server/cluster/blob_writer.h"
+#include "server/blobs/blob_writer.h"
 
 namespace penstock {
 

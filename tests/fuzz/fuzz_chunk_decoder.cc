@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/chunk_decoder.h"
+#include "gateway/body/chunk_decoder.h"
 
 namespace {
 using namespace penstock;

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/chunked_framing.h"
-#include "gateway/http_guard.h"
-#include "gateway/http_head.h"
-#include "gateway/http_response.h"
+#include "gateway/http/chunked_framing.h"
+#include "gateway/http/http_guard.h"
+#include "gateway/http/http_head.h"
+#include "gateway/http/http_response.h"
 #include "gateway/request_head.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/s3_xml.h"
-#include "gateway/s3_xml_input.h"
+#include "gateway/s3/s3_xml.h"
+#include "gateway/s3/s3_xml_input.h"
 #include "penstock/limits.h"
 
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/authenticator.h"
-#include "gateway/conditional.h"
-#include "gateway/http_text.h"
-#include "gateway/known_headers.h"
-#include "gateway/percent_encoding.h"
-#include "gateway/query_headers.h"
+#include "gateway/auth/authenticator.h"
+#include "gateway/auth/query_headers.h"
+#include "gateway/operations/known_headers.h"
+#include "gateway/s3/conditional.h"
+#include "gateway/s3/http_text.h"
+#include "gateway/s3/percent_encoding.h"
 
 namespace {
 using namespace penstock;

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "penstock/wire.h"
+#include "server/transport/wire.h"
 
 namespace {
 using namespace penstock;

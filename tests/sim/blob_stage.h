@@ -1,7 +1,7 @@
 // Blobs on a stage: written without an object, counted on the disks.
 #pragma once
-#include "server/cluster/object_record.h"
-#include "server/cluster/objects.h"
+#include "server/objects/objects.h"
+#include "server/records/object_record.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

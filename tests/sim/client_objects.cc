@@ -1,7 +1,7 @@
 // PUT, GET, ranges, HEAD, DELETE, DeleteObjects.
 #include <algorithm>
 
-#include "gateway/http_date.h"
+#include "gateway/s3/http_date.h"
 #include "penstock/checksum.h"
 #include "penstock/text_codec.h"
 #include "tests/sim/sim_client.h"

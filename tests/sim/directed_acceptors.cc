@@ -1,5 +1,5 @@
 // One acceptor, asked directly: what it must refuse, remember or wait for.
-#include "server/cluster/object_record.h"
+#include "server/records/object_record.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

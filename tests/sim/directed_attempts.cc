@@ -1,9 +1,9 @@
 // Attempts to complete an upload, and who may go on with them.
-#include "server/background/orphan_sweep.h"
-#include "server/background/upload_sweep.h"
-#include "server/cluster/multipart_apply.h"
-#include "server/cluster/object_updates.h"
-#include "server/cluster/upload_moves.h"
+#include "server/background/removal/orphan_sweep.h"
+#include "server/background/removal/upload_sweep.h"
+#include "server/objects/multipart_apply.h"
+#include "server/objects/object_updates.h"
+#include "server/objects/upload_moves.h"
 #include "tests/sim/blob_stage.h"
 
 namespace penstock::sim {

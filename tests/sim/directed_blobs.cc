@@ -1,5 +1,5 @@
 // Fragments on slow disks, rows that cannot be read.
-#include "server/cluster/object_record.h"
+#include "server/records/object_record.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

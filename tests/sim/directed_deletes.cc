@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "server/cluster/bucket_catalog.h"
-#include "server/cluster/object_record.h"
+#include "server/index/bucket_catalog.h"
+#include "server/records/object_record.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

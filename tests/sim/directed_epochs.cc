@@ -1,7 +1,7 @@
 // Groups that change their list (R12).
 #include "placement/map_change.h"
-#include "server/cluster/map_install.h"
-#include "server/cluster/replica_set.h"
+#include "server/membership/map_install.h"
+#include "server/membership/replica_set.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

@@ -1,6 +1,6 @@
 // What updates free, and when it may go.
-#include "server/cluster/manifest.h"
-#include "server/cluster/upload_moves.h"
+#include "server/blobs/manifest.h"
+#include "server/objects/upload_moves.h"
 #include "tests/sim/blob_stage.h"
 
 namespace penstock::sim {

@@ -1,7 +1,7 @@
 // Blobs and who keeps them: leases, sweeps, writers that do not know how their PUT ended.
 #include "gateway/operations/object_body.h"
-#include "server/cluster/bucket_catalog.h"
-#include "server/cluster/manifest.h"
+#include "server/blobs/manifest.h"
+#include "server/index/bucket_catalog.h"
 #include "tests/sim/blob_stage.h"
 
 namespace penstock::sim {

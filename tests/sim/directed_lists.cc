@@ -1,5 +1,5 @@
 // What a LIST may conclude from what replicas say, and from what they do not say.
-#include "server/cluster/list_merge.h"
+#include "server/index/list_merge.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

@@ -1,6 +1,6 @@
 // What S3 shows of objects, where random schedules do not look.
-#include "gateway/http_date.h"
-#include "server/cluster/manifest.h"
+#include "gateway/s3/http_date.h"
+#include "server/blobs/manifest.h"
 #include "tests/sim/blob_stage.h"
 #include "tests/sim/sim_body.h"
 

@@ -1,5 +1,5 @@
 // Purged tombstones; answers that lie at a minority.
-#include "server/cluster/object_record.h"
+#include "server/records/object_record.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

@@ -1,8 +1,8 @@
 // Volumes that are replaced: what must have happened before the next step.
-#include "server/background/replacement_context.h"
-#include "server/background/volume_replacement.h"
-#include "server/cluster/bucket_catalog.h"
-#include "server/cluster/map_install.h"
+#include "server/background/replacement/replacement_context.h"
+#include "server/background/replacement/volume_replacement.h"
+#include "server/index/bucket_catalog.h"
+#include "server/membership/map_install.h"
 #include "tests/sim/blob_stage.h"
 #include "tests/sim/client_uploads.h"
 

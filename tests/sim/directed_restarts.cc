@@ -1,5 +1,5 @@
 // What a restart, or a table that is full, may not make a volume forget.
-#include "server/volume/register_row.h"
+#include "server/volume/acceptor/register_row.h"
 #include "tests/sim/blob_stage.h"
 
 namespace penstock::sim {

@@ -1,5 +1,5 @@
 // Sweeps that come when a schedule says so: what readers and uploads may still need stays.
-#include "server/background/orphan_sweep.h"
+#include "server/background/removal/orphan_sweep.h"
 #include "tests/sim/blob_stage.h"
 #include "tests/sim/graces.h"
 

@@ -1,5 +1,5 @@
 // Uploads, purges.
-#include "server/cluster/object_updates.h"
+#include "server/objects/object_updates.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

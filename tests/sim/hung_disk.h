@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/volume/disk_watch.h"
+#include "server/volume/disk/disk_watch.h"
 #include "tests/sim/sim_time.h"
 
 namespace penstock::sim {

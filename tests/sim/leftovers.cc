@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "server/background/references.h"
-#include "server/cluster/replica_set.h"
-#include "server/volume/fragment_format.h"
+#include "server/background/removal/references.h"
+#include "server/membership/replica_set.h"
+#include "server/volume/fragments/fragment_format.h"
 
 namespace penstock::sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/background/background_context.h"
+#include "server/background/removal/background_context.h"
 #include "tests/sim/sim_volume.h"
 
 namespace penstock::sim {

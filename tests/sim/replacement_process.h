@@ -7,8 +7,8 @@
 
 #include "penstock/checksum.h"
 #include "penstock/md5.h"
-#include "server/background/volume_replacement.h"
-#include "server/cluster/objects.h"
+#include "server/background/replacement/volume_replacement.h"
+#include "server/objects/objects.h"
 #include "tests/fake/write_text.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_time.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "penstock/text_codec.h"
-#include "server/cluster/multipart_apply.h"
+#include "server/objects/multipart_apply.h"
 #include "tests/sim/replacement_process.h"
 #include "tests/sim/sim_volume.h"
 

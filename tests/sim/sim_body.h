@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "gateway/request.h"
+#include "gateway/s3/request.h"
 #include "penstock/md5.h"
 #include "tests/sim/sim_time.h"
 

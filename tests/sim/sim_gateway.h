@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "gateway/operations.h"
+#include "gateway/operations/operations.h"
 #include "server/background/background.h"
-#include "server/background/volume_replacement.h"
-#include "server/cluster/objects.h"
+#include "server/background/replacement/volume_replacement.h"
+#include "server/objects/objects.h"
 #include "tests/sim/sim_body.h"
 #include "tests/sim/sim_clusters.h"
 #include "tests/sim/sim_network.h"

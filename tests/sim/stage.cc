@@ -4,10 +4,10 @@
 #include <boost/asio/detached.hpp>
 
 #include "placement/map_change.h"
-#include "server/cluster/map_install.h"
-#include "server/cluster/object_record.h"
-#include "server/cluster/register_groups.h"
-#include "server/cluster/replica_set.h"
+#include "server/membership/map_install.h"
+#include "server/membership/register_groups.h"
+#include "server/membership/replica_set.h"
+#include "server/records/object_record.h"
 #include "tests/sim/client_uploads.h"
 
 namespace penstock::sim {

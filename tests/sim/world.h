@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/cluster/object_record.h"
+#include "server/records/object_record.h"
 #include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_clusters.h"

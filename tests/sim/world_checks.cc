@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "placement/layout.h"
-#include "server/cluster/blob_shape.h"
+#include "server/blobs/blob_shape.h"
 #include "tests/sim/world.h"
 
 namespace penstock::sim {

@@ -3,7 +3,7 @@
 #pragma once
 #include <array>
 
-#include "server/background/background_context.h"
+#include "server/background/removal/background_context.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_volume.h"
 

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "penstock/log.h"
-#include "server/volume/fragment_format.h"
+#include "server/volume/fragments/fragment_format.h"
 #include "tests/syscalls/sync_watch.h"
 #include "tests/unit/volume/volume_harness.h"
 

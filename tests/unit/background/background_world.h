@@ -2,7 +2,7 @@
 #pragma once
 
 #include "penstock/log.h"
-#include "server/background/background_context.h"
+#include "server/background/removal/background_context.h"
 #include "tests/fake/fake_cluster.h"
 #include "tests/fake/write_text.h"
 

@@ -1,9 +1,9 @@
 // Every job finds the register of what it works off in whichever partition its key is.
 #include <doctest/doctest.h>
 
-#include "server/background/hint_worker.h"
-#include "server/background/orphan_sweep.h"
-#include "server/background/tombstone_purge.h"
+#include "server/background/removal/hint_worker.h"
+#include "server/background/removal/orphan_sweep.h"
+#include "server/background/removal/tombstone_purge.h"
 #include "tests/unit/background/background_world.h"
 
 namespace penstock {

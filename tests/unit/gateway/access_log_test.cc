@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "gateway/refused_logins.h"
+#include "gateway/auth/refused_logins.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "signing.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "server/volume/fragment_format.h"
+#include "server/volume/fragments/fragment_format.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {

@@ -1,0 +1,25 @@
+// The body of a request as an operation reads it: decoded, and verified by the time it ends.
+#pragma once
+#include <memory>
+
+#include "gateway/auth/payload_auth.h"
+#include "gateway/http/http_body.h"
+#include "gateway/s3/request.h"
+#include "gateway/s3/s3_error.h"
+#include "penstock/md5_service.h"
+
+namespace penstock {
+
+// The reader for `request`'s body. How it is framed, `payload` says, i.e. the signed
+// x-amz-content-sha256; what it must hash to, that and Content-MD5 and x-amz-checksum-* in a header
+// or trailer.
+//
+// Each read() fills its buffer as far as the body goes, and has hashed what it returns: the buffer
+// belongs to the caller again. What cannot be wrong any more at the end is verified there, by the
+// read() that returns 0. `md5`: hashes large bodies; null: on the caller's thread. Errors: as
+// body_promises(). Ownership: borrows `raw` and `md5`. Thread-safety: the connection's thread.
+S3Result<std::unique_ptr<BodyReader>> make_body_reader(const S3Request& request,
+                                                       PayloadAuth payload, RawBody& raw,
+                                                       Md5Service* md5 = nullptr);
+
+}  // namespace penstock

@@ -1,0 +1,129 @@
+#include "penstock/caught.h"
+#include "server/blobs/blob_fetch.h"
+
+#include <boost/asio/detached.hpp>
+#include <cassert>
+
+namespace penstock {
+namespace {
+
+FragmentReadRequest request_for(const OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
+                                std::uint64_t length, bool file_allowed) {
+  FragmentReadRequest request;
+  request.id = open.blob.fragment(slot);
+  request.offset = offset;
+  request.length = length;
+  request.file_allowed = file_allowed;
+  return request;
+}
+
+std::shared_ptr<Fetch> failed(std::uint32_t slot, Errc code, std::string why) {
+  auto fetch = std::make_shared<Fetch>();
+  fetch->slot = slot;
+  fetch->result.emplace(fail(code, std::move(why)));
+  return fetch;
+}
+
+}  // namespace
+
+std::shared_ptr<BlobFetcher> BlobFetcher::successor() {
+  auto fetcher = std::make_shared<BlobFetcher>(context, std::move(damaged_), user);
+  damaged_ = nullptr;
+  fetcher->executor = executor;
+  return fetcher;
+}
+
+std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t slot,
+                                           std::uint64_t offset, std::uint64_t length,
+                                           bool file_allowed) {
+  if (open.lost[slot] || context.membership.suspect(open.blob.locations[slot].volume)) {
+    return std::nullopt;
+  }
+  const auto client = context.membership.volume(open.blob.locations[slot].volume);
+  if (client == nullptr) return std::nullopt;
+  auto answer = client->read_fragment_now(request_for(open, slot, offset, length, file_allowed));
+  if (!answer || !*answer) return std::nullopt;
+  context.hedges->earn();
+  return std::move(*answer).value();
+}
+
+std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
+                                          std::uint64_t offset, std::uint64_t length,
+                                          bool file_allowed) {
+  assert(executor);
+  if (open.lost[slot]) return failed(slot, *open.lost[slot], "the fragment failed before");
+  const VolumeId volume = open.blob.locations[slot].volume;
+  if (volume.value == 0) return failed(slot, Errc::not_found, "the fragment was never written");
+  auto client = context.membership.volume(volume);
+  if (client == nullptr) return failed(slot, Errc::unavailable, "the volume is not connected");
+  FragmentReadRequest request = request_for(open, slot, offset, length, file_allowed);
+  auto fetch = std::make_shared<Fetch>();
+  fetch->slot = slot;
+  fetch->volume = volume;
+  context.hedges->earn();
+  const bool suspect = context.membership.suspect(volume);
+  if (suspect) context.membership.probe_suspects(*executor);
+  auto answer = suspect ? std::nullopt : client->read_fragment_now(request);
+  if (answer) {
+    fetch->result.emplace(std::move(*answer));
+    return fetch;
+  }
+  fetch->began = context.clock.boot();
+  const Deadline deadline = fetch->began + limits::kOperationDeadline;
+  boost::asio::co_spawn(
+      *executor,
+      run(shared_from_this(), fetch, std::move(client), std::move(request), deadline),
+      boost::asio::detached);
+  return fetch;
+}
+
+Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
+                                 std::shared_ptr<VolumeClient> client,
+                                 FragmentReadRequest request, Deadline deadline) {
+  Result<Piece> piece = fail(Errc::io, "no answer");
+  try {
+    piece = co_await client->read_fragment(std::move(request), deadline);
+  } catch (...) {
+    piece = error_of_exception("a read of a fragment");
+  }
+  fetch->watch.reset();
+  if (piece) self->context.membership.report_fragment(fetch->volume, true);
+  if (!fetch->given_up) fetch->result.emplace(std::move(piece));
+  self->wakeup.notify();
+}
+
+void BlobFetcher::watch(std::shared_ptr<Fetch> fetch) {
+  fetch->given_up = true;
+  auto stalled = [&membership = context.membership, volume = fetch->volume] {
+    membership.report_stalled(volume);
+  };
+  fetch->watch.emplace(*executor, context.clock, fetch->began + limits::kNoProgress,
+                       std::move(stalled));
+}
+
+void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& error) {
+  const VolumeId volume = open.blob.locations[slot].volume;
+  switch (error.code) {
+    case Errc::overloaded:
+      return;  // says nothing about the fragment; another one serves this read
+    case Errc::corrupt:  // other blocks of the fragment may be good
+    case Errc::not_found:
+    case Errc::invalid:  // shorter than the blob's layout says
+      if (error.code != Errc::corrupt) open.lost[slot] = error.code;
+      if (!damaged_ || (std::exchange(open.reported, open.reported | 1u << slot) >> slot & 1) != 0)
+        return;
+      damaged_(open.blob, slot, error);
+      return;
+    default:
+      if (!open.lost[slot]) context.membership.report_fragment(volume, false);
+      open.lost[slot] = error.code;
+  }
+}
+
+void BlobFetcher::note_stalled(OpenBlob& open, Fetch& fetch) {
+  fetch.given_up = true;
+  open.lost[fetch.slot] = Errc::timeout;
+  context.membership.report_stalled(fetch.volume);
+}
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+// Reads of fragments for one reader: at once if the volume has the bytes in memory, else side by
+// side on the reader's executor. Keeps what was learned of each fragment, tells the membership and
+// reports damage once per fragment.
+// Ownership: shared by the reader and its running reads, which may answer after the reader is gone.
+// Thread-safety: one executor.
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "penstock/alarm.h"
+#include "penstock/limits.h"
+#include "penstock/wakeup.h"
+#include "server/blobs/blob_reader.h"
+
+namespace penstock {
+
+// A blob being read.
+struct OpenBlob {
+  BlobRef blob;
+  Layout layout;
+  // By slot: why this fragment is of no use to this reader.
+  std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> lost{};
+  std::uint32_t reported = 0;  // bit per slot
+};
+
+// One read of one fragment.
+struct Fetch {
+  std::optional<Result<Piece>> result;  // empty = under way
+  std::uint32_t slot = 0;
+  VolumeId volume;
+  BootTime began{};
+  bool given_up = false;  // its answer is not waited for any more
+  std::optional<Alarm> watch;  // until the answer: its volume may have stalled
+};
+
+class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
+ public:
+  BlobFetcher(BlobContext& blob_context, BlobReader::Damaged damaged, MemoryUser memory_user)
+      : context(blob_context), user(memory_user), damaged_(std::move(damaged)) {}
+  // One without reads and memory, in the place of this one, which reports no more.
+  std::shared_ptr<BlobFetcher> successor();
+
+  // The bytes, if they can be had without waiting; an error is left to fetch().
+  std::optional<Piece> read_now(const OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
+                                std::uint64_t length, bool file_allowed);
+  // Starts a read. Pre: executor is set.
+  std::shared_ptr<Fetch> fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
+                               std::uint64_t length, bool file_allowed);
+  // What a failed read says of the fragment and its volume.
+  void note_failure(OpenBlob& open, std::uint32_t slot, const Error& error);
+  // No progress for 2 s.
+  void note_stalled(OpenBlob& open, Fetch& fetch);
+  // The race was won by others: is it slow, or does its volume not answer at all?
+  void watch(std::shared_ptr<Fetch> fetch);
+  // The reader is gone: no more reports. Reads under way hold no memory to speak of: a piece is
+  // made by the thread that fills it, of which a volume has few.
+  void forget() {
+    damaged_ = nullptr;
+    memory = {};
+    window_memory = {};
+  }
+
+  BlobContext& context;
+  const MemoryUser user;
+  std::optional<Executor> executor;
+  Wakeup wakeup;
+  // Of the pieces on their way; given back with the reader, though a volume may never answer.
+  MemoryBudget::Lease memory;
+  MemoryBudget::Lease window_memory;
+
+ private:
+  static Awaitable<void> run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
+                             std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
+                             Deadline deadline);
+  BlobReader::Damaged damaged_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,379 @@
+#include "server/blobs/blob_fragments.h"
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <cassert>
+
+#include "penstock/caught.h"
+#include "penstock/limits.h"
+#include "penstock/log.h"
+#include "penstock/planted.h"
+#include "server/blobs/blob_shape.h"
+
+namespace penstock {
+namespace {
+
+std::string describe(VolumeId volume, WriteId write_id) {
+  return "volume " + std::to_string(volume.value) + ", write " + std::to_string(write_id.high) +
+         "-" + std::to_string(write_id.low);
+}
+
+// Does this failure say that the volume itself is in trouble?
+bool blames_volume(Errc code) { return code != Errc::full && code != Errc::overloaded; }
+
+}  // namespace
+
+BlobFragments::BlobFragments(BlobContext& context, Executor executor, FragmentOwner owner,
+                             Layout layout, WriteId write_id, const std::vector<VolumeId>& volumes)
+    : context_(context),
+      executor_(std::move(executor)),
+      owner_(std::move(owner)),
+      layout_(layout),
+      write_id_(write_id),
+      slots_(layout.shape().slots()) {
+  assert(volumes.size() == slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].volume = volumes[i];
+    slots_[i].generation = Generation{context.random.next()};
+    slots_[i].client = context.membership.volume(volumes[i]);
+  }
+}
+
+FragmentId BlobFragments::fragment(std::uint32_t index) const {
+  return {write_id_, static_cast<std::uint8_t>(index), slots_[index].generation};
+}
+
+Task<> BlobFragments::open(Deadline deadline) {
+  open_deadline_ = deadline;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].client == nullptr) {
+      drop(i, Errc::unavailable, "no connection");
+    } else {
+      add_step(i, Step{});
+    }
+  }
+  std::function<bool()> enough = [this] {
+    return std::none_of(slots_.begin(), slots_.end(),
+                        [](const Slot& slot) { return slot.running && !slot.error; });
+  };
+  CO_CHECK(co_await wait_for(std::move(enough), deadline));
+  co_return Result<>{};
+}
+
+void BlobFragments::append(FragmentPiece piece) {
+  const std::uint32_t index = piece.slot;
+  Step step;
+  step.kind = StepKind::append;
+  step.piece = std::move(piece);
+  add_step(index, std::move(step));
+}
+
+Task<> BlobFragments::commit(Deadline deadline) {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    Step step;
+    step.kind = StepKind::commit;
+    add_step(i, std::move(step));
+  }
+  if (!holds(Rule::data_before_record)) co_return Result<>{};
+  std::function<bool()> enough = [this] {
+    const auto committed = [](const Slot& slot) { return slot.committed; };
+    const auto ended = [](const Slot& slot) { return slot.committed || slot.error; };
+    if (!holds(Rule::all_slots)) {
+      return std::count_if(slots_.begin(), slots_.end(), committed) >=
+             fragments_needed(layout_.shape());
+    }
+    return std::all_of(slots_.begin(), slots_.end(), ended);
+  };
+  CO_CHECK(co_await wait_for(std::move(enough), deadline));
+  for (Slot& slot : slots_) {
+    if (!slot.running) slot.writer.reset();
+  }
+  memory_ = std::make_shared<Memory>();  // pieces of a stalled volume keep theirs
+  co_return Result<>{};
+}
+
+void BlobFragments::add_step(std::uint32_t index, Step step) {
+  Slot& slot = slots_[index];
+  if (slot.error || abandoned_) return;
+  slot.steps.push_back(std::move(step));
+  if (slot.running) return;
+  slot.running = true;
+  slot.step_began = context_.clock.boot();
+  boost::asio::co_spawn(executor_, run_chain(shared_from_this(), index), boost::asio::detached);
+}
+
+Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
+  Slot& slot = self->slots_[index];
+  while (!slot.steps.empty() && !slot.error && !self->abandoned_) {
+    Step step = std::move(slot.steps.front());
+    slot.steps.pop_front();
+    slot.step_began = self->context_.clock.boot();
+    const StepKind kind = step.kind;
+    if (kind == StepKind::append) self->lend(slot, step.piece);
+    const auto id = self->fragment(index);
+    FragmentShape shape;
+    shape.data_bytes = self->layout_.fragment_bytes(index);
+    if (kind == StepKind::open) shape.owner = self->owner_;
+    const Deadline until = self->open_deadline_;
+    Result<> done;
+    try {
+      done = co_await run_step(&slot, std::move(step), id, std::move(shape), until);
+    } catch (...) {
+      done = error_of_exception("a step of an upload");
+    }
+    if (slot.error) break;  // given up while it was under way
+    if (!done) {
+      self->drop(index, done.error().code, done.error().context);
+    } else if (kind == StepKind::commit) {
+      slot.committed = true;
+      self->context_.membership.report_durable(slot.volume);
+    }
+    self->wakeup_.notify();
+  }
+  slot.running = false;
+  if (slot.error || self->abandoned_) {
+    slot.steps.clear();
+    slot.writer.reset();
+  }
+  self->wakeup_.notify();
+}
+
+// The piece counts as under way until its memory is free: a volume may answer before it has
+// written.
+void BlobFragments::lend(Slot& slot, FragmentPiece& piece) {
+  std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
+  const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit), memory_});
+  slot.credits.push_back(credit);
+  piece.data = piece.data.keeping(credit);
+}
+
+std::function<void()> BlobFragments::notifier() {
+  return [executor = executor_, weak = weak_from_this()] {
+    boost::asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->wakeup_.notify();
+    });
+  };
+}
+
+Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
+                               Deadline deadline) {
+  switch (step.kind) {
+    case StepKind::open: {
+      slot->lease_from = slot->step_began;
+      CO_TRY(writer, co_await slot->client->write_fragment(id, std::move(shape), deadline));
+      slot->writer = std::move(writer);
+      co_return Result<>{};
+    }
+    case StepKind::append: {
+      Buffer data = std::move(step.piece.data);
+      std::vector<std::uint32_t> crcs = std::move(step.piece.crcs);
+      CO_CHECK(co_await slot->writer->append(std::move(data), std::move(crcs)));
+      co_return Result<>{};
+    }
+    case StepKind::commit:
+      slot->commit_sent = true;
+      CO_CHECK(co_await slot->writer->commit());
+      co_return Result<>{};
+  }
+  co_return Result<>{};
+}
+
+void BlobFragments::drop(std::uint32_t index, Errc code, const std::string& reason) {
+  Slot& slot = slots_[index];
+  slot.error = code;
+  slot.steps.clear();
+  for (const auto& lent : slot.credits) {  // the others need not wait for a stalled one
+    if (const auto credit = lent.lock()) credit->held.reset();
+  }
+  slot.credits.clear();
+  if (slot.writer) slot.writer->give_up();
+  if (code == Errc::timeout) {
+    context_.membership.report_stalled(slot.volume);
+  } else if (blames_volume(code)) {
+    context_.membership.report_fragment(slot.volume, false);
+  }
+  log_event(LogLevel::warn, "fragment_dropped",
+            {{"where", describe(slot.volume, write_id_)},
+             {"slot", std::to_string(index)},
+             {"reason", reason}});
+}
+
+// A step is under way, or its volume has still to write what it was given.
+bool BlobFragments::is_busy(const Slot& slot) {
+  return slot.running || std::any_of(slot.credits.begin(), slot.credits.end(),
+                                     [](const auto& lent) { return !lent.expired(); });
+}
+
+bool BlobFragments::late(const Slot& slot, BootTime now) const {
+  return !slot.error && now - slot.step_began >= limits::kNoProgress && is_busy(slot);
+}
+
+// If all are late, they have one cause (a busy machine), and dropping some would help nobody.
+void BlobFragments::drop_late(BootTime now) {
+  const auto is_late = [&](const Slot& slot) { return slot.error || late(slot, now); };
+  if (std::all_of(slots_.begin(), slots_.end(), is_late)) return;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (late(slots_[i], now)) drop(i, Errc::timeout, "no progress for 2 s");
+  }
+}
+
+BootTime BlobFragments::next_look(BootTime now, Deadline deadline) const {
+  BootTime next = deadline;
+  for (const Slot& slot : slots_) {
+    if (slot.error || !is_busy(slot) || late(slot, now)) continue;
+    next = std::min<BootTime>(next, slot.step_began + limits::kNoProgress);
+  }
+  return next;
+}
+
+Task<> BlobFragments::wait_for(std::function<bool()> enough, Deadline deadline) {
+  const Self self = shared_from_this();
+  while (true) {
+    CO_CHECK(check());
+    if (enough()) co_return Result<>{};
+    const BootTime now = context_.clock.boot();
+    drop_late(now);
+    CO_CHECK(check());
+    if (enough()) co_return Result<>{};
+    if (now >= deadline) co_return fail(Errc::timeout, "volumes did not take the fragments");
+    co_await wakeup_.wait(context_.clock, next_look(now, deadline));
+  }
+}
+
+Result<> BlobFragments::check() const {
+  std::size_t live = 0, full = 0;
+  for (const Slot& slot : slots_) {
+    if (!slot.error) ++live;
+    if (slot.error == Errc::full) ++full;
+  }
+  if (live >= fragments_needed(layout_.shape())) return {};
+  const std::string left = std::to_string(live) + " of " + std::to_string(slots_.size()) +
+                           " volumes are left to the upload";
+  return fail(full + live == slots_.size() ? Errc::full : Errc::unavailable, left);
+}
+
+void BlobFragments::abandon() {
+  abandoned_ = true;
+  for (Slot& slot : slots_) {
+    slot.steps.clear();
+    // A commit may be what the caller waits for before it removes the fragment.
+    if (slot.running && slot.writer && !slot.commit_sent) slot.writer->give_up();
+    if (!slot.running) slot.writer.reset();
+  }
+  memory_ = std::make_shared<Memory>();
+}
+
+Awaitable<void> BlobFragments::remove_all() {
+  const Self self = shared_from_this();
+  abandon();
+  const Deadline deadline = context_.clock.boot() + limits::kNoProgress;
+  const auto waits_for = [&](bool Slot::*flag, bool value) {
+    return std::any_of(slots_.begin(), slots_.end(), [=](const Slot& slot) {
+      return slot.commit_sent && !slot.error && slot.*flag != value;
+    });
+  };
+  while (waits_for(&Slot::running, false) && context_.clock.boot() < deadline) {
+    co_await wakeup_.wait(context_.clock, deadline);
+  }
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].commit_sent) continue;
+    boost::asio::co_spawn(executor_, run_remove(self, i, deadline), boost::asio::detached);
+  }
+  while (waits_for(&Slot::removed, true) && context_.clock.boot() < deadline) {
+    co_await wakeup_.wait(context_.clock, deadline);
+  }
+}
+
+Awaitable<void> BlobFragments::run_remove(Self self, std::uint32_t index, Deadline deadline) {
+  const auto client = self->slots_[index].client;
+  const auto id = self->fragment(index);
+  try {
+    auto gone = co_await client->remove_fragment(id, deadline);
+    (void)gone;  // the sweep finds what stays
+  } catch (...) {
+    report_exception("a removal of a fragment");
+  }
+  self->slots_[index].removed = true;
+  self->wakeup_.notify();
+}
+
+BlobRef BlobFragments::blob() const {
+  BlobRef blob;
+  blob.write_id = write_id_;
+  blob.shape = layout_.shape();
+  for (const Slot& slot : slots_) {
+    blob.locations.push_back(slot.error ? Location{} : Location{slot.volume, slot.generation});
+  }
+  return blob;
+}
+
+std::vector<std::pair<VolumeId, Errc>> BlobFragments::dropped() const {
+  std::vector<std::pair<VolumeId, Errc>> list;
+  for (const Slot& slot : slots_) {
+    if (slot.error) list.emplace_back(slot.volume, *slot.error);
+  }
+  return list;
+}
+
+Awaitable<void> BlobFragments::run_pin(Self self, std::uint32_t index, FragmentId id,
+                                       std::shared_ptr<VolumeClient> client, Deadline deadline,
+                                       std::shared_ptr<std::vector<bool>> pinned,
+                                       std::shared_ptr<std::size_t> left) {
+  const BootTime sent = self->context_.clock.boot();
+  std::vector<FragmentId> ids(1, id);
+  Result<std::vector<FragmentId>> missing = fail(Errc::io, "no answer");
+  try {
+    missing = co_await client->pin(std::move(ids), deadline);
+  } catch (...) {
+    missing = error_of_exception("a pin of a fragment");
+  }
+  if (missing && missing->empty()) {
+    (*pinned)[index] = true;
+    if (id == self->fragment(index)) self->slots_[index].lease_from = sent;
+  }
+  --*left;
+  self->wakeup_.notify();
+}
+
+Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
+  const Self self = shared_from_this();
+  const BootTime now = context_.clock.boot();
+  if (!holds(Rule::leases)) co_return std::vector<FragmentId>();
+  const std::uint32_t slots = blob.shape.slots();
+  auto pinned = std::make_shared<std::vector<bool>>(slots, false);
+  auto left = std::make_shared<std::size_t>(0);
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    if (blob.locations[i].volume.value == 0) continue;
+    // No new record names a volume that is being replaced: the last one that does can be found.
+    const bool stays = context_.membership.stays(blob.locations[i].volume);
+    if (!stays && holds(Rule::leaving_unnamed)) continue;
+    const FragmentId id = blob.fragment(i);
+    const bool ours = i < slots_.size() && id == fragment(i);
+    if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {
+      (*pinned)[i] = true;
+      continue;
+    }
+    auto client = context_.membership.volume(blob.locations[i].volume);
+    if (client == nullptr) continue;
+    ++*left;
+    boost::asio::co_spawn(executor_,
+                          run_pin(self, i, id, std::move(client), deadline, pinned, left),
+                          boost::asio::detached);
+  }
+  const BootTime until = std::min<BootTime>(deadline, now + limits::kNoProgress);
+  while (*left > 0 && context_.clock.boot() < until) {
+    co_await wakeup_.wait(context_.clock, until);
+  }
+  const auto count = std::count(pinned->begin(), pinned->end(), true);
+  if (static_cast<std::uint32_t>(count) < fragments_needed(blob.shape)) {
+    co_return fail(Errc::unavailable, std::to_string(count) + " fragments could be pinned");
+  }
+  std::vector<FragmentId> missing;
+  if (!holds(Rule::unpinned_left_out)) co_return missing;
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    if (blob.locations[i].volume.value != 0 && !(*pinned)[i]) missing.push_back(blob.fragment(i));
+  }
+  co_return missing;
+}
+
+}  // namespace penstock

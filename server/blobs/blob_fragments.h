@@ -1,0 +1,107 @@
+// The fragments of one upload, each a chain of steps on its own volume: open, append …, commit.
+// Chains run side by side; steps of one chain one after another. A volume that fails, or makes no
+// progress for 2 s while others do, is dropped from the blob; its chain runs out by itself.
+// Ownership: shared by the writer and its running chains, because a stalled volume may answer long
+// after the request is over. Thread-safety: one executor.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "penstock/wakeup.h"
+#include "server/blobs/blob_stripes.h"
+#include "server/blobs/blob_writer.h"
+
+namespace penstock {
+
+class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
+ public:
+  // `volumes`: one per slot, all known to the membership.
+  BlobFragments(BlobContext& context, Executor executor, FragmentOwner owner, Layout layout,
+                WriteId write_id, const std::vector<VolumeId>& volumes);
+
+  // Opens all fragments. A failure of some is no error here: see dropped().
+  Task<> open(Deadline deadline);
+  void append(FragmentPiece piece);
+  Task<> commit(Deadline deadline);
+  // From any thread: something that wait_for() may be waiting for has changed.
+  std::function<void()> notifier();
+  // Waits until `enough` holds. Errors: as check(); timeout.
+  Task<> wait_for(std::function<bool()> enough, Deadline deadline);
+  // Errors: unavailable, full - fewer than k + min(1, m) volumes are left.
+  Result<> check() const;
+  // Memory that belongs to the pieces: given back when none of them is left, or all is committed.
+  void keep(MemoryBudget::Lease memory) { memory_->push_back(std::move(memory)); }
+  // Stops all chains after their current step; nothing that was not committed becomes visible.
+  void abandon();
+  // Removes what may have become visible. Best effort, bounded: the sweep is behind it.
+  Awaitable<void> remove_all();
+  // As BlobWriter::ensure_leases().
+  Task<std::vector<FragmentId>> ensure_leases(BlobRef blob, Deadline deadline);
+
+  BlobRef blob() const;
+  // Volumes that failed, with the reason.
+  std::vector<std::pair<VolumeId, Errc>> dropped() const;
+
+ private:
+  enum class StepKind : std::uint8_t { open, append, commit };
+  struct Step {
+    StepKind kind = StepKind::open;
+    FragmentPiece piece;
+  };
+  using Memory = std::vector<MemoryBudget::Lease>;
+  // Lives with the memory of one piece, which counts until then. `held` is emptied earlier when its
+  // volume is dropped.
+  struct Credit {
+    std::shared_ptr<const void> held;
+    std::shared_ptr<const Memory> memory;
+  };
+  struct Slot {
+    VolumeId volume;
+    Generation generation;
+    std::shared_ptr<VolumeClient> client;
+    std::unique_ptr<FragmentWriter> writer;
+    std::deque<Step> steps;
+    std::vector<std::weak_ptr<Credit>> credits;  // of pieces that its volume has not written yet
+    std::optional<Errc> error;  // set = dropped
+    bool running = false;       // a step is under way
+    bool commit_sent = false;
+    bool committed = false;
+    bool removed = false;
+    BootTime step_began{};
+    std::optional<BootTime> lease_from;  // when the call that gave the lease was sent
+  };
+  using Self = std::shared_ptr<BlobFragments>;
+
+  static Awaitable<void> run_chain(Self self, std::uint32_t index);
+  static Awaitable<void> run_remove(Self self, std::uint32_t index, Deadline deadline);
+  static Awaitable<void> run_pin(Self self, std::uint32_t index, FragmentId id,
+                                 std::shared_ptr<VolumeClient> client, Deadline deadline,
+                                 std::shared_ptr<std::vector<bool>> pinned,
+                                 std::shared_ptr<std::size_t> left);
+  static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
+                         Deadline deadline);
+  void add_step(std::uint32_t index, Step step);
+  void lend(Slot& slot, FragmentPiece& piece);
+  void drop(std::uint32_t index, Errc code, const std::string& reason);
+  void drop_late(BootTime now);
+  BootTime next_look(BootTime now, Deadline deadline) const;
+  static bool is_busy(const Slot& slot);
+  bool late(const Slot& slot, BootTime now) const;
+  FragmentId fragment(std::uint32_t index) const;
+
+  BlobContext& context_;
+  Executor executor_;
+  FragmentOwner owner_;
+  Layout layout_;
+  WriteId write_id_;
+  std::vector<Slot> slots_;
+  Wakeup wakeup_;
+  Deadline open_deadline_{};
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
+  bool abandoned_ = false;
+};
+
+}  // namespace penstock

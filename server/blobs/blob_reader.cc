@@ -1,0 +1,263 @@
+#include "server/blobs/blob_reader.h"
+
+#include <cassert>
+
+#include "server/blobs/blob_run.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kWindowMax = 4;  // pieces under way
+
+}  // namespace
+
+struct BlobReader::State {
+  State(BlobContext& context, std::vector<BlobRange> wanted, bool files, Damaged damaged,
+        MemoryAccount account)
+      : fetcher(std::make_shared<BlobFetcher>(context, std::move(damaged),
+                                              MemoryUser{MemoryUse::reads, account})),
+        ranges(std::move(wanted)),
+        file_pieces(files) {
+    for (const BlobRange& range : ranges) bytes += range.length;
+    bytes_left = bytes;
+  }
+
+  bool at_end() const { return next_range == ranges.size() && offset == end; }
+  Result<> open_range();
+  Layout::Run next_run() const;
+  void pass(const Layout::Run& run);
+  Task<> take_memory(Deadline deadline);
+  void seek(std::uint64_t position);
+  Result<> fill_window();
+  void split_front();
+  bool all_late(BootTime now) const;
+  BootTime next_look(BootTime now, Deadline deadline) const;
+
+  std::shared_ptr<BlobFetcher> fetcher;
+  std::vector<BlobRange> ranges;
+  bool file_pieces;
+  std::uint64_t bytes = 0;
+  std::uint64_t bytes_left = 0;  // not handed out yet
+  std::uint64_t piece_max = limits::kPieceBytes;  // a power of two
+  bool grows = false;  // piece_max, if this is not the first piece since it was made small
+  // The next byte to ask for.
+  std::size_t next_range = 0;
+  std::shared_ptr<OpenBlob> open;
+  std::uint64_t offset = 0;
+  std::uint64_t end = 0;
+  std::uint64_t skip = 0;  // bytes of the next range that were used already
+  std::deque<std::unique_ptr<BlobRun>> runs;  // under way, in order
+  std::size_t window = 0;                     // 0 = not decided yet
+};
+
+// Makes offset < end, unless all is asked for.
+Result<> BlobReader::State::open_range() {
+  while (offset == end && next_range < ranges.size()) {
+    const BlobRange& range = ranges[next_range++];
+    if (range.length == 0) continue;
+    TRY(layout, Layout::make(range.blob.shape));
+    if (range.blob.locations.size() != range.blob.shape.slots() ||
+        range.length > range.blob.shape.size_bytes ||
+        range.offset > range.blob.shape.size_bytes - range.length) {
+      return fail(Errc::invalid, "a range passes the end of its blob");
+    }
+    open = std::make_shared<OpenBlob>();
+    open->blob = range.blob;
+    open->layout = layout;
+    offset = range.offset + std::exchange(skip, 0);
+    end = range.offset + range.length;
+  }
+  return {};
+}
+
+// Cut where pieces of the fragment were appended: whole pieces stay whole.
+Layout::Run BlobReader::State::next_run() const {
+  Layout::Run run = open->layout.run_at(offset, end);
+  const std::uint64_t in_piece = run.unit_offset % piece_max;
+  run.length = std::min<std::uint64_t>(run.length, piece_max - in_piece);
+  return run;
+}
+
+void BlobReader::State::pass(const Layout::Run& run) { offset += run.length; }
+
+// Memory for one piece, which gets as large as there is room for.
+Task<> BlobReader::State::take_memory(Deadline deadline) {
+  MemoryBudget& budget = fetcher->context.budget;
+  MemoryBudget::Lease& memory = fetcher->memory;
+  const auto wanted = static_cast<std::size_t>(std::min(bytes_left, piece_max));
+  if (memory.bytes() >= wanted) co_return Result<>{};
+  if (memory.bytes() > 0) {
+    if (!memory.grow(wanted - memory.bytes())) piece_max /= 2;  // as it was
+    co_return Result<>{};
+  }
+  auto taken = budget.take(fetcher->user, wanted);
+  if (!taken && wanted > limits::kSmallPieceBytes) piece_max = limits::kSmallPieceBytes;
+  if (!taken) {
+    const std::size_t small = std::min(wanted, limits::kSmallPieceBytes);
+    Clock& clock = fetcher->context.clock;
+    // Once bytes are out, giving up would break the answer.
+    const Deadline until =
+        bytes_left < bytes ? deadline : std::min(deadline, clock.boot() + limits::kMemoryWait);
+    taken = co_await budget.take_patiently(clock, fetcher->user, small, until);
+  }
+  if (!taken) co_return std::move(taken).error();
+  memory = std::move(taken).value();
+  co_return Result<>{};
+}
+
+// The next byte to ask for is at `position` of all ranges. Pre: nothing is under way.
+void BlobReader::State::seek(std::uint64_t position) {
+  next_range = 0;
+  offset = end = 0;
+  while (position >= ranges[next_range].length) position -= ranges[next_range++].length;
+  open = nullptr;
+  skip = position;
+}
+
+// Starts reads until the window is full.
+Result<> BlobReader::State::fill_window() {
+  if (window == 0 && piece_max == limits::kPieceBytes) {
+    MemoryBudget& budget = fetcher->context.budget;
+    const auto wanted = static_cast<std::size_t>(
+        std::min<std::uint64_t>(bytes_left, kWindowMax * limits::kPieceBytes));
+    const std::size_t extra = wanted - std::min(wanted, fetcher->memory.bytes());
+    window = extra == 0 ? kWindowMax : 1;
+    if (extra > 0 && budget.has_plenty(extra)) {
+      if (auto memory = budget.take(fetcher->user, extra)) {
+        fetcher->window_memory = std::move(memory).value();
+        window = kWindowMax;
+      }
+    }
+  }
+  while (runs.size() < std::max<std::size_t>(window, 1)) {
+    CHECK_OK(open_range());
+    if (offset == end) break;
+    const Layout::Run run = next_run();
+    runs.push_back(std::make_unique<BlobRun>(fetcher, open, run, file_pieces));
+    pass(run);
+  }
+  return {};
+}
+
+// Corrupt blocks of several fragments within one run: each half may still have k good columns.
+void BlobReader::State::split_front() {
+  const auto whole = std::move(runs.front());
+  runs.pop_front();
+  Layout::Run first = whole->run();
+  const std::uint64_t middle = first.unit_offset + first.length / 2;
+  const std::uint64_t cut = std::max(middle / limits::kBlockBytes * limits::kBlockBytes,
+                                     (first.unit_offset / limits::kBlockBytes + 1) *
+                                         limits::kBlockBytes);
+  Layout::Run second = first;
+  first.length = cut - first.unit_offset;
+  second.unit_offset += first.length;
+  second.fragment_offset += first.length;
+  second.blob_offset += first.length;
+  second.length -= first.length;
+  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), second, file_pieces));
+  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), first, file_pieces));
+}
+
+// Two volumes or more are asked, and none of them answers in time.
+bool BlobReader::State::all_late(BootTime now) const {
+  std::optional<VolumeId> one;
+  bool several = false;
+  for (const auto& run : runs) {
+    const auto volume = run->waits_for();
+    if (!volume) continue;
+    if (!run->late_volume(now)) return false;
+    several = several || (one && *one != *volume);
+    one = volume;
+  }
+  return several;
+}
+
+BootTime BlobReader::State::next_look(BootTime now, Deadline deadline) const {
+  BootTime next = deadline;
+  for (const auto& run : runs) {
+    if (!run->done()) next = std::min(next, run->next_look(now));
+  }
+  return next;
+}
+
+BlobReader::BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces,
+                       Damaged damaged, MemoryAccount account)
+    : state_(std::make_shared<State>(context, std::move(ranges), file_pieces, std::move(damaged),
+                                     account)) {}
+
+BlobReader::~BlobReader() { state_->fetcher->forget(); }
+
+void BlobReader::put_back(std::uint64_t count) {
+  State& state = *state_;
+  state.bytes_left += count;
+  state.runs.clear();
+  state.fetcher = state.fetcher->successor();
+  state.window = 0;
+  state.piece_max = limits::kSmallPieceBytes;
+  state.grows = false;
+  if (state.bytes_left > 0) state.seek(state.bytes - state.bytes_left);
+}
+
+const std::vector<BlobRange>& BlobReader::ranges() const { return state_->ranges; }
+
+Task<Piece> BlobReader::next(Deadline deadline) {
+  const auto state = state_;
+  if (state->runs.empty()) {
+    CO_CHECK(state->open_range());
+    if (state->at_end()) co_return Piece{};
+    // The piece before this one was used up.
+    if (std::exchange(state->grows, true) && state->piece_max < limits::kPieceBytes) {
+      state->piece_max *= 2;
+    }
+    CO_CHECK(co_await state->take_memory(deadline));
+    const Layout::Run run = state->next_run();
+    auto piece = state->fetcher->read_now(*state->open, run.slot, run.fragment_offset, run.length,
+                                          state->file_pieces);
+    if (piece) {
+      state->pass(run);
+      state->bytes_left -= run.length;
+      co_return std::move(*piece);
+    }
+    if (!state->fetcher->executor) {
+      state->fetcher->executor = co_await boost::asio::this_coro::executor;
+    }
+  }
+  Clock& clock = state->fetcher->context.clock;
+  while (true) {
+    CO_CHECK(state->fill_window());
+    const BootTime now = clock.boot();
+    const bool hedge_allowed = !state->all_late(now);
+    for (const auto& run : state->runs) run->look(now, hedge_allowed);
+    BlobRun& front = *state->runs.front();
+    if (front.can_split()) {
+      state->split_front();
+      continue;
+    }
+    if (front.done()) {
+      auto piece = front.take();
+      state->runs.pop_front();
+      if (piece) state->bytes_left -= piece->length;
+      co_return piece;
+    }
+    if (now >= deadline) co_return fail(Errc::timeout, "fragments were not read in time");
+    co_await state->fetcher->wakeup.wait(clock, state->next_look(now, deadline));
+  }
+}
+
+Task<std::string> read_blob(BlobContext& context, const BlobRef& blob, Deadline deadline) {
+  const std::uint64_t size = blob.shape.size_bytes;
+  CO_TRY(memory, context.budget.take(static_cast<std::size_t>(size)));
+  std::vector<BlobRange> ranges(1);
+  ranges[0].blob = blob;
+  ranges[0].length = size;
+  BlobReader reader(context, std::move(ranges), false, nullptr);
+  std::string text;
+  text.reserve(static_cast<std::size_t>(size));
+  while (text.size() < size) {
+    CO_TRY(piece, co_await reader.next(deadline));
+    text.append(as_text(piece.bytes()));
+  }
+  co_return text;
+}
+
+}  // namespace penstock

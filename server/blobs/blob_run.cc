@@ -1,0 +1,243 @@
+#include "server/blobs/blob_run.h"
+
+#include <cassert>
+#include <cstring>
+
+namespace penstock {
+
+BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open,
+                 Layout::Run run, bool file_allowed)
+    : fetcher_(std::move(fetcher)),
+      open_(std::move(open)),
+      run_(run),
+      file_allowed_(file_allowed) {
+  const VolumeId volume = open_->blob.locations[run_.slot].volume;
+  if (volume.value != 0 && fetcher_->context.membership.suspect(volume)) {
+    direct_skipped_ = true;
+    if (fetcher_->executor) fetcher_->context.membership.probe_suspects(*fetcher_->executor);
+  } else {
+    start_direct();
+  }
+}
+
+void BlobRun::start_direct() {
+  units_tried_ |= 1u << run_.unit;
+  direct_skipped_ = false;
+  direct_ = fetcher_->fetch(*open_, run_.slot, run_.fragment_offset, run_.length, file_allowed_);
+}
+
+void BlobRun::look(BootTime now, bool hedge_allowed) {
+  if (done()) return;
+  if (direct_ != nullptr) look_at_direct(now);
+  if (done()) return;
+  const bool hedge = direct_ != nullptr && !rebuilding_ && hedge_allowed && late_volume(now) &&
+                     fetcher_->context.hedges->spend(open_->blob.shape.k);
+  if ((direct_ == nullptr || hedge) && !rebuilding_) start_columns();
+  if (rebuilding_ && !done()) look_at_columns(now);
+}
+
+void BlobRun::look_at_direct(BootTime now) {
+  if (direct_->result) {
+    if (*direct_->result) {
+      outcome_.emplace(std::move(*direct_->result));
+      return;
+    }
+    fail_slot(run_.slot, direct_->result->error());
+    direct_ = nullptr;
+  } else if (now - direct_->began >= limits::kNoProgress &&
+             (rebuilding_ || next_unit().has_value())) {
+    fetcher_->note_stalled(*open_, *direct_);
+    why_[run_.slot] = Errc::timeout;
+    direct_ = nullptr;
+  }
+  if (direct_ == nullptr && columns_exhausted_) give_up();
+}
+
+void BlobRun::fail_slot(std::uint32_t slot, const Error& error) {
+  why_[slot] = error.code;
+  fetcher_->note_failure(*open_, slot, error);
+}
+
+std::uint64_t BlobRun::stored_columns(std::uint32_t unit) const {
+  const std::uint64_t stored = open_->layout.stored_bytes(run_.stripe, unit);
+  return stored <= run_.unit_offset ? 0 : std::min(stored - run_.unit_offset, run_.length);
+}
+
+// Units that need no read first, then those on healthy volumes, then the suspects.
+std::optional<std::uint32_t> BlobRun::next_unit() const {
+  std::optional<std::uint32_t> suspect;
+  std::optional<std::uint32_t> healthy;
+  for (std::uint32_t unit = 0; unit < open_->blob.shape.slots(); ++unit) {
+    if (unit == run_.unit || (units_tried_ >> unit & 1) != 0) continue;
+    if (stored_columns(unit) == 0) return unit;
+    const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
+    const VolumeId volume = open_->blob.locations[slot].volume;
+    if (volume.value == 0 || open_->lost[slot]) continue;
+    if (!fetcher_->context.membership.suspect(volume)) {
+      if (!healthy) healthy = unit;
+    } else if (!suspect) {
+      suspect = unit;
+    }
+  }
+  return healthy ? healthy : suspect;
+}
+
+bool BlobRun::add_column() {
+  const auto unit = next_unit();
+  if (!unit) return false;
+  units_tried_ |= 1u << *unit;
+  Column column;
+  column.unit = *unit;
+  column.length = stored_columns(*unit);
+  if (column.length > 0) {
+    const std::uint64_t offset = open_->layout.fragment_offset(run_.stripe) + run_.unit_offset;
+    column.fetch =
+        fetcher_->fetch(*open_, open_->layout.slot_of_unit(run_.stripe, *unit), offset,
+                        column.length, file_allowed_ && open_->blob.shape.k == 1);
+  }
+  columns_.push_back(std::move(column));
+  return true;
+}
+
+void BlobRun::start_columns() {
+  rebuilding_ = true;
+  const std::uint32_t k = open_->blob.shape.k;
+  if (k > 1) {
+    auto memory = fetcher_->context.budget.take(fetcher_->user, (k + 1) * run_.length);
+    if (!memory) {
+      columns_exhausted_ = true;
+      if (direct_ == nullptr) outcome_.emplace(std::move(memory).error());
+      return;
+    }
+    memory_ = std::move(memory).value();
+  }
+}
+
+void BlobRun::look_at_columns(BootTime now) {
+  if (columns_exhausted_) return;
+  const std::uint32_t k = open_->blob.shape.k;
+  std::size_t there = 0;
+  // A column that fails is replaced at once; its replacement may answer at once, too.
+  for (std::size_t i = 0; i < k; ++i) {
+    while (true) {
+      if (i == columns_.size() && !add_column()) return give_up();
+      Column& column = columns_[i];
+      if (column.fetch == nullptr || (column.fetch->result && *column.fetch->result)) {
+        ++there;
+        break;
+      }
+      if (!column.fetch->result) {
+        const bool stalled = now - column.fetch->began >= limits::kNoProgress;
+        if (!stalled || !next_unit()) break;
+        fetcher_->note_stalled(*open_, *column.fetch);
+        why_[column.fetch->slot] = Errc::timeout;
+      } else {
+        fail_slot(column.fetch->slot, column.fetch->result->error());
+      }
+      columns_.erase(columns_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  if (there == k) finish();
+}
+
+// Too few columns. A direct read that is only late may still come; one that was skipped is tried.
+void BlobRun::give_up() {
+  columns_exhausted_ = true;
+  columns_.clear();
+  if (direct_skipped_) start_direct();
+  if (direct_ != nullptr) {
+    if (direct_->result) look_at_direct(direct_->began);
+    return;
+  }
+  const BlobShape& shape = open_->blob.shape;
+  std::uint32_t gone = 0, damaged = 0;
+  for (std::uint32_t slot = 0; slot < shape.slots(); ++slot) {
+    auto why = why_[slot] ? why_[slot] : open_->lost[slot];
+    if (open_->blob.locations[slot].volume.value == 0) why = Errc::not_found;
+    if (why == Errc::not_found) ++gone;
+    if (why == Errc::corrupt || why == Errc::invalid) ++damaged;
+  }
+  const Errc code = gone == shape.slots()        ? Errc::not_found
+                    : gone + damaged > shape.m   ? Errc::corrupt
+                                                 : Errc::unavailable;
+  outcome_.emplace(fail(code, "fewer than " + std::to_string(shape.k) + " of " +
+                                  std::to_string(shape.slots()) + " fragments are readable: " +
+                                  std::to_string(gone) + " are gone, " + std::to_string(damaged) +
+                                  " are corrupt"));
+}
+
+void BlobRun::finish() {
+  if (direct_ != nullptr) fetcher_->watch(std::exchange(direct_, nullptr));
+  if (open_->blob.shape.k == 1) {
+    outcome_.emplace(std::move(*columns_[0].fetch->result));
+  } else {
+    outcome_.emplace(rebuild());
+  }
+  columns_.clear();
+  memory_ = {};
+}
+
+Result<Piece> BlobRun::rebuild() {
+  const BlobShape& shape = open_->blob.shape;
+  TRY(codec, fetcher_->context.codecs.get(shape.k, shape.m));
+  BufferPool& buffers = fetcher_->context.buffers;
+  std::vector<std::uint32_t> present;
+  std::vector<ConstBytes> bytes;
+  std::vector<Buffer> padded;
+  for (const Column& column : columns_) {
+    present.push_back(column.unit);
+    if (column.length == run_.length) {
+      bytes.push_back(column.fetch->result->value().bytes());
+      continue;
+    }
+    Buffer whole = buffers.get(run_.length);
+    if (column.length > 0) {
+      std::memcpy(whole.data(), column.fetch->result->value().bytes().data(), column.length);
+    }
+    std::memset(whole.data() + column.length, 0, run_.length - column.length);
+    bytes.push_back(whole.bytes());
+    padded.push_back(std::move(whole));
+  }
+  Piece piece;
+  piece.memory = buffers.get(run_.length);
+  piece.length = run_.length;
+  const MutBytes out = piece.memory.mutable_bytes();
+  CHECK_OK(codec->rebuild(present, bytes, std::span(&run_.unit, 1), std::span(&out, 1)));
+  return piece;
+}
+
+std::optional<VolumeId> BlobRun::waits_for() const {
+  if (done() || direct_ == nullptr || direct_->result) return std::nullopt;
+  return direct_->volume;
+}
+
+std::optional<VolumeId> BlobRun::late_volume(BootTime now) const {
+  const auto volume = waits_for();
+  return volume && now - direct_->began >= kHedgeAfter ? volume : std::nullopt;
+}
+
+BootTime BlobRun::next_look(BootTime now) const {
+  BootTime next = BootTime::max();
+  const auto consider = [&](BootTime when) {
+    if (when > now) next = std::min(next, when);
+  };
+  if (waits_for()) {
+    consider(direct_->began + kHedgeAfter);
+    consider(direct_->began + limits::kNoProgress);
+  }
+  for (const Column& column : columns_) {
+    if (column.fetch != nullptr && !column.fetch->result) {
+      consider(column.fetch->began + limits::kNoProgress);
+    }
+  }
+  return next;
+}
+
+bool BlobRun::can_split() const {
+  const bool corrupt = std::find(why_.begin(), why_.end(), Errc::corrupt) != why_.end();
+  const std::uint64_t first = run_.unit_offset / limits::kBlockBytes;
+  const std::uint64_t last = (run_.unit_offset + run_.length - 1) / limits::kBlockBytes;
+  return done() && outcome_->has_error() && corrupt && first != last;
+}
+
+}  // namespace penstock

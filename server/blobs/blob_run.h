@@ -1,0 +1,78 @@
+// One run of a blob (bytes of one unit) on its way to the reader: from its own slot, or, when that
+// one is missing, corrupt, closed or late, from the same columns of any k others.
+//
+//   direct read ── ok ──────────────────────────────────────────────► outcome
+//      │ failed, or late with budget: start_columns()
+//      ▼
+//   k columns ── one fails or stalls: add_column() ── none left ──► outcome: error
+//      │ all there: finish()
+//      └───────────────────────────────────────────────────────────► outcome
+//
+// Columns are as long as the run. Bytes past the end of a stored data unit are zeros and need no
+// read. Thread-safety: one executor.
+#pragma once
+#include <boost/container/static_vector.hpp>
+
+#include "server/blobs/blob_fetch.h"
+
+namespace penstock {
+
+class BlobRun {
+ public:
+  BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open, Layout::Run run,
+          bool file_allowed);
+
+  // Looks at what has arrived and starts what is needed next. `hedge_allowed`: a late direct read
+  // may be raced against its columns.
+  void look(BootTime now, bool hedge_allowed);
+  // When look() has to be called again, even if nothing arrives.
+  BootTime next_look(BootTime now) const;
+  bool done() const { return outcome_.has_value(); }
+  // Pre: done().
+  Result<Piece> take() { return std::move(*outcome_); }
+
+  // The volume of the direct read, if it is under way for longer than a hedge waits.
+  std::optional<VolumeId> late_volume(BootTime now) const;
+  // The volume of the direct read, if it is under way.
+  std::optional<VolumeId> waits_for() const;
+  // It failed because of corrupt blocks and is longer than one: its halves may be readable.
+  bool can_split() const;
+  std::shared_ptr<OpenBlob> open() const { return open_; }
+  const Layout::Run& run() const { return run_; }
+
+ private:
+  struct Column {
+    std::uint32_t unit = 0;
+    std::uint64_t length = 0;      // stored bytes; the rest of the run's length are zeros
+    std::shared_ptr<Fetch> fetch;  // null if length is 0
+  };
+  using Columns = boost::container::static_vector<Column, limits::kFragmentsPerStripeMax>;
+
+  void start_direct();
+  void look_at_direct(BootTime now);
+  void start_columns();
+  void look_at_columns(BootTime now);
+  bool add_column();
+  std::optional<std::uint32_t> next_unit() const;
+  std::uint64_t stored_columns(std::uint32_t unit) const;
+  void fail_slot(std::uint32_t slot, const Error& error);
+  void finish();
+  Result<Piece> rebuild();
+  void give_up();
+
+  std::shared_ptr<BlobFetcher> fetcher_;
+  std::shared_ptr<OpenBlob> open_;
+  Layout::Run run_;
+  bool file_allowed_;
+  std::shared_ptr<Fetch> direct_;
+  bool direct_skipped_ = false;  // its volume is suspect: only if nothing else helps
+  bool rebuilding_ = false;
+  bool columns_exhausted_ = false;
+  Columns columns_;
+  std::uint32_t units_tried_ = 0;  // bit per unit
+  std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> why_{};  // by slot
+  MemoryBudget::Lease memory_;
+  std::optional<Result<Piece>> outcome_;
+};
+
+}  // namespace penstock

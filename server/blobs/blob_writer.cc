@@ -1,0 +1,206 @@
+#include "server/blobs/blob_writer.h"
+
+#include <cassert>
+
+#include "penstock/limits.h"
+#include "server/blobs/blob_fragments.h"
+#include "server/blobs/blob_shape.h"
+#include "server/blobs/blob_stripes.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kDataPiecesFew = 2;
+constexpr std::size_t kDataPiecesMany = 4;
+
+using Skipped = std::vector<std::pair<VolumeId, Errc>>;
+
+struct Placed {
+  Layout layout;
+  std::vector<VolumeId> volumes;  // by slot
+};
+
+// Too few volumes: are they full (the client should stop) or away (it should come again)?
+Error too_few(const BlobContext& context, const Skipped& failed, Error error) {
+  std::size_t full = 0;
+  for (const auto& client : context.membership.volumes()) {
+    const VolumeStatus status = client->status();
+    if (status.state == VolumeStatus::State::open && status.full) ++full;
+  }
+  for (const auto& [volume, code] : failed) full += code == Errc::full ? 1 : 0;
+  const std::uint32_t m = context.membership.map()->policy.m;
+  if (full >= (m > 0 ? 2u : 1u)) error.code = Errc::full;
+  return error;
+}
+
+Result<Placed> place(const BlobContext& context, WriteId write_id, std::uint64_t size_bytes,
+                     bool replicated, const Skipped& failed) {
+  const auto map = context.membership.map();
+  const LayoutPolicy& policy = map->policy;
+  std::vector<VolumeId> skip = context.membership.unusable();
+  for (const auto& [volume, code] : failed) skip.push_back(volume);
+  Placed placed;
+  placed.volumes = context.membership.ring().volumes_for(
+      ring_hash(write_id), policy.k + policy.m, std::max(policy.m, 1u), skip);
+  auto shape = choose_shape(policy, size_bytes, replicated, placed.volumes.size());
+  if (!shape) return too_few(context, failed, std::move(shape).error());
+  placed.volumes.resize(shape->slots());
+  TRY(layout, Layout::make(*shape));
+  placed.layout = layout;
+  return placed;
+}
+
+std::size_t whole_blocks(std::uint64_t bytes) {
+  return static_cast<std::size_t>((bytes + limits::kBlockBytes - 1) / limits::kBlockBytes *
+                                  limits::kBlockBytes);
+}
+
+std::size_t parity_bytes(const Layout& layout) {
+  const BlobShape& shape = layout.shape();
+  return shape.k == 1 ? 0 : static_cast<std::size_t>(shape.m * layout.unit_bytes(0));
+}
+
+}  // namespace
+
+struct BlobWriter::State {
+  State(BlobContext& c, std::shared_ptr<BlobFragments> f, StripeBuilder b, MemoryAccount a)
+      : context(c),
+        fragments(std::move(f)),
+        builder(std::move(b)),
+        user{MemoryUse::writes, a} {}
+
+  bool has_room() const {
+    const PiecesUnderWay& under_way = builder.under_way();
+    if (under_way.data >= data_pieces_max) return false;
+    const std::size_t earlier = (stripes_max - 1) * builder.parity_pieces_per_stripe();
+    return !builder.at_stripe_start() || under_way.parity <= earlier;
+  }
+
+  BlobContext& context;
+  std::shared_ptr<BlobFragments> fragments;
+  StripeBuilder builder;
+  const MemoryUser user;
+  std::size_t data_pieces_max = kDataPiecesFew;
+  std::size_t stripes_max = 1;
+  bool committed = false;
+
+  // Whoever has the first part never waits for memory again: uploads cannot wait for each other.
+  Task<> take_memory(Layout layout) {
+    const std::uint64_t size = layout.shape().size_bytes;
+    const std::size_t few = kDataPiecesFew * limits::kPieceBytes;
+    const std::size_t many = kDataPiecesMany * limits::kPieceBytes;
+    const std::size_t parity = parity_bytes(layout);
+    const std::size_t all = std::min(whole_blocks(size), few) + parity;
+    const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
+    CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
+    fragments->keep(std::move(base));
+    if (size <= few) co_return Result<>{};
+    const std::size_t extra = std::min(whole_blocks(size), many) - few +
+                              (layout.stripe_count() > 1 ? parity : 0);
+    if (!context.budget.has_plenty(extra)) co_return Result<>{};
+    auto more = context.budget.take(user, extra);
+    if (!more) co_return Result<>{};
+    fragments->keep(std::move(more).value());
+    data_pieces_max = kDataPiecesMany;
+    stripes_max = 2;
+    co_return Result<>{};
+  }
+
+  // One attempt per layout: each failed one leaves at least one volume more in `failed`.
+  static Task<std::shared_ptr<State>> start(BlobContext* context, FragmentOwner owner,
+                                            std::uint64_t size_bytes, bool replicated,
+                                            Deadline deadline, MemoryAccount account) {
+    assert(size_bytes > 0);
+    const auto executor = co_await boost::asio::this_coro::executor;
+    Skipped failed;
+    context->membership.probe_suspects(executor);
+    while (true) {
+      const auto write_id = context->random.id128<WriteId>();
+      CO_TRY(placed, place(*context, write_id, size_bytes, replicated, failed));
+      CO_TRY(codec, context->codecs.get(placed.layout.shape().k, placed.layout.shape().m));
+      auto fragments = std::make_shared<BlobFragments>(*context, executor, owner, placed.layout,
+                                                       write_id, placed.volumes);
+      auto state = std::make_shared<State>(
+          *context, fragments, StripeBuilder(placed.layout, write_id, codec, context->buffers),
+          account);
+      state->builder.under_way().given_back = fragments->notifier();
+      CO_CHECK(co_await state->take_memory(placed.layout));
+      auto opened = co_await fragments->open(deadline);
+      const Skipped dropped = fragments->dropped();
+      if (opened && dropped.empty()) co_return state;
+      fragments->abandon();
+      if (dropped.empty()) co_return std::move(opened).error();
+      failed.insert(failed.end(), dropped.begin(), dropped.end());
+    }
+  }
+};
+
+BlobWriter::BlobWriter(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+BlobWriter::~BlobWriter() {
+  if (!state_->committed) state_->fragments->abandon();
+}
+
+Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, FragmentOwner owner,
+                                                   std::uint64_t size_bytes, Deadline deadline,
+                                                   MemoryAccount account) {
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, false, deadline,
+                                      account));
+  co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
+}
+
+Result<> BlobWriter::could_open(const BlobContext& context, std::uint64_t size_bytes) {
+  const auto write_id = context.random.id128<WriteId>();
+  TRY(placed, place(context, write_id, size_bytes, false, {}));
+  (void)placed;
+  return {};
+}
+
+Task<std::unique_ptr<BlobWriter>> BlobWriter::open_replicated(BlobContext& context,
+                                                              FragmentOwner owner,
+                                                              std::uint64_t size_bytes,
+                                                              Deadline deadline) {
+  const MemoryAccount nobody;
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, true, deadline,
+                                      nobody));
+  co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
+}
+
+Task<MutBytes> BlobWriter::space() {
+  const auto state = state_;
+  CO_CHECK(state->fragments->check());
+  if (state->builder.at_piece_start() && !state->has_room()) {
+    std::function<bool()> enough = [raw = state.get()] { return raw->has_room(); };
+    const Deadline deadline = state->context.clock.boot() + limits::kOperationDeadline;
+    CO_CHECK(co_await state->fragments->wait_for(std::move(enough), deadline));
+  }
+  co_return state->builder.space();
+}
+
+Task<> BlobWriter::filled(std::size_t count) {
+  for (FragmentPiece& piece : state_->builder.filled(count)) {
+    state_->fragments->append(std::move(piece));
+  }
+  co_return state_->fragments->check();
+}
+
+Task<BlobRef> BlobWriter::commit(Deadline deadline) {
+  const auto state = state_;
+  assert(state->builder.bytes_left() == 0);
+  CO_CHECK(co_await state->fragments->commit(deadline));
+  state->committed = true;
+  co_return state->fragments->blob();
+}
+
+Awaitable<void> BlobWriter::discard() {
+  const auto state = state_;
+  co_await state->fragments->remove_all();
+}
+
+Task<std::vector<FragmentId>> BlobWriter::ensure_leases(const BlobRef& blob, Deadline deadline) {
+  const auto fragments = state_->fragments;
+  BlobRef copy = blob;
+  co_return co_await fragments->ensure_leases(std::move(copy), deadline);
+}
+
+}  // namespace penstock

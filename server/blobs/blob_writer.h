@@ -1,0 +1,95 @@
+// A stream of bytes -> stripes -> fragments -> durable on every slot. Immutable once committed.
+//
+// The caller receives straight into the writer's memory, hashes it while it is hot, and says how
+// much it filled:
+//   while (left > 0) {
+//     CO_TRY(space, co_await writer->space());
+//     n = read into space; hash;
+//     CO_CHECK(co_await writer->filled(n));
+//   }
+//   CO_TRY(blob, co_await writer->commit(deadline));
+// Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not
+// k + m units. Under way at once, while they go to the volumes: four pieces of data and the parity
+// of two stripes; half of that while the memory budget is more than half used. An upload that was
+// only announced should not have a writer yet: it takes all that it needs to its end at once, and
+// space on the disks.
+// Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume
+// failed during this upload (error, or 2 s without progress while others went on), never fewer than
+// k + min(1, m). A failed one is a zero Location. Before the first byte a failed volume costs
+// nothing: the next one of the ring takes its place, or the layout gets smaller.
+// Which layout: k' = min(k, usable volumes - m) pinned in the BlobRef; small blobs are replicated
+// (k = 1, 1 + m).
+// Thread-safety: one executor, one call at a time. Destroying it in the middle of a call is safe.
+#pragma once
+#include <memory>
+
+#include "penstock/buffer.h"
+#include "penstock/runtime.h"
+#include "placement/codec.h"
+#include "server/blobs/blob_hedge.h"
+#include "server/membership/membership.h"
+#include "server/records/object_record.h"
+
+namespace penstock {
+
+// What writers and readers of a process share. Ownership: borrows all, which outlive it.
+struct BlobContext {
+  Membership& membership;
+  Clock& clock;
+  Random& random;
+  BufferPool& buffers;
+  MemoryBudget& budget;
+  CodecCache& codecs;
+  // Shared by all readers of the process; copies of the context share it, too.
+  std::shared_ptr<HedgeBudget> hedges = std::make_shared<HedgeBudget>();
+  // R10: a lease younger than this, by the writer's clock, needs no new pin. At most half of what
+  // holders grant.
+  Duration lease_fresh = limits::kLeaseFresh;
+  // A GET that takes longer pins its fragments, and again each time.
+  Duration reader_pin_every = limits::kReaderPinEvery;
+};
+
+class BlobWriter {
+ public:
+  // Picks the layout and opens the fragments, which belong to `owner`: only its registers may name
+  // them. Pre: size_bytes > 0, known.
+  // `account`: whose memory it is. Waits for it, at most limits::kWriteMemoryWait.
+  // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
+  static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, FragmentOwner owner,
+                                                std::uint64_t size_bytes, Deadline deadline,
+                                                MemoryAccount account = {});
+  // What open() would say of the volumes, by what is known of them.
+  static Result<> could_open(const BlobContext& context, std::uint64_t size_bytes);
+  // A blob at 1 + m whatever its size (manifest pages).
+  static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
+                                                           FragmentOwner owner,
+                                                           std::uint64_t size_bytes,
+                                                           Deadline deadline);
+  // Destroying it before commit() forgets the fragments; after commit() they stay until a record
+  // names them or the sweep.
+  ~BlobWriter();
+
+  // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much
+  // is in flight. Pre: not all announced bytes were filled.
+  // Errors: unavailable - fewer than k + min(1, m) volumes are left.
+  Task<MutBytes> space();
+  // `count` bytes of the last space() are filled.
+  Task<> filled(std::size_t count);
+  // Pre: all announced bytes were filled. Durable when it succeeds.
+  Task<BlobRef> commit(Deadline deadline);
+  // Frees what was written so far, also after commit(). Only before the first accept that names
+  // the blob was sent. Takes 2 s at most; what stays is the sweep's.
+  Awaitable<void> discard();
+  // The pin of R10: every fragment of `blob` has a lease not older than 12 h of the boot clock,
+  // counted from when the pin was sent (fresh ones need no call). Returns those that could not be
+  // pinned: they count as missing, and no record may name them.
+  // Errors: unavailable - fewer than k + min(1, m) fragments could be pinned.
+  Task<std::vector<FragmentId>> ensure_leases(const BlobRef& blob, Deadline deadline);
+
+ private:
+  struct State;
+  explicit BlobWriter(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,269 @@
+#include "server/membership/membership.h"
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <cassert>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "penstock/caught.h"
+#include "penstock/log.h"
+#include "penstock/planted.h"
+
+namespace penstock {
+namespace {
+
+// What the detector knows of one volume. Atomics instead of a lock: every call of every request
+// asks.
+struct Health {
+  std::atomic<int> failures{0};           // of register calls, in a row
+  std::atomic<int> fragment_failures{0};  // since the disk was last written
+  std::atomic<std::uint32_t> suspect{0};  // by what: a set of Cause
+  std::atomic<BootTime::rep> probed{0};  // when it became suspect or was last tried again
+};
+
+enum Cause : std::uint32_t { kRegisters = 1, kFragments = 2 };
+
+struct Member {
+  std::shared_ptr<VolumeClient> client;
+  Health health;
+  bool open() const { return client->status().state == VolumeStatus::State::open; }
+};
+
+// A probe keeps what it needs: its volume may answer when this is gone.
+struct Probe {
+  std::shared_ptr<Member> member;
+  VolumeId id;
+  std::string name;
+  Deadline until;
+};
+Awaitable<void> run_probe(Probe probe) {
+  Result<> answered;
+  try {
+    answered = co_await probe.member->client->probe(probe.until);
+  } catch (...) {
+    answered = error_of_exception("a probe of a volume");
+  }
+  if (!answered) co_return;
+  Health& health = probe.member->health;
+  health.failures.store(0);
+  health.fragment_failures.store(0);
+  if (health.suspect.exchange(0) != 0) {
+    log_event(LogLevel::info, "volume_answers_again", {{"volume", probe.name}});
+  }
+}
+
+// Replaced maps are kept this long, in further maps: whoever still looks at one does so within one
+// step of a coroutine, while each newer map has cost a sync of most volumes.
+constexpr std::size_t kViewsKept = 64;
+
+}  // namespace
+
+struct Membership::State {
+  // A map and what belongs to it. Immutable; only the atomics of the members change.
+  struct Place {
+    std::shared_ptr<Member> member;  // null: out of reach
+    bool stays = true;
+  };
+  struct View {
+    std::shared_ptr<const ClusterMap> map;
+    std::shared_ptr<const Ring> ring;  // the next map may have the same
+    std::unordered_map<VolumeId, Place> places;
+  };
+
+  State(Clock& c, Connector connector) : clock(c), connect(std::move(connector)) {}
+
+  const View& view() const { return *current.load(std::memory_order_acquire); }
+  Member* find(VolumeId id) const {
+    const auto& places = view().places;
+    const auto at = places.find(id);
+    return at == places.end() ? nullptr : at->second.member.get();
+  }
+  BootTime::rep now() const { return clock.boot().time_since_epoch().count(); }
+  void make_suspect(VolumeId id, Member& member, Cause cause) {
+    if (member.health.suspect.fetch_or(cause) != 0) return;
+    member.health.probed.store(now());
+    log_event(LogLevel::warn, "volume_suspect", {{"volume", name_of(id)}});
+  }
+  void clear(VolumeId id, Member& member, Cause cause) {
+    if (member.health.suspect.fetch_and(~static_cast<std::uint32_t>(cause)) == cause) {
+      log_event(LogLevel::info, "volume_answers_again", {{"volume", name_of(id)}});
+    }
+  }
+  std::string name_of(VolumeId id) const {
+    const MapVolume* volume = view().map->find(id);
+    return volume == nullptr ? std::to_string(id.value) : volume->name;
+  }
+  bool takes_fragments(VolumeId id) const {
+    const Member* member = find(id);
+    if (member == nullptr || member->health.suspect.load() != 0) return false;
+    const VolumeStatus status = member->client->status();
+    return status.state == VolumeStatus::State::open && !status.full;
+  }
+  std::vector<VolumeId> filtered(bool takes) const {
+    std::vector<VolumeId> ids;
+    for (const MapVolume& volume : view().map->volumes) {
+      if (takes_fragments(volume.id) == takes) ids.push_back(volume.id);
+    }
+    return ids;
+  }
+
+  // Pre: change_mutex is held, or nobody else knows this yet.
+  void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
+               std::vector<std::shared_ptr<VolumeClient>> clients) {
+    auto next = std::make_unique<View>();
+    next->map = std::move(map);
+    next->ring = std::move(ring);
+    for (const MapVolume& volume : next->map->volumes) {
+      Place& place = next->places[volume.id];
+      place.stays = volume.successor.value == 0;
+      if (!views.empty()) {
+        const auto known = view().places.find(volume.id);
+        if (known != view().places.end()) place.member = known->second.member;
+      }
+    }
+    for (auto& client : clients) {
+      Place& place = next->places[client->id()];
+      assert(place.member == nullptr && "one client per volume");
+      place.member = std::make_shared<Member>();
+      place.member->client = std::move(client);
+    }
+    current.store(next.get(), std::memory_order_release);
+    views.push_back(std::move(next));
+    if (views.size() > kViewsKept) views.pop_front();
+  }
+
+  Clock& clock;
+  const Connector connect;
+  std::mutex change_mutex;  // guards the next
+  std::deque<std::unique_ptr<const View>> views;
+  std::atomic<const View*> current{nullptr};  // the last of them; readers take no lock
+};
+
+Membership::Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
+                       std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
+                       Connector connect) {
+  state_ = std::make_unique<State>(clock, std::move(connect));
+  state_->install(std::move(map), std::move(ring), std::move(volumes));
+}
+
+Membership::~Membership() = default;
+
+Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
+  const std::lock_guard lock(state_->change_mutex);
+  const ClusterMap& now = *state_->view().map;
+  if (map->cluster != now.cluster || map->epoch <= now.epoch) return false;
+  // A ring depends on the volumes alone; most changes of groups leave them as they are.
+  std::shared_ptr<const Ring> ring = state_->view().ring;
+  if (map->volumes != now.volumes) {
+    TRY(built, Ring::build(*map));
+    ring = std::make_shared<const Ring>(std::move(built));
+  }
+  std::vector<std::shared_ptr<VolumeClient>> clients;
+  for (const MapVolume& volume : map->volumes) {
+    if (state_->find(volume.id) != nullptr || !state_->connect) continue;
+    if (auto client = state_->connect(volume)) clients.push_back(std::move(client));
+  }
+  log_event(LogLevel::info, "map_adopted", {{"epoch", std::to_string(map->epoch.value)}});
+  state_->install(std::move(map), std::move(ring), std::move(clients));
+  return true;
+}
+
+std::shared_ptr<const ClusterMap> Membership::map() const { return state_->view().map; }
+
+const Ring& Membership::ring() const { return *state_->view().ring; }
+
+std::shared_ptr<VolumeClient> Membership::volume(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member == nullptr ? nullptr : member->client;
+}
+
+std::vector<std::shared_ptr<VolumeClient>> Membership::volumes() const {
+  std::vector<std::shared_ptr<VolumeClient>> clients;
+  for (const MapVolume& volume : map()->volumes) {
+    if (auto client = this->volume(volume.id)) clients.push_back(std::move(client));
+  }
+  return clients;
+}
+
+bool Membership::stays(VolumeId id) const {
+  const auto& places = state_->view().places;
+  const auto at = places.find(id);
+  return at != places.end() && at->second.stays;
+}
+
+void Membership::report(VolumeId id, bool success) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  Health& health = member->health;
+  if (success) {  // the usual case writes nothing, so that the line stays shared between cores
+    if (health.failures.load() != 0) health.failures.store(0);
+    const std::uint32_t suspect = health.suspect.load();
+    if ((suspect & kRegisters) != 0) state_->clear(id, *member, kRegisters);
+    if (suspect != 0 && !holds(Rule::durable_clears)) report_durable(id);
+    return;
+  }
+  if (health.failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures)
+    state_->make_suspect(id, *member, kRegisters);
+}
+
+void Membership::report_fragment(VolumeId id, bool success) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  Health& health = member->health;
+  if (success) {
+    if (health.suspect.load() != 0) return;
+    if (health.fragment_failures.load() != 0) health.fragment_failures.store(0);
+  } else if (health.fragment_failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures) {
+    state_->make_suspect(id, *member, kFragments);
+  }
+}
+
+void Membership::report_durable(VolumeId id) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  Health& health = member->health;
+  if (health.fragment_failures.load() != 0) health.fragment_failures.store(0);
+  if (health.suspect.load() != 0) state_->clear(id, *member, kFragments);
+}
+
+void Membership::report_stalled(VolumeId id) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  member->health.fragment_failures.store(limits::kSuspectAfterFailures);
+  state_->make_suspect(id, *member, kFragments);
+}
+
+bool Membership::suspect(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member == nullptr || member->health.suspect.load() != 0 || !member->open();
+}
+
+bool Membership::probe_due(VolumeId id) {
+  Member* member = state_->find(id);
+  if (member == nullptr || !(member->health.suspect.load() != 0 || !member->open())) return false;
+  const BootTime::rep now = state_->now();
+  BootTime::rep last = member->health.probed.load();
+  const auto due = last + Duration(limits::kProbeEvery).count();
+  return now >= due && member->health.probed.compare_exchange_strong(last, now);
+}
+
+void Membership::probe_suspects(Executor executor) {
+  for (const auto& [id, place] : state_->view().places) {
+    if (!place.member || place.member->health.suspect.load() == 0 || !place.member->open()) {
+      continue;
+    }
+    if (!probe_due(id)) continue;
+    const Deadline until = state_->clock.boot() + Duration(limits::kNoProgress);
+    Probe probe{place.member, id, state_->name_of(id), until};
+    boost::asio::co_spawn(executor, run_probe(std::move(probe)), boost::asio::detached);
+  }
+}
+
+std::vector<VolumeId> Membership::usable() const { return state_->filtered(true); }
+
+std::vector<VolumeId> Membership::unusable() const { return state_->filtered(false); }
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+#include "server/membership/register_groups.h"
+
+namespace penstock {
+
+std::shared_ptr<const RegisterGroups::Table> RegisterGroups::table() {
+  auto map = membership_.map();
+  const std::lock_guard lock(mutex_);
+  if (table_ != nullptr && table_->map == map) return table_;
+  auto table = std::make_shared<Table>();
+  table->map = std::move(map);
+  for (std::uint32_t g = 0; g < table->map->groups.size(); ++g) {
+    RegisterGroup& group = table->groups.emplace_back();
+    group.id = GroupId{g};
+    auto set = replicas_of(*table->map, group.id);
+    if (!set) continue;  // a group without replicas has no majority: its registers are unavailable
+    group.set = std::move(*set);
+    for (const VolumeId id : group.set.volumes) group.clients.push_back(membership_.volume(id));
+  }
+  table_ = table;
+  return table_;
+}
+
+Result<std::shared_ptr<const RegisterGroup>> RegisterGroups::find(BucketId bucket,
+                                                                  std::string_view key,
+                                                                  std::uint32_t partitions) {
+  const auto now = table();
+  if (now->groups.empty() || partitions == 0) {
+    return fail(Errc::unavailable, "the map has no register groups");
+  }
+  const auto group_count = static_cast<std::uint32_t>(now->groups.size());
+  const auto partition = partitions == 1 ? 0 : partition_of(bucket, key, partitions);
+  const GroupId id = group_of(bucket, partition, group_count);
+  return std::shared_ptr<const RegisterGroup>(now, &now->groups[id.value]);
+}
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+// The group of a register together with the clients of its replicas, looked up once per map.
+// Thread-safety: any thread.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "server/membership/membership.h"
+#include "server/membership/replica_set.h"
+
+namespace penstock {
+
+struct RegisterGroup {
+  GroupId id;
+  ReplicaSet set;
+  std::vector<std::shared_ptr<VolumeClient>>
+      clients;  // by index of set.volumes; null: out of reach
+
+  std::size_t size() const { return clients.size(); }
+  Epoch epoch() const { return set.epoch; }
+  ReplicaMask all() const { return (ReplicaMask{1} << clients.size()) - 1; }
+  bool majority(ReplicaMask replicas) const { return set.quorum.reached(replicas); }
+};
+
+class RegisterGroups {
+ public:
+  explicit RegisterGroups(Membership& membership) : membership_(membership) {}
+  // The group that holds `key` of `bucket`, as the map says now. The answer keeps its table alive.
+  // Errors: unavailable - the map has no such group.
+  Result<std::shared_ptr<const RegisterGroup>> find(BucketId bucket, std::string_view key,
+                                                    std::uint32_t partitions);
+
+ private:
+  struct Table {
+    std::shared_ptr<const ClusterMap> map;
+    std::vector<RegisterGroup> groups;
+  };
+  std::shared_ptr<const Table> table();
+
+  Membership& membership_;
+  std::mutex mutex_;
+  std::shared_ptr<const Table> table_;  // guarded by mutex_
+};
+
+}  // namespace penstock

@@ -1,0 +1,266 @@
+#include "server/objects/multipart.h"
+
+#include <algorithm>
+#include <array>
+
+#include "penstock/planted.h"
+#include "server/blobs/manifest.h"
+#include "server/objects/upload_moves.h"
+
+namespace penstock {
+namespace {
+using How = AttemptEnd::How;
+
+constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
+constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
+constexpr int kPartTriesMax = 3;
+
+Error no_such_upload() { return fail(Errc::not_found, "no such upload"); }
+
+std::string new_upload_id(Random& random) {
+  static constexpr std::string_view kAlphabet = "abcdefghijklmnopqrstuvwxyz234567";
+  constexpr std::size_t kBitsPerCharacter = 5;
+  std::array<std::byte, 20> bits;
+  random.fill(bits);
+  std::string id;
+  unsigned window = 0;
+  std::size_t in_window = 0;
+  for (const std::byte byte : bits) {
+    window = window << 8 | std::to_integer<unsigned>(byte);
+    for (in_window += 8; in_window >= kBitsPerCharacter; in_window -= kBitsPerCharacter) {
+      id.push_back(kAlphabet[window >> (in_window - kBitsPerCharacter) & 31]);
+    }
+  }
+  return id;
+}
+
+class CreateUpload final : public RegisterUpdate {
+ public:
+  CreateUpload(UploadRecord record, OpId op_id) : record_(std::move(record)), op_id_(op_id) {}
+  Task<Decision> decide(const Snapshot& current) override {
+    Decision decision;
+    decision.error = fail(Errc::invalid, "the upload-id is taken");
+    if (current.live()) co_return decision;
+    decision.action = Decision::Action::write;
+    decision.value = to_value(record_, ValueKind::upload_open);
+    co_return decision;
+  }
+  OpId op_id() const override { return op_id_; }
+
+ private:
+  UploadRecord record_;
+  OpId op_id_;
+};
+
+class PutPart final : public RegisterUpdate {
+ public:
+  PutPart(PartInfo part, std::string upload_id, LeaseKeeper* leases, WallTime due,
+          Deadline deadline, OpId op_id)
+      : part_(std::move(part)),
+        upload_id_(std::move(upload_id)),
+        leases_(leases),
+        due_(due),
+        deadline_(deadline),
+        op_id_(op_id) {}
+  Task<Decision> decide(const Snapshot& current) override {
+    if (leases_ != nullptr && part_.blob) {
+      CO_TRY(lost, co_await leases_->ensure(deadline_));
+      leave_out(*part_.blob, lost);
+    }
+    Decision decision;
+    decision.action = Decision::Action::write;
+    decision.value = to_value(part_);
+    CO_TRY(hints, freed_by(current, decision.value, due_));
+    // With the upload-id: removed only after the upload has ended, so that a Complete which has
+    // read the replaced part can still be applied.
+    for (Hint& hint : hints) hint.upload_id = holds(Rule::part_hint_upload) ? upload_id_ : "";
+    decision.hints = std::move(hints);
+    co_return decision;
+  }
+  OpId op_id() const override { return op_id_; }
+
+ private:
+  PartInfo part_;
+  std::string upload_id_;
+  LeaseKeeper* leases_;
+  WallTime due_;
+  Deadline deadline_;
+  OpId op_id_;
+};
+
+// The stored answer of a finished upload, if `digest` is of the same Complete.
+Result<std::optional<Multipart::Answer>> stored_answer(const UploadRecord& upload,
+                                                       const std::string& digest) {
+  const bool same = upload.complete_digest == digest || !holds(Rule::manifest_compared);
+  if (!same) return no_such_upload();
+  std::optional<Multipart::Answer> answer(std::in_place);
+  if (upload.target) answer->record = *upload.target;
+  answer->record.etag = upload.etag;
+  return answer;
+}
+}  // namespace
+
+Task<std::string> Multipart::create(UploadName name, UploadRecord record, Deadline deadline) {
+  name.upload_id = new_upload_id(random_);
+  const RegisterRef ref = name.upload();
+  CreateUpload update(std::move(record), context_.proposer.new_op_id());
+  CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
+  co_return std::move(name.upload_id);
+}
+
+Task<UploadRecord> Multipart::open(UploadName name, Deadline deadline) {
+  const RegisterRef ref = name.upload();
+  CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
+  if (now.kind() != ValueKind::upload_open) co_return no_such_upload();
+  co_return upload_record(*now.value);
+}
+
+Task<> Multipart::put_part(UploadName name, PartInfo part, LeaseKeeper* leases,
+                           Deadline deadline) {
+  const RegisterRef ref =
+      Index::part(*name.bucket, name.key, name.upload_id, part.number);
+  const WallTime due = context_.hints_due();
+  PutPart update(part, name.upload_id, leases, due, deadline, context_.proposer.new_op_id());
+  for (int tries = 1;; ++tries) {
+    auto stored = co_await context_.proposer.update(ref, update, deadline);
+    if (stored) co_return Result<>{};
+    const Errc code = stored.error().code;
+    if (code != Errc::upload_missing && code != Errc::upload_not_open) co_return stored.error();
+    // The read hands the row of an open upload to replicas that lack it.
+    CO_CHECK(co_await open(name, deadline));
+    if (tries == kPartTriesMax) co_return fail(Errc::unavailable, "replicas lack the upload");
+  }
+}
+
+Task<> Multipart::back_off(Duration& backoff, Deadline deadline) {
+  if (context_.clock.boot() + backoff >= deadline) {
+    co_return fail(Errc::unknown_outcome, "the upload is being moved by others");
+  }
+  co_await context_.clock.sleep_until(context_.clock.boot() + backoff);
+  backoff = std::min(backoff * 2, kBackoffLast);
+  co_return Result<>{};
+}
+
+Task<Multipart::Answer> Multipart::complete(UploadName name, CompleteRequest request,
+                                            Deadline deadline) {
+  const std::string digest = complete_digest(request);
+  Duration backoff = kBackoffFirst;
+  for (;;) {
+    auto step = co_await complete_step(name, request, digest, deadline);
+    if (step && *step) co_return std::move(**step);
+    if (!step && !is_passing(step.error())) co_return step.error();
+    CO_CHECK(co_await back_off(backoff, deadline));
+  }
+}
+
+Task<std::optional<Multipart::Answer>> Multipart::complete_step(UploadName name,
+                                                                const CompleteRequest& request,
+                                                                const std::string& digest,
+                                                                Deadline deadline) {
+  const RegisterRef ref = name.upload();
+  CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
+  if (!now.live() || now.kind() == ValueKind::upload_aborted) co_return no_such_upload();
+  CO_TRY(upload, upload_record(*now.value));
+  switch (now.kind()) {
+    case ValueKind::upload_done:
+      co_return stored_answer(upload, digest);
+    case ValueKind::upload_completing:
+      co_return co_await join_attempt(name, std::move(upload), digest, deadline);
+    case ValueKind::upload_reopening:
+      CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
+      co_return std::optional<Answer>();
+    default:
+      co_return co_await complete_open(name, std::move(upload), now.ballot, request, digest,
+                                       deadline);
+  }
+}
+
+// Someone's attempt is under way: it is driven on, whoever began it.
+Task<std::optional<Multipart::Answer>> Multipart::join_attempt(UploadName name,
+                                                               UploadRecord upload,
+                                                               const std::string& digest,
+                                                               Deadline deadline) {
+  CO_TRY(end, co_await apply_attempt(context_, name, upload.attempt, nullptr, deadline));
+  if (end.how == How::given_up && upload.complete_digest == digest) co_return std::move(end.why);
+  co_return std::optional<Answer>();
+}
+
+Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
+                                                                UploadRecord upload, Ballot seen,
+                                                                const CompleteRequest& request,
+                                                                const std::string& digest,
+                                                                Deadline deadline) {
+  CO_TRY(stored, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
+                                                    deadline));
+  CompletePlan plan = plan_complete(upload, std::move(stored), request);
+  std::optional<Answer> answer(std::in_place);
+  answer->fault = plan.fault;
+  answer->fault_part = plan.fault_part;
+  answer->fault_bytes = plan.fault_bytes;
+  if (plan.fault != PartFault::none) co_return answer;
+
+  const RegisterRef object = name.object();
+  CO_TRY(before, co_await context_.proposer.read(object, ReadWant::value, deadline));
+  CO_CHECK(request.condition.check(before));  // saves an attempt that would have to be given up
+  ManifestWriter manifest(blobs_, Index::owner(*name.bucket, name.key, name.upload_id));
+  if (plan.parts.size() > limits::kPartsInRecordMax) {
+    CO_TRY(pages, co_await manifest.write(plan.parts, deadline));
+    plan.target.manifest = std::move(pages);
+  } else {
+    plan.target.parts = std::move(plan.parts);
+  }
+  plan.target.modified = context_.clock.wall();
+  upload.attempt = context_.proposer.new_op_id();
+  upload.object_seen = before.op_id();
+  upload.target = plan.target;
+  upload.if_match = request.condition.if_match;
+  upload.if_none_match = request.condition.if_none_match;
+  upload.complete_digest = digest;
+  const OpId attempt = upload.attempt;
+  CO_TRY(begun, co_await begin_completing(context_.proposer, name.upload(), std::move(upload),
+                                          &manifest, deadline, seen));
+  if (!begun) co_return std::optional<Answer>();
+  auto left_over = std::make_shared<const std::vector<BlobRef>>(std::move(plan.left_over));
+  CO_TRY(end, co_await apply_attempt(context_, name, attempt, std::move(left_over), deadline));
+  if (end.how == How::given_up) co_return std::move(end.why);
+  if (end.how == How::moved) co_return std::optional<Answer>();
+  answer->record = std::move(plan.target);
+  co_return answer;
+}
+
+Task<> Multipart::abort(UploadName name, Deadline deadline) {
+  Duration backoff = kBackoffFirst;
+  for (;;) {
+    auto aborted = co_await abort_step(name, deadline);
+    if (aborted && *aborted) co_return Result<>{};
+    if (!aborted && !is_passing(aborted.error())) co_return aborted.error();
+    CO_CHECK(co_await back_off(backoff, deadline));
+  }
+}
+
+// True: aborted. False: look again.
+Task<bool> Multipart::abort_step(UploadName name, Deadline deadline) {
+  const RegisterRef ref = name.upload();
+  CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
+  if (now.kind() == ValueKind::upload_aborted) co_return true;
+  if (!now.live() || now.kind() == ValueKind::upload_done) co_return no_such_upload();
+  CO_TRY(upload, upload_record(*now.value));
+  if (now.kind() == ValueKind::upload_completing) {
+    CO_CHECK(co_await apply_attempt(context_, name, upload.attempt, nullptr, deadline));
+    co_return false;
+  }
+  if (now.kind() == ValueKind::upload_reopening) {
+    CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
+    co_return false;
+  }
+  CO_TRY(parts, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
+                                                   deadline));
+  const WallTime due = context_.hints_due();
+  std::vector<Hint> freed;
+  for (const PartInfo& part : parts) {
+    if (part.blob) freed.push_back(hint_for(*part.blob, due, name.upload_id));
+  }
+  co_return co_await abort_open(context_.proposer, ref, std::move(freed), deadline);
+}
+
+}  // namespace penstock

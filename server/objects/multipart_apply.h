@@ -1,0 +1,67 @@
+// Drives a completing upload to its end (metadata "Multipart"): the Complete that began it, another
+// Complete, an Abort and the sweeper all call the same functions, side by side if need be. All that
+// they need to know stands in the registers.
+//
+//   completing(a) --apply()--> the object, with op-id a --> done
+//        `-- a condition failed --> reopening(a) --give_up()--> open, or done if a was applied
+//
+// A crash anywhere leaves the upload in one of these states; the next caller goes on.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/index/index.h"
+#include "server/objects/object_updates.h"
+
+namespace penstock {
+
+// One upload of one bucket.
+struct UploadName {
+  std::shared_ptr<const Bucket> bucket;
+  std::string key;
+  std::string upload_id;
+  RegisterRef object() const { return Index::object(*bucket, key); }
+  RegisterRef upload() const { return Index::upload(*bucket, key, upload_id); }
+};
+
+// Ownership: borrows all.
+struct ApplyContext {
+  Index& index;
+  Proposer& proposer;
+  Clock& clock;
+  Duration hint_delay = limits::kHintDelay;  // from an update to the due time of its hints
+  // A sweeper's: the target is applied only onto the object that the Complete saw. What the client
+  // does not know to be done must not come up after others have gone on.
+  bool only_onto_seen = false;
+  WallTime hints_due() const { return clock.wall() + hint_delay; }
+};
+
+// How an attempt ended.
+struct AttemptEnd {
+  enum class How : std::uint8_t {
+    applied,   // the object was written, the upload is done
+    given_up,  // a condition failed, the upload is open again; `why` is the condition's error
+    moved,     // someone else moved the upload: read it again
+  };
+  How how = How::moved;
+  Error why;
+};
+
+// May the same step succeed if it is tried again?
+bool is_passing(const Error& error);
+
+// Makes the target of `attempt` the object: the one visible step of a Complete. Starts again after
+// every failure whose outcome is unknown, until the deadline. `left_over`: blobs of parts that the
+// target does not name, if the caller knows them; null: they are looked up.
+// Errors: unavailable; unknown_outcome; timeout; stale_bucket; corrupt.
+Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attempt,
+                               std::shared_ptr<const std::vector<BlobRef>> left_over,
+                               Deadline deadline);
+
+// Ends a reopening: a complete round on the object tells whether the attempt was applied after all.
+// Errors: as apply_attempt().
+Task<AttemptEnd> give_up_attempt(ApplyContext context, UploadName name, OpId attempt,
+                                 Deadline deadline);
+
+}  // namespace penstock

@@ -1,0 +1,86 @@
+#include "server/proposer/proposer.h"
+
+#include "server/proposer/key_queue.h"
+#include "server/proposer/proposer_context.h"
+#include "server/proposer/purge_round.h"
+#include "server/proposer/read_round.h"
+#include "server/proposer/settle_round.h"
+#include "server/proposer/update_round.h"
+
+namespace penstock {
+
+struct Proposer::State {
+  State(Membership& membership, Clock& clock, Random& random)
+      : context(membership, clock, random), queue(clock) {}
+
+  Task<Snapshot> update(RegisterTask task, RegisterUpdate* update) {
+    CO_TRY(turn, co_await queue.enter(task.ref.key, task.deadline));
+    co_return co_await update_round(context, std::move(task), *update);
+  }
+
+  ProposerContext context;
+  KeyQueue queue;
+};
+
+Proposer::Proposer(Membership& membership, Clock& clock, Random& random)
+    : state_(std::make_unique<State>(membership, clock, random)) {}
+
+Proposer::~Proposer() = default;
+
+Task<Snapshot> Proposer::read(const RegisterRef& ref, ReadWant want, Deadline deadline) {
+  return read_round(state_->context, RegisterTask{ref, false, deadline}, want);
+}
+
+std::optional<Snapshot> Proposer::read_now(const RegisterRef& ref, ReadWant want) {
+  return read_at_once(state_->context, ref, want);
+}
+
+Task<Snapshot> Proposer::settle(const RegisterRef& ref, bool complete, bool background,
+                                Deadline deadline) {
+  const Settling how = complete ? Settling::complete : Settling::if_needed;
+  return settle_round(state_->context, RegisterTask{ref, background, deadline}, how);
+}
+
+Task<Snapshot> Proposer::identity(const RegisterRef& ref, Deadline deadline) {
+  return settle_round(state_->context, RegisterTask{ref, true, deadline}, Settling::identity);
+}
+
+Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want,
+                                         Deadline deadline) {
+  return read_round(state_->context, RegisterTask{ref, true, deadline}, want);
+}
+
+bool Proposer::stays(VolumeId volume) const { return state_->context.membership.stays(volume); }
+
+Awaitable<void> Proposer::learn_map() { return state_->context.learner.learn(); }
+
+Task<Snapshot> Proposer::update(const RegisterRef& ref, RegisterUpdate& update, Deadline deadline) {
+  return state_->update(RegisterTask{ref, false, deadline}, &update);
+}
+
+Task<Snapshot> Proposer::update_background(const RegisterRef& ref, RegisterUpdate& update,
+                                           Deadline deadline) {
+  return state_->update(RegisterTask{ref, true, deadline}, &update);
+}
+
+Task<std::optional<TombstoneMark>> Proposer::mark_tombstone(const RegisterRef& ref,
+                                                            Deadline deadline) {
+  return mark_round(state_->context, RegisterTask{ref, true, deadline});
+}
+
+Task<DropEnd> Proposer::drop_tombstone(const RegisterRef& ref, TombstoneMark mark,
+                                       Deadline deadline) {
+  return drop_round(state_->context, RegisterTask{ref, true, deadline}, mark);
+}
+
+OpId Proposer::new_op_id() { return state_->context.random.id128<OpId>(); }
+
+std::size_t Proposer::stragglers() const { return state_->context.stragglers->count(); }
+
+std::vector<std::pair<VolumeId, GroupId>> Proposer::dirty() const {
+  return state_->context.stragglers->dirty();
+}
+
+Awaitable<void> Proposer::drain() { return state_->context.stragglers->drain(); }
+
+}  // namespace penstock

@@ -1,0 +1,17 @@
+// The one-round read (R6): all replicas are asked, the record from one and ballots from the rest. A
+// majority at one ballot is the answer; else the highest value is sent again at its own ballot to
+// those that lack it; if that is refused an identity round decides.
+// Thread-safety: any I/O thread.
+#pragma once
+#include "server/proposer/register_round.h"
+
+namespace penstock {
+
+// Errors: unavailable - no quorum; overloaded; stale_bucket.
+Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant want);
+
+// The same from memory; nullopt: not now. No coroutine.
+std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef& ref,
+                                     ReadWant want);
+
+}  // namespace penstock

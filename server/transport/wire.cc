@@ -1,0 +1,187 @@
+#include "server/transport/wire.h"
+
+#include "penstock/checksum.h"
+#include "server/transport/wire_fields.h"
+
+namespace penstock::wire {
+namespace {
+
+constexpr std::size_t kCrcBytes = 4;
+constexpr std::size_t kHeaderReserved = 4;
+constexpr std::size_t kHeaderUsed = 4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4;
+static_assert(kHeaderUsed + kHeaderReserved + kCrcBytes == kHeaderBytes);
+
+}  // namespace
+
+// magic 4 | version 1 | operation 1 | reply 1 | failed 1 | request id 8 | volume 8 | map epoch 8 |
+// map digest 16 | fields 4 | payload 4 | fields CRC 4 | reserved 8 | CRC 4
+std::string encode(const Header& header) {
+  FieldWriter writer;
+  writer.number(kMagic).number(kVersion).number(static_cast<std::uint8_t>(header.operation));
+  writer.flag(header.reply).flag(header.failed).number(header.request_id);
+  writer.number(header.volume.value).number(header.map_epoch.value);
+  for (const unsigned char byte : header.map_digest) writer.number(byte);
+  writer.number(header.fields_bytes).number(header.payload_bytes).number(header.fields_crc);
+  writer.number(std::uint64_t{0});
+  std::string bytes = writer.finish();
+  ByteWriter(bytes).number(crc32c(as_bytes(bytes)));
+  return bytes;
+}
+
+Result<Header> decode_header(std::string_view bytes) {
+  if (bytes.size() != kHeaderBytes) return fail(Errc::corrupt, "wire: a header of another length");
+  const auto guarded = bytes.substr(0, kHeaderBytes - kCrcBytes);
+  ByteReader crc(bytes.substr(kHeaderBytes - kCrcBytes));
+  if (crc.number<std::uint32_t>() != crc32c(as_bytes(guarded))) {
+    return fail(Errc::corrupt, "wire: header checksum");
+  }
+  FieldReader reader(guarded);
+  if (reader.number<std::uint32_t>() != kMagic) return fail(Errc::corrupt, "wire: magic");
+  if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
+  Header header;
+  const auto operation = reader.number<std::uint8_t>();
+  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::read_join_state)) {
+    return fail(Errc::corrupt, "wire: unknown operation");
+  }
+  header.operation = static_cast<Operation>(operation);
+  header.reply = reader.flag();
+  header.failed = reader.flag();
+  header.request_id = reader.number<std::uint64_t>();
+  header.volume.value = reader.number<std::uint64_t>();
+  header.map_epoch.value = reader.number<std::uint64_t>();
+  for (unsigned char& byte : header.map_digest) byte = reader.number<std::uint8_t>();
+  header.fields_bytes = reader.number<std::uint32_t>();
+  header.payload_bytes = reader.number<std::uint32_t>();
+  header.fields_crc = reader.number<std::uint32_t>();
+  const auto reserved = reader.number<std::uint64_t>();
+  if (reserved != 0 || header.fields_bytes > kFieldsBytesMax ||
+      header.payload_bytes > kPayloadBytesMax) {
+    return fail(Errc::corrupt, "wire: header out of bounds");
+  }
+  return reader.finish(header);
+}
+
+std::string encode(const Failure& failure) {
+  FieldWriter writer;
+  writer.number(static_cast<std::uint8_t>(failure.error.code)).text(failure.error.context);
+  return writer.finish();
+}
+Result<Failure> decode_failure(std::string_view bytes) {
+  FieldReader reader(bytes);
+  Failure failure;
+  failure.error.code =
+      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::epoch_behind)));
+  failure.error.context = reader.text();
+  return reader.finish(std::move(failure));
+}
+
+std::string encode(const PrepareRequest& request) {
+  FieldWriter writer;
+  writer.key(request.key).ballot(request.ballot).round(request.round).text(request.also_upload);
+  return writer.finish();
+}
+Result<PrepareRequest> decode_prepare_request(std::string_view bytes) {
+  FieldReader reader(bytes);
+  PrepareRequest request;
+  request.key = reader.key();
+  request.ballot = reader.ballot();
+  request.round = reader.round();
+  request.also_upload = reader.text();
+  return reader.finish(std::move(request));
+}
+
+std::string encode(const PrepareReply& reply) {
+  FieldWriter writer;
+  writer.flag(reply.promised).ballot(reply.demand_ballot).accepted(reply.accepted);
+  writer.flag(reply.upload.has_value());
+  if (reply.upload) writer.accepted(*reply.upload);
+  return writer.number(reply.horizon).finish();
+}
+Result<PrepareReply> decode_prepare_reply(std::string_view bytes) {
+  FieldReader reader(bytes);
+  PrepareReply reply;
+  reply.promised = reader.flag();
+  reply.demand_ballot = reader.ballot();
+  reply.accepted = reader.accepted();
+  if (reader.flag()) reply.upload = reader.accepted();
+  reply.horizon = reader.number<std::uint64_t>();
+  return reader.finish(std::move(reply));
+}
+
+std::string encode(const AcceptRequest& request) {
+  FieldWriter writer;
+  writer.key(request.key).ballot(request.ballot).round(request.round);
+  writer.shared(request.value).shared(request.inline_bytes);
+  writer.number(static_cast<std::uint32_t>(request.hints.size()));
+  for (const Hint& hint : request.hints) {
+    writer.write_id(hint.write_id).time(hint.due);
+    writer.text(hint.locations).text(hint.upload_id);
+  }
+  return writer.finish();
+}
+Result<AcceptRequest> decode_accept_request(std::string_view bytes) {
+  constexpr std::size_t kHintBytesMin = 16 + 8 + 4 + 4;
+  FieldReader reader(bytes);
+  AcceptRequest request;
+  request.key = reader.key();
+  request.ballot = reader.ballot();
+  request.round = reader.round();
+  request.value = reader.shared();
+  request.inline_bytes = reader.shared();
+  for (std::size_t left = reader.count(kHintBytesMin); left > 0 && reader.ok(); --left) {
+    Hint hint;
+    hint.write_id = reader.write_id();
+    hint.due = reader.time();
+    hint.locations = reader.text();
+    hint.upload_id = reader.text();
+    request.hints.push_back(std::move(hint));
+  }
+  return reader.finish(std::move(request));
+}
+
+std::string encode(const AcceptReply& reply) {
+  return FieldWriter().flag(reply.accepted).ballot(reply.demand_ballot).finish();
+}
+Result<AcceptReply> decode_accept_reply(std::string_view bytes) {
+  FieldReader reader(bytes);
+  AcceptReply reply;
+  reply.accepted = reader.flag();
+  reply.demand_ballot = reader.ballot();
+  return reader.finish(reply);
+}
+
+std::string encode(const ReadRequest& request) {
+  FieldWriter writer;
+  writer.key(request.key).round(request.round).number(static_cast<std::uint8_t>(request.want));
+  return writer.finish();
+}
+Result<ReadRequest> decode_read_request(std::string_view bytes) {
+  FieldReader reader(bytes);
+  ReadRequest request;
+  request.key = reader.key();
+  request.round = reader.round();
+  const auto last = static_cast<std::uint8_t>(ReadWant::value_and_inline);
+  request.want = static_cast<ReadWant>(reader.choice(last));
+  return reader.finish(std::move(request));
+}
+
+std::string encode(const Accepted& accepted) { return FieldWriter().accepted(accepted).finish(); }
+Result<Accepted> decode_accepted(std::string_view bytes) {
+  FieldReader reader(bytes);
+  auto accepted = reader.accepted();
+  return reader.finish(std::move(accepted));
+}
+
+std::string encode(const DropRequest& request) {
+  return FieldWriter().key(request.key).ballot(request.ballot).round(request.round).finish();
+}
+Result<DropRequest> decode_drop_request(std::string_view bytes) {
+  FieldReader reader(bytes);
+  DropRequest request;
+  request.key = reader.key();
+  request.ballot = reader.ballot();
+  request.round = reader.round();
+  return reader.finish(std::move(request));
+}
+
+}  // namespace penstock::wire

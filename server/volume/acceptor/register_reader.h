@@ -1,0 +1,51 @@
+// Reads that the cache cannot answer, and scans: on the volume's read worker, beside the commits.
+// Under load one hop to the worker serves all reads that wait.
+// Thread-safety: all methods from any thread.
+#pragma once
+#include <deque>
+
+#include "penstock/async.h"
+#include "server/volume/acceptor/register_core.h"
+
+namespace penstock {
+
+// One page of rows (metadata "LIST"). Blocks. Sees every row whose write was acknowledged before.
+// A damaged row is in the page as `unreadable`.
+// Errors: corrupt - blocks of the database cannot be read, so nothing can be said; invalid.
+Result<ScanReply> scan_registers(Database& database, const ScanRequest& request);
+
+class RegisterReader {
+ public:
+  RegisterReader(RegisterCore& core, Worker& worker) : core_(core), worker_(worker) {}
+
+  // From the cache, on this thread; nullopt: ask with read().
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request);
+  void read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
+            Completion<Accepted> done);
+  void scan(std::shared_ptr<const ScanRequest> request, Deadline deadline,
+            Completion<ScanReply> done);
+  // The reads under way may never end: answers those behind them with `why`.
+  void abandon(const Error& why);
+
+ private:
+  struct ReadWork {
+    std::shared_ptr<const ReadRequest> request;
+    Deadline deadline;
+    Completion<Accepted> done;
+  };
+  static constexpr std::size_t kScansMax = 64;
+
+  void run_reads();
+  Result<Accepted> read_row(const ReadRequest& request);
+  Result<Accepted> read_row_contained(const ReadRequest& request);
+  Result<ScanReply> run_scan(const ScanRequest& request, Deadline deadline);
+
+  RegisterCore& core_;
+  Worker& worker_;
+  std::mutex mutex_;  // guards all below
+  std::deque<ReadWork> reads_;
+  bool reading_ = false;
+  std::size_t scans_ = 0;
+};
+
+}  // namespace penstock

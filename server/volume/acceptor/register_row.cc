@@ -1,0 +1,115 @@
+#include "server/volume/acceptor/register_row.h"
+
+#include <xxhash.h>
+
+#include "penstock/byte_codec.h"
+#include "server/volume/rows/sealed_row.h"
+
+namespace penstock {
+
+std::size_t RegisterRow::bytes() const {
+  constexpr std::size_t kOverhead = 256;  // this struct, control blocks and string headers
+  return kOverhead + (value ? value->size() : 0) + (inline_bytes ? inline_bytes->size() : 0);
+}
+
+Accepted RegisterRow::accepted(ReadWant want) const {
+  Accepted answer;
+  answer.ballot = ballot;
+  answer.epoch = epoch;
+  if (want != ReadWant::ballot) answer.value = value;
+  if (want == ReadWant::value_and_inline && inline_size > 0) answer.inline_bytes = inline_bytes;
+  return answer;
+}
+
+RowPtr absent_row() { return std::make_shared<const RegisterRow>(); }
+
+Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
+                        SharedBytes inline_bytes) {
+  auto head = decode_head(*value);
+  if (!head) return fail(Errc::invalid, head.error().context);
+  auto row = std::make_shared<RegisterRow>();
+  row->ballot = ballot;
+  row->epoch = round.epoch;
+  row->partitions = round.partitions;
+  row->kind = head->kind;
+  row->op_id = head->op_id;
+  row->inline_size = head->inline_bytes;
+  row->value = std::move(value);
+  row->inline_bytes = std::move(inline_bytes);
+  return RowPtr(std::move(row));
+}
+
+std::string encode_row(std::string_view row_key, const RegisterRow& row) {
+  std::string head;
+  ByteWriter writer(head);
+  writer.ballot(row.ballot);
+  writer.number(row.epoch.value);
+  writer.number(row.partitions);
+  return seal_row(row_key, head, *row.value);
+}
+
+Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes) {
+  TRY(payload, unseal_row(row_key, bytes));
+  ByteReader reader(payload);
+  RowHead head{};
+  head.ballot = reader.ballot();
+  reader.number<std::uint64_t>();
+  head.partitions = reader.number<std::uint32_t>();
+  if (!reader.ok()) return fail(Errc::corrupt, "register row: too short");
+  head.encoded = reader.rest();
+  TRY(value, decode_head(head.encoded));
+  head.value = value;
+  return head;
+}
+
+Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
+  TRY(payload, unseal_row(row_key, bytes));
+  ByteReader reader(payload);
+  const Ballot ballot = reader.ballot();
+  Round round;
+  round.epoch.value = reader.number<std::uint64_t>();
+  round.partitions = reader.number<std::uint32_t>();
+  if (!reader.ok() || ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
+  auto row = make_row(ballot, round, std::make_shared<const std::string>(reader.rest()), nullptr);
+  if (!row) return fail(Errc::corrupt, row.error().context);
+  return row;
+}
+
+std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint) {
+  std::string payload;
+  ByteWriter writer(payload);
+  writer.number(request.key.bucket.value);
+  writer.number(request.round.partitions);
+  writer.ballot(request.ballot);
+  writer.text(request.key.key);
+  writer.text(hint.upload_id);
+  writer.text(hint.locations);
+  return seal_row(row_key, payload);
+}
+
+Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes) {
+  TRY(payload, unseal_row(row_key, bytes));
+  ByteReader reader(payload);
+  StoredHint hint;
+  hint.name = name;
+  hint.bucket.value = reader.number<std::uint64_t>();
+  hint.partitions = reader.number<std::uint32_t>();
+  hint.ballot = reader.ballot();
+  hint.key = reader.text();
+  hint.upload_id = reader.text();
+  hint.locations = reader.text();
+  if (!reader.ok() || !reader.at_end() || hint.partitions == 0) {
+    return fail(Errc::corrupt, "a malformed hint");
+  }
+  return hint;
+}
+
+std::size_t RegisterKeyHash::operator()(const RegisterKey& key) const noexcept {
+  std::uint64_t seed = key.bucket.value + static_cast<std::uint64_t>(key.kind) * 0x9e3779b97f4a7c15;
+  if (!key.upload_id.empty()) {
+    seed = XXH3_64bits_withSeed(key.upload_id.data(), key.upload_id.size(), seed + key.part);
+  }
+  return XXH3_64bits_withSeed(key.key.data(), key.key.size(), seed);
+}
+
+}  // namespace penstock

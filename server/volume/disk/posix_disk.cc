@@ -1,0 +1,350 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+
+#include "penstock/limits.h"
+#include "server/volume/disk/disk.h"
+
+// All names are resolved from a descriptor of the directory, so that a volume whose path was taken
+// over by another directory can never mix the two; check_directory() compares path and descriptor.
+namespace penstock {
+namespace {
+
+constexpr std::size_t kAlignment = 4096;
+
+// The process or the machine lacks something; the disk has not failed.
+bool is_scarce(int number) {
+  return number == EMFILE || number == ENFILE || number == ENOMEM || number == EAGAIN ||
+         number == ENOBUFS;
+}
+
+Error system_error(int number, std::string_view call, const std::string& path) {
+  Errc code = Errc::io;
+  if (number == ENOENT || number == ENOTDIR) code = Errc::not_found;
+  if (number == ENOSPC || number == EDQUOT) code = Errc::full;
+  if (is_scarce(number)) code = Errc::overloaded;
+  return fail(code,
+              std::string(call) + " " + path + ": " + std::generic_category().message(number));
+}
+
+Error final_error(int number, std::string_view call, const std::string& path) {
+  Error error = system_error(number, call, path);
+  if (error.code == Errc::overloaded) error.code = Errc::io;
+  return error;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);  // every byte that matters was synced before
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+template <class Call>
+auto retry_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// Tries again for a while what failed for want of descriptors or memory: others give theirs back.
+// Runs on workers only.
+template <class Call>
+auto retry_scarce(Call call) {
+  const auto until = std::chrono::steady_clock::now() + limits::kDescriptorRetry;
+  auto result = retry_interrupted(call);
+  while (result < 0 && is_scarce(errno) && std::chrono::steady_clock::now() < until) {
+    const timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+    result = retry_interrupted(call);
+  }
+  return result;
+}
+
+// O_DIRECT can be accepted by open() and refused by the first transfer; one aligned read tells.
+bool direct_works(int fd) {
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  const std::unique_ptr<void, Free> page(std::aligned_alloc(kAlignment, kAlignment));
+  return retry_interrupted([&] { return ::pread(fd, page.get(), kAlignment, 0); }) >= 0;
+}
+
+class PosixFile final : public File {
+ public:
+  PosixFile(std::string path, Descriptor buffered, Descriptor direct)
+      : path_(std::move(path)), buffered_(std::move(buffered)), direct_(std::move(direct)) {}
+
+  Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override {
+    std::size_t done = 0;
+    while (done < buffer.size()) {
+      const ssize_t got = retry_scarce([&] {
+        return ::pread(buffered_.get(), buffer.data() + done, buffer.size() - done,
+                       static_cast<off_t>(offset + done));
+      });
+      if (got < 0) return system_error(errno, "read", path_);
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+
+  std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
+    std::size_t done = 0;
+    while (done < buffer.size()) {
+      const iovec part{buffer.data() + done, buffer.size() - done};
+      const ssize_t got = retry_interrupted([&] {
+        return ::preadv2(buffered_.get(), &part, 1, static_cast<off_t>(offset + done), RWF_NOWAIT);
+      });
+      if (got < 0 && (errno == EAGAIN || errno == EOPNOTSUPP)) return std::nullopt;
+      if (got < 0) return Result<std::size_t>(system_error(errno, "read", path_));
+      if (got == 0) break;  // the end of the file; a page that is not in memory answers EAGAIN
+      done += static_cast<std::size_t>(got);
+    }
+    return Result<std::size_t>(done);
+  }
+
+  Result<> write_at(std::uint64_t offset, ConstBytes data) override {
+    const int fd = direct_ ? direct_.get() : buffered_.get();
+    if (direct_) {
+      assert(offset % kAlignment == 0 && data.size() % kAlignment == 0);
+      assert(reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment == 0);
+    }
+    while (!data.empty()) {
+      const ssize_t put = retry_scarce(
+          [&] { return ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset)); });
+      if (put < 0) return system_error(errno, "write", path_);
+      if (put == 0) return fail(Errc::io, "write " + path_ + ": nothing was written");
+      data = data.subspan(static_cast<std::size_t>(put));
+      offset += static_cast<std::uint64_t>(put);
+    }
+    return {};
+  }
+
+  Result<> sync() override {
+    // Whatever its number: what the system could not write it may have dropped.
+    if (::fdatasync(buffered_.get()) != 0) return final_error(errno, "sync", path_);
+    return {};
+  }
+
+  Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
+    const auto from = static_cast<off_t>(offset);
+    const auto bytes = static_cast<off_t>(length);
+    int failed = 0;
+    if (retry_scarce([&] { return ::fallocate(buffered_.get(), 0, from, bytes); }) != 0) {
+      failed = errno;
+    }
+    if (failed == EOPNOTSUPP) failed = ::posix_fallocate(buffered_.get(), from, bytes);
+    if (failed != 0) return system_error(failed, "allocate", path_);
+    return {};
+  }
+
+  Result<> truncate(std::uint64_t length) override {
+    const auto bytes = static_cast<off_t>(length);
+    if (retry_scarce([&] { return ::ftruncate(buffered_.get(), bytes); }) != 0) {
+      return system_error(errno, "truncate", path_);
+    }
+    return {};
+  }
+
+  Result<std::uint64_t> size() const override {
+    struct stat info {};
+    if (::fstat(buffered_.get(), &info) != 0) return system_error(errno, "stat", path_);
+    return static_cast<std::uint64_t>(info.st_size);
+  }
+
+  int descriptor() const override { return buffered_.get(); }
+
+ private:
+  std::string path_;
+  Descriptor buffered_;
+  Descriptor direct_;  // only with OpenMode::direct, where it works
+};
+
+class PosixDisk final : public Disk {
+ public:
+  PosixDisk(std::string root, Descriptor directory)
+      : root_(std::move(root)), directory_(std::move(directory)) {}
+
+  Result<std::unique_ptr<File>> open(const std::string& name, OpenMode mode) override {
+    int flags = O_CLOEXEC;
+    switch (mode) {
+      case OpenMode::read:
+        flags |= O_RDONLY;
+        break;
+      case OpenMode::write_new:
+        flags |= O_RDWR | O_CREAT | O_TRUNC;
+        break;
+      case OpenMode::append:
+        flags |= O_RDWR | O_CREAT;
+        break;
+      case OpenMode::direct:
+        flags |= O_RDWR;
+        break;
+    }
+    Descriptor buffered(open_at(name, flags));
+    if (!buffered) return system_error(errno, "open", path(name));
+    Descriptor direct;
+    if (mode == OpenMode::direct) {
+      direct = Descriptor(open_at(name, flags | O_DIRECT));
+      if (!direct && is_scarce(errno)) return system_error(errno, "open", path(name));
+      if (direct && !direct_works(direct.get())) direct = Descriptor();
+    }
+    return std::unique_ptr<File>(
+        std::make_unique<PosixFile>(path(name), std::move(buffered), std::move(direct)));
+  }
+
+  Result<> rename(const std::string& from, const std::string& to) override {
+    if (::renameat(fd(), from.c_str(), fd(), to.c_str()) != 0) {
+      return system_error(errno, "rename", path(from));
+    }
+    return {};
+  }
+
+  Result<> remove(const std::string& name) override {
+    if (::unlinkat(fd(), name.c_str(), 0) != 0) return system_error(errno, "remove", path(name));
+    return {};
+  }
+
+  Result<std::vector<std::string>> list(const std::string& name) override {
+    const int opened = open_at(name.empty() ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) return system_error(errno, "list", path(name));
+    struct Close {
+      void operator()(DIR* stream) const { ::closedir(stream); }
+    };
+    const std::unique_ptr<DIR, Close> stream(::fdopendir(opened));
+    if (!stream) {
+      const int number = errno;
+      ::close(opened);
+      return system_error(number, "list", path(name));
+    }
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(stream.get())) {
+      const std::string_view found = entry->d_name;
+      if (found != "." && found != "..") names.emplace_back(found);
+      errno = 0;
+    }
+    if (errno != 0) return system_error(errno, "list", path(name));
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<> make_directory(const std::string& name) override {
+    if (::mkdirat(fd(), name.c_str(), 0755) != 0 && errno != EEXIST) {
+      return system_error(errno, "make directory", path(name));
+    }
+    return {};
+  }
+
+  Result<> sync_directory(const std::string& name) override {
+    const Descriptor opened(open_at(name.empty() ? "." : name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened) return system_error(errno, "open", path(name));
+    if (::fsync(opened.get()) != 0) return final_error(errno, "sync", path(name));
+    return {};
+  }
+
+  bool exists(const std::string& name) override {
+    return ::faccessat(fd(), name.c_str(), F_OK, 0) == 0;
+  }
+
+  Result<std::uint64_t> file_size(const std::string& name) override {
+    struct stat info {};
+    if (::fstatat(fd(), name.c_str(), &info, 0) != 0) {
+      return system_error(errno, "stat", path(name));
+    }
+    return static_cast<std::uint64_t>(info.st_size);
+  }
+
+  Result<std::unique_ptr<File>> lock(const std::string& name) override {
+    Descriptor opened(open_at(name, O_RDWR | O_CREAT | O_CLOEXEC));
+    if (!opened) return system_error(errno, "open", path(name));
+    if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return fail(Errc::busy, path(name) + " is locked");
+      return system_error(errno, "lock", path(name));
+    }
+    return std::unique_ptr<File>(
+        std::make_unique<PosixFile>(path(name), std::move(opened), Descriptor()));
+  }
+
+  Result<Space> space() override {
+    struct statvfs numbers {};
+    struct stat info {};
+    if (::fstatvfs(fd(), &numbers) != 0) return system_error(errno, "statvfs", root_);
+    if (::fstat(fd(), &info) != 0) return system_error(errno, "stat", root_);
+    return Space{numbers.f_bavail * numbers.f_frsize, numbers.f_blocks * numbers.f_frsize,
+                 static_cast<std::uint64_t>(info.st_dev)};
+  }
+
+  std::string path(const std::string& name) const override {
+    return name.empty() ? root_ : root_ + "/" + name;
+  }
+
+  Result<> check_directory() override {
+    struct stat held {};
+    struct stat found {};
+    if (::fstat(fd(), &held) != 0) return system_error(errno, "stat", root_);
+    if (::stat(root_.c_str(), &found) != 0) return system_error(errno, "stat", root_);
+    if (held.st_dev != found.st_dev || held.st_ino != found.st_ino) {
+      return fail(Errc::not_found, root_ + " is another directory than the one opened");
+    }
+    return {};
+  }
+
+  Result<std::string> stamp(const std::string& name) override {
+    struct stat info {};
+    if (::fstatat(fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      return system_error(errno, "stat", path(name));
+    }
+    std::string stamp;
+    for (const auto number :
+         {static_cast<long long>(info.st_dev), static_cast<long long>(info.st_ino),
+          static_cast<long long>(info.st_size), static_cast<long long>(info.st_ctim.tv_sec),
+          static_cast<long long>(info.st_ctim.tv_nsec)}) {
+      stamp += std::to_string(number) + " ";
+    }
+    return stamp;
+  }
+
+ private:
+  int fd() const { return directory_.get(); }
+  int open_at(const std::string& name, int flags) const {
+    return retry_scarce([&] { return ::openat(fd(), name.c_str(), flags, 0644); });
+  }
+
+  std::string root_;
+  Descriptor directory_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory) {
+  Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return system_error(errno, "open", directory);
+  return std::unique_ptr<Disk>(
+      std::make_unique<PosixDisk>(std::move(directory), std::move(opened)));
+}
+
+}  // namespace penstock

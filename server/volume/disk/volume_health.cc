@@ -1,0 +1,47 @@
+#include "server/volume/disk/volume_health.h"
+
+namespace penstock {
+
+void VolumeHealth::listen(std::function<void(const Error&)> listener) {
+  std::lock_guard lock(listener_mutex_);
+  if (!is_open()) {
+    listener(refusal());
+  } else {
+    listener_ = std::move(listener);
+  }
+}
+
+void VolumeHealth::stop_listening() {
+  std::lock_guard lock(listener_mutex_);
+  listener_ = nullptr;
+}
+
+bool VolumeHealth::close_with(State state, const Error& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (state_ != State::open) return false;
+    state_ = state;
+    reason_ = why.context;
+    open_.store(false, std::memory_order_release);
+  }
+  std::lock_guard lock(listener_mutex_);
+  if (listener_) listener_(refusal());
+  listener_ = nullptr;
+  return true;
+}
+
+VolumeHealth::State VolumeHealth::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+std::string VolumeHealth::reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+Error VolumeHealth::refusal() const {
+  return fail(Errc::unavailable, "the volume is closed: " + reason());
+}
+
+}  // namespace penstock

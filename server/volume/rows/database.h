@@ -1,0 +1,107 @@
+// The LevelDB of one volume, with our settings and our errors.
+//
+// Durable: write() is synced before it succeeds. The first failed write is final: a log append that
+// failed half-way would make later, acknowledged writes unreadable. Never repaired: a repair can
+// bring old rows back; a damaged volume re-enters under a new identity instead.
+// Want of descriptors or memory: a new log refuses one batch, all else waits until there is some.
+// LevelDB knows no exceptions: one that passes through it (no memory) leaves its locks held. After
+// that nothing here touches it again, and its destructor leaves it behind: every call answers io.
+// Thread-safety: all methods from any thread. All block.
+#pragma once
+#include <leveldb/db.h>
+#include <leveldb/write_batch.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "penstock/limits.h"
+#include "penstock/result.h"
+#include "server/volume/rows/leveldb_env.h"
+
+namespace leveldb {
+class Cache;
+class FilterPolicy;
+}  // namespace leveldb
+
+namespace penstock {
+
+struct DatabaseOptions {
+  std::size_t write_buffer_bytes = 4 * limits::kMiB;  // a log and at most twice this in memory
+  std::size_t block_cache_bytes = 1 * limits::kMiB;   // hot rows are in the register cache
+  int open_files_max = 256;
+  Background background = Background::on_worker;
+  bool same_boot = false;  // the machine has run on since the database was last open
+};
+
+class Database {
+ public:
+  // Makes a new one in the directory `db`. Errors: io, full; invalid - there is one.
+  static Result<> create(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                         DatabaseOptions options);
+  // Errors: not_found; corrupt - a log, the manifest or a table is damaged, lost or of another
+  // volume: the volume must not serve from it; io.
+  static Result<std::unique_ptr<Database>> open(Disk& disk, Clock& clock, Random& random,
+                                                Worker& worker, DatabaseOptions options);
+  ~Database();
+  // Nothing waits for descriptors or memory any more: what does not get them fails. Before the end.
+  void end_patience() { env_.end_patience(); }
+  // An orderly end, after which nothing but the destructor may be called: the next open asks for
+  // every row that was synced, where after a power cut it cannot know of the last.
+  void close();
+
+  // Errors: io - final: every later write fails, too; overloaded - nothing was written, for want of
+  // descriptors or memory.
+  Result<> write(leveldb::WriteBatch& batch, bool sync = true);
+  // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist; overloaded
+  // - it could not be opened for want of descriptors or memory.
+  Result<std::optional<std::string>> get(std::string_view key);
+
+  // Rows in key order, as of the creation of the cursor. Look at check() after the last row:
+  // LevelDB skips blocks that it cannot read.
+  class Cursor {
+   public:
+    ~Cursor();
+    void seek(std::string_view key);
+    void next();
+    bool valid() const { return !failed_ && iterator_->Valid(); }
+    std::string_view key() const { return view(iterator_->key()); }
+    std::string_view value() const { return view(iterator_->value()); }
+    // Errors: corrupt; io.
+    Result<> check() const;
+
+   private:
+    friend class Database;  // made only there
+    Cursor(Database& database, std::unique_ptr<leveldb::Iterator> iterator)
+        : database_(database), iterator_(std::move(iterator)) {}
+    static std::string_view view(const leveldb::Slice& slice) {
+      return {slice.data(), slice.size()};
+    }
+    Database& database_;
+    std::unique_ptr<leveldb::Iterator> iterator_;  // null: failed from the start
+    std::optional<Error> failed_;
+  };
+  std::unique_ptr<Cursor> scan();
+
+ private:
+  Database(Disk& disk, Clock& clock, Random& random, Worker& worker, DatabaseOptions options);
+  leveldb::Status open_at_disk(bool create);
+  void release_background();
+  void settle();  // runs inline compaction, if that is how it runs
+  Result<> check_usable() const;
+  Error break_with(const Error& error);
+
+  const DatabaseOptions options_;
+  Disk& disk_;
+  LevelDbEnv env_;
+  std::unique_ptr<leveldb::Cache> block_cache_;
+  std::unique_ptr<const leveldb::FilterPolicy> filter_;
+  std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
+  std::mutex mutex_;                 // guards failed_
+  std::optional<Error> failed_;
+  std::atomic<bool> broken_{false};  // an exception passed through LevelDB
+};
+
+}  // namespace penstock

@@ -1,0 +1,339 @@
+#include "server/volume/rows/leveldb_env.h"
+
+#include <time.h>
+
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "penstock/limits.h"
+#include "penstock/log.h"
+#include "penstock/planted.h"
+#include "server/volume/rows/log_frames.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;  // of the page cache
+
+using leveldb::Slice;
+using leveldb::Status;
+
+std::string parent_of(const std::string& name) {
+  const auto slash = name.rfind('/');
+  return slash == std::string::npos ? std::string() : name.substr(0, slash);
+}
+std::string_view leaf_of(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+constexpr std::string_view kManifestPrefix = "MANIFEST-";
+
+std::uint64_t number_of(std::string_view leaf) {
+  return std::strtoull(std::string(leaf).c_str(), nullptr, 10);
+}
+std::optional<LogName> log_name_of(std::string_view leaf) {
+  if (leaf.ends_with(".log")) return LogName{LogKind::log, number_of(leaf)};
+  if (!leaf.starts_with(kManifestPrefix)) return std::nullopt;
+  return LogName{LogKind::manifest, number_of(leaf.substr(kManifestPrefix.size()))};
+}
+bool is_table(std::string_view leaf) { return leaf.ends_with(".ldb"); }
+std::string file_of(const std::string& directory, LogName name) {
+  char leaf[64];
+  const bool log = name.kind == LogKind::log;
+  std::snprintf(leaf, sizeof leaf, log ? "%06llu.log" : "MANIFEST-%06llu",
+                static_cast<unsigned long long>(name.number));
+  return directory + "/" + leaf;
+}
+
+class FileLock final : public leveldb::FileLock {
+ public:
+  explicit FileLock(std::unique_ptr<File> file) : file_(std::move(file)) {}
+
+ private:
+  std::unique_ptr<File> file_;
+};
+
+class Logger final : public leveldb::Logger {
+ public:
+  explicit Logger(std::string path) : path_(std::move(path)) {}
+  void Logv(const char* format, std::va_list arguments) override {
+    if (!log_enabled(LogLevel::debug)) return;
+    char line[512];
+    std::vsnprintf(line, sizeof line, format, arguments);
+    log_event(LogLevel::debug, "leveldb", {{"volume", path_}, {"message", line}});
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
+                       Background background, bool same_boot)
+    : disk_(disk),
+      clock_(clock),
+      worker_(worker),
+      background_(background),
+      same_boot_(same_boot),
+      patience_(disk.path("")),
+      logger_(std::make_unique<Logger>(disk.path(""))),
+      witness_(disk, random) {}
+LevelDbEnv::~LevelDbEnv() = default;
+
+bool LevelDbEnv::is_scarce(const Status& status) {
+  return status.IsIOError() && status.ToString().find(kScarce) != std::string::npos;
+}
+
+Result<> LevelDbEnv::create() { return witness_.create(); }
+
+Result<> LevelDbEnv::load(const std::string& directory) {
+  CHECK_OK(witness_.load());
+  std::uint64_t newest = 0;
+  for (const auto& [name, log] : witness_.logs()) {
+    if (name.kind != LogKind::log) continue;  // of the manifests only the one in use is needed
+    newest = name.number;
+    const auto checked = check_log(file_of(directory, name), name, log);
+    if (!checked && holds(Rule::log_witness)) return checked;
+  }
+  TRY(leaves, disk_.list(directory));
+  for (const std::string& leaf : leaves) {
+    const auto name = log_name_of(leaf);
+    if (!name || name->kind != LogKind::log || witness_.find(*name)) continue;
+    TRY(bytes, disk_.file_size(directory + "/" + leaf));
+    if (name->number <= newest || bytes == 0 || !holds(Rule::log_witness)) continue;
+    return fail(Errc::corrupt, disk_.path(directory + "/" + leaf) +
+                                   " holds bytes, but the witness does not know it");
+  }
+  return {};
+}
+
+// What LevelDB does not need it has removed by now, and it has not begun to make new tables. Where
+// that failed it goes on all the same: but the witness must not name a torn log any more when the
+// volume says that it was open in this boot, or the next start takes it for damage.
+Result<> LevelDbEnv::confirm(const std::string& directory) {
+  TRY(leaves, disk_.list(directory));
+  for (const std::string& leaf : leaves) {
+    if (!is_table(leaf)) continue;
+    const std::string path = directory + "/" + leaf;
+    TRY(file, disk_.open(path, OpenMode::read));
+    const auto sealed = check_table_seal(*file, witness_.table_marker(), number_of(leaf));
+    if (sealed) continue;
+    return fail(sealed.error().code, disk_.path(path) + ": " + sealed.error().context);
+  }
+  return witness_.drop_replayed();
+}
+
+Result<> LevelDbEnv::seal() { return witness_.seal(); }
+
+Result<> LevelDbEnv::check_log(const std::string& path, LogName name, const WitnessedLog& log) {
+  const auto refuse = [&](std::string_view why) {
+    return fail(Errc::corrupt, disk_.path(path) + " " + std::string(why));
+  };
+  auto file = disk_.open(path, OpenMode::read);
+  if (!file && file.error().code == Errc::not_found) return refuse("is lost");
+  if (!file) return file.error();
+  TRY(tail, read_log_tail(**file, log.marker));
+  whole_bytes_[name] = tail.whole_bytes;
+  if (tail.foreign) return refuse("belongs to another volume, or its beginning is damaged");
+  if (tail.whole_frames < log.frames->load()) {
+    return refuse("ends after " + std::to_string(tail.whole_frames) + " frames of at least " +
+                  std::to_string(log.frames->load()));
+  }
+  if (!tail.torn) return {};
+  if (tail.frame_after && holds(Rule::log_tail)) return refuse("is damaged before its end");
+  // What a process wrote before it was killed is in the page cache, whole or cut between two pages.
+  // So this was damaged, and it may have been acknowledged.
+  if (same_boot_ && !(tail.cut_short && tail.file_bytes % kPageBytes == 0)) {
+    return refuse("is damaged in its last frame");
+  }
+  log_event(LogLevel::warn, "torn_log_tail_dropped",
+            {{"file", disk_.path(path)}, {"whole_bytes", std::to_string(tail.whole_bytes)}});
+  return {};
+}
+
+Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::SequentialFile** result) {
+  *result = nullptr;
+  auto file = disk_.open(name, OpenMode::read);
+  if (!file) return to_status(file);
+  const auto log_name = log_name_of(leaf_of(name));
+  if (!log_name) {
+    *result = make_sequential_file(std::move(file).value()).release();
+    return Status::OK();
+  }
+  const auto log = witness_.find(*log_name);
+  if (log_name->kind == LogKind::manifest) {
+    if (!log) return Status::Corruption("the witness does not know it", disk_.path(name));
+    const auto checked = check_log(name, *log_name, *log);
+    if (!checked) return to_status(checked);
+    witness_.use_manifest(log_name->number);
+  }
+  // A log that is not named was never written to, or is not needed (load() has looked).
+  const std::uint64_t whole_bytes = log ? whole_bytes_[*log_name] : 0;
+  *result = make_frame_reader(std::move(file).value(), log ? log->marker : 0, whole_bytes)
+                .release();
+  return Status::OK();
+}
+
+Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
+                                       leveldb::RandomAccessFile** result) {
+  *result = nullptr;
+  auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::read); });
+  if (!file) return to_status(file);
+  *result = make_random_access_file(std::move(file).value(), patience_).release();
+  return Status::OK();
+}
+
+Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFile** result) {
+  const Status made = make_file(name, result);
+  if (is_scarce(made)) ++files_refused_;
+  return made;
+}
+
+Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** result) {
+  *result = nullptr;
+  auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::write_new); });
+  if (!file) return to_status(file);
+  const auto synced =
+      patience_.in_background([&] { return disk_.sync_directory(parent_of(name)); });
+  if (!synced) return to_status(synced);
+  if (const auto log_name = log_name_of(leaf_of(name))) {
+    auto begun = patience_.in_background([&] { return witness_.begin(*log_name); });
+    if (!begun) return to_status(begun);
+    if (log_name->kind == LogKind::manifest) newest_manifest_ = log_name->number;
+    *result = make_frame_writer(std::move(file).value(), std::move(*begun), patience_).release();
+  } else if (is_table(leaf_of(name))) {
+    *result = make_table_writer(std::move(file).value(), witness_.table_marker(),
+                                number_of(leaf_of(name)), patience_)
+                  .release();
+  } else {
+    *result = make_writable_file(std::move(file).value(), patience_).release();
+  }
+  return Status::OK();
+}
+
+bool LevelDbEnv::FileExists(const std::string& name) { return disk_.exists(name); }
+
+Status LevelDbEnv::GetChildren(const std::string& directory, std::vector<std::string>* result) {
+  result->clear();
+  auto names = disk_.list(directory);
+  if (!names) return to_status(names);
+  *result = std::move(names).value();
+  return Status::OK();
+}
+
+Status LevelDbEnv::RemoveFile(const std::string& name) {
+  if (const auto log_name = log_name_of(leaf_of(name))) {
+    const auto dropped = witness_.drop(*log_name);
+    if (!dropped) return to_status(dropped);
+  }
+  return to_status(disk_.remove(name));
+}
+
+Status LevelDbEnv::CreateDir(const std::string& name) {
+  const auto made = disk_.make_directory(name);
+  return made ? to_status(disk_.sync_directory(parent_of(name))) : to_status(made);
+}
+
+Status LevelDbEnv::RemoveDir(const std::string& name) {
+  return Status::NotSupported("directories stay", name);
+}
+
+Status LevelDbEnv::GetFileSize(const std::string& name, std::uint64_t* bytes) {
+  const auto size = disk_.file_size(name);
+  *bytes = size ? size.value() : 0;
+  return to_status(size);
+}
+
+Status LevelDbEnv::RenameFile(const std::string& from, const std::string& to) {
+  auto renamed = patience_.in_background([&] { return disk_.rename(from, to); });
+  if (renamed) {
+    renamed = patience_.in_background([&] { return disk_.sync_directory(parent_of(to)); });
+  }
+  if (renamed && leaf_of(to) == "CURRENT") witness_.use_manifest(newest_manifest_);
+  return to_status(renamed);
+}
+
+Status LevelDbEnv::LockFile(const std::string& name, leveldb::FileLock** lock) {
+  *lock = nullptr;
+  auto file = disk_.lock(name);
+  if (!file) return to_status(file);
+  *lock = new FileLock(std::move(file).value());
+  return Status::OK();
+}
+
+Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
+  delete static_cast<FileLock*>(lock);
+  return Status::OK();
+}
+
+void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
+  auto job = [this, function, argument] {
+    const Patience::Background running(background_ == Background::on_worker);
+    try {
+      function(argument);
+    } catch (...) {
+      broken_.store(true);
+      throw;  // the worker tells the volume
+    }
+  };
+  {
+    std::lock_guard lock(mutex_);
+    if (held_ || background_ == Background::inline_) {
+      scheduled_.push_back(std::move(job));
+      return;
+    }
+  }
+  worker_.submit(std::move(job));
+}
+
+void LevelDbEnv::release_background() {
+  if (background_ == Background::on_worker) patience_.make_endless();
+  std::deque<std::function<void()>> jobs;
+  {
+    std::lock_guard lock(mutex_);
+    held_ = false;
+    if (background_ == Background::on_worker) jobs.swap(scheduled_);
+  }
+  for (auto& job : jobs) worker_.submit(std::move(job));
+}
+
+void LevelDbEnv::run_background() {
+  while (true) {
+    std::function<void()> job;
+    {
+      std::lock_guard lock(mutex_);
+      if (scheduled_.empty()) return;
+      job = std::move(scheduled_.front());
+      scheduled_.pop_front();
+    }
+    job();
+  }
+}
+
+void LevelDbEnv::StartThread(void (*function)(void*), void* argument) {
+  Schedule(function, argument);
+}
+
+Status LevelDbEnv::GetTestDirectory(std::string*) {
+  return Status::NotSupported("no test directory");
+}
+
+Status LevelDbEnv::NewLogger(const std::string&, leveldb::Logger** result) {
+  *result = new Logger(disk_.path(""));
+  return Status::OK();
+}
+
+std::uint64_t LevelDbEnv::NowMicros() {
+  return static_cast<std::uint64_t>(clock_.boot().time_since_epoch().count());
+}
+
+// LevelDB slows a writer by a millisecond when compaction falls behind. It is the committer's own
+// thread that waits, as it would for the disk; with inline compaction there is nothing to wait for.
+void LevelDbEnv::SleepForMicroseconds(int micros) {
+  if (background_ == Background::inline_) return;
+  const timespec pause{micros / 1'000'000, (micros % 1'000'000) * 1000L};
+  nanosleep(&pause, nullptr);
+}
+
+}  // namespace penstock

@@ -1,0 +1,119 @@
+// LevelDB's view of the world, on top of Disk, Clock and Worker: what LevelDB stores passes through
+// the same latch, fault injection and simulated disk as everything else.
+//
+// What differs from LevelDB's own PosixEnv, and why:
+// - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with
+//   the manifest, so a power cut could lose a log with acknowledged writes);
+// - logs and the manifest consist of frames (log_frames.h), and a witness outside of `db/` says
+//   which of them must be there, and how much of each (log_witness.h): they are cut behind their
+//   last whole frame after a power cut, or refused. LevelDB sees what is in the frames;
+// - tables are sealed (leveldb_files.h);
+// - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
+// - compaction runs on a thread of this volume's own, not on one shared by the whole process;
+// - messages go to log_event at level debug.
+// The first failed write must latch below (make_latching_disk): LevelDB goes on after a failed log
+// append and would acknowledge writes that no recovery can read.
+#pragma once
+#include <leveldb/env.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/runtime.h"
+#include "server/volume/disk/disk.h"
+#include "server/volume/rows/leveldb_files.h"
+#include "server/volume/rows/log_witness.h"
+
+namespace penstock {
+
+// Where compaction runs.
+enum class Background : std::uint8_t {
+  on_worker,  // on the worker given to the Env
+  inline_,    // only inside run_background(): for a simulator with one thread
+};
+
+// Thread-safety: as leveldb::Env, all methods from any thread. Must outlive the DB, and the worker
+// must outlive both.
+class LevelDbEnv final : public leveldb::Env {
+ public:
+  // `same_boot`: the machine has run on since the logs were written: only the process ended.
+  LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker, Background background,
+             bool same_boot = false);
+  ~LevelDbEnv() override;
+
+  // Before a new database is made. Errors: io; full.
+  Result<> create();
+  // Before a database is opened: are the logs in `directory` those that the witness names?
+  // Errors: corrupt; io.
+  Result<> load(const std::string& directory);
+  // Behind the open, before anything runs in the background: is every table whole? Errors: corrupt;
+  // io; full.
+  Result<> confirm(const std::string& directory);
+  // Nothing runs in the background before this.
+  void release_background();
+  // At an orderly end: all that is synced must be there at the next open. Errors: io; full.
+  Result<> seal();
+
+  // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules
+  // with its mutex held, so this is called after each call into the database; then no write ever
+  // waits.
+  void run_background();
+  leveldb::Logger* logger() const { return logger_.get(); }
+  // How many files LevelDB could not make for want of descriptors or memory.
+  std::uint64_t files_refused() const { return files_refused_.load(); }
+  // No call waits for descriptors or memory any more: the database is about to end.
+  void end_patience() { patience_.end(); }
+  // A background job threw out of LevelDB, which holds its locks for ever then.
+  bool is_broken() const { return broken_.load(); }
+
+  // ---- leveldb::Env
+  leveldb::Status NewSequentialFile(const std::string& name,
+                                    leveldb::SequentialFile** result) override;
+  // Did this call fail for want of descriptors or memory? Then the disk has not.
+  static bool is_scarce(const leveldb::Status& status);
+  leveldb::Status NewRandomAccessFile(const std::string& name,
+                                      leveldb::RandomAccessFile** result) override;
+  leveldb::Status NewWritableFile(const std::string& name, leveldb::WritableFile** result) override;
+  bool FileExists(const std::string& name) override;
+  leveldb::Status GetChildren(const std::string& directory,
+                              std::vector<std::string>* result) override;
+  leveldb::Status RemoveFile(const std::string& name) override;
+  leveldb::Status CreateDir(const std::string& name) override;
+  leveldb::Status RemoveDir(const std::string& name) override;
+  leveldb::Status GetFileSize(const std::string& name, std::uint64_t* bytes) override;
+  leveldb::Status RenameFile(const std::string& from, const std::string& to) override;
+  leveldb::Status LockFile(const std::string& name, leveldb::FileLock** lock) override;
+  leveldb::Status UnlockFile(leveldb::FileLock* lock) override;
+  void Schedule(void (*function)(void*), void* argument) override;
+  void StartThread(void (*function)(void*), void* argument) override;
+  leveldb::Status GetTestDirectory(std::string* path) override;
+  leveldb::Status NewLogger(const std::string& name, leveldb::Logger** result) override;
+  std::uint64_t NowMicros() override;
+  void SleepForMicroseconds(int micros) override;
+
+ private:
+  Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
+  leveldb::Status make_file(const std::string& name, leveldb::WritableFile** result);
+
+  Disk& disk_;
+  Clock& clock_;
+  Worker& worker_;
+  const Background background_;
+  const bool same_boot_;
+  Patience patience_;
+  std::atomic<std::uint64_t> files_refused_{0};
+  std::atomic<bool> broken_{false};
+  std::unique_ptr<leveldb::Logger> logger_;
+  LogWitness witness_;
+  // Only while the database is opened:
+  std::map<LogName, std::uint64_t> whole_bytes_;
+  std::uint64_t newest_manifest_ = 0;
+  std::mutex mutex_;  // guards the next two
+  bool held_ = true;
+  std::deque<std::function<void()>> scheduled_;  // while held, or with Background::inline_
+};
+
+}  // namespace penstock

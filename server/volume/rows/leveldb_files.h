@@ -1,0 +1,108 @@
+// The files that LevelDB reads and writes through our Env (leveldb_env.h). A `patience` outlives
+// them.
+#pragma once
+#include <leveldb/env.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "penstock/limits.h"
+#include "server/volume/disk/disk.h"
+#include "server/volume/rows/log_witness.h"
+
+namespace penstock {
+
+// Begins the text of a status that tells of a want of descriptors or memory: no disk has failed.
+inline constexpr std::string_view kScarce = "no descriptors or memory: ";
+
+leveldb::Status to_status(const Error& error);
+template <class T>
+leveldb::Status to_status(const Result<T>& result) {
+  return result ? leveldb::Status::OK() : to_status(result.error());
+}
+
+// Tries calls again while descriptors or memory are wanting: LevelDB takes a failure for the end of
+// all writes. It waits as long as the database is used; the log tells of a long wait.
+// Thread-safety: all methods from any thread.
+class Patience {
+ public:
+  explicit Patience(std::string where) : where_(std::move(where)) {}
+
+  // The database is open, and has threads of its own. Before that a minute is enough.
+  void make_endless() { endless_.store(true); }
+  // From now on nothing waits.
+  void end() { ended_.store(true); }
+
+  // Within a compaction; else the first failure is the answer.
+  template <class Call>
+  auto in_background(Call call) const -> decltype(call()) {
+    return background_ ? always(std::move(call)) : call();
+  }
+  template <class Call>
+  auto always(Call call) const -> decltype(call()) {
+    auto result = call();
+    const auto began = std::chrono::steady_clock::now();
+    bool told = false;
+    while (!result && result.error().code == Errc::overloaded) {
+      if (ended_.load()) return fail(Errc::io, result.error().context);
+      if (!told && std::chrono::steady_clock::now() - began >= limits::kDatabaseRetry) {
+        if (!endless_.load()) return fail(Errc::io, result.error().context);
+        told = true;
+        tell(result.error());
+      }
+      const timespec pause{0, 50'000'000};
+      nanosleep(&pause, nullptr);
+      result = call();
+    }
+    return result;
+  }
+
+  // While one lives this thread runs a compaction; `patient`: and may wait.
+  class Background {
+   public:
+    explicit Background(bool patient) { background_ = patient; }
+    ~Background() { background_ = false; }
+    Background(const Background&) = delete;
+    Background& operator=(const Background&) = delete;
+  };
+
+ private:
+  void tell(const Error& error) const;
+
+  static thread_local bool background_;
+  const std::string where_;
+  std::atomic<bool> endless_{false};
+  std::atomic<bool> ended_{false};
+};
+
+std::unique_ptr<leveldb::SequentialFile> make_sequential_file(std::unique_ptr<File> file);
+std::unique_ptr<leveldb::RandomAccessFile> make_random_access_file(std::unique_ptr<File> file,
+                                                                   const Patience& patience);
+std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> file,
+                                                          const Patience& patience);
+
+// A log or manifest: each sync makes a frame (log_frames.h) of what was appended since the last one
+// and counts it. Nothing is written before a sync: a batch is bounded by who appends it.
+std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
+                                                         WitnessedLog log,
+                                                         const Patience& patience);
+// What was appended, out of the frames in the first `whole_bytes` of the file, which are whole.
+std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File> file,
+                                                           std::uint64_t marker,
+                                                           std::uint64_t whole_bytes);
+
+// A table: the sync appends a seal behind it, which LevelDB does not see. With it a table that was
+// cut, or belongs to another volume, shows at a start; what it holds has LevelDB's own checksums.
+//   "PNSTKTAB" | u64 marker | u64 number | u64 bytes of the table | u32 crc of these 32
+std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
+                                                         std::uint64_t marker,
+                                                         std::uint64_t number,
+                                                         const Patience& patience);
+// Errors: corrupt - it is not that table, whole; io.
+Result<> check_table_seal(File& file, std::uint64_t marker, std::uint64_t number);
+
+}  // namespace penstock

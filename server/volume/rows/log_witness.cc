@@ -1,0 +1,120 @@
+#include "server/volume/rows/log_witness.h"
+
+#include "penstock/byte_codec.h"
+#include "penstock/planted.h"
+#include "server/volume/disk/small_file.h"
+#include "server/volume/rows/sealed_row.h"
+
+namespace penstock {
+
+Result<> LogWitness::create() {
+  std::lock_guard lock(mutex_);
+  logs_.clear();
+  manifest_ = 0;
+  table_marker_ = random_.next();
+  written_.clear();
+  return write();
+}
+
+Result<> LogWitness::load() {
+  std::lock_guard lock(mutex_);
+  const std::string path = disk_.path(kWitnessFile);
+  auto bytes = read_small_file(disk_, kWitnessFile);
+  if (!bytes && bytes.error().code != Errc::not_found) return bytes.error();
+  if (!bytes) return fail(Errc::corrupt, path + " is missing: nothing says which logs belong here");
+  const auto payload = unseal_row(kWitnessFile, *bytes);
+  if (!payload) return fail(Errc::corrupt, path + " is damaged");
+  ByteReader reader(*payload);
+  logs_.clear();
+  manifest_ = 0;
+  table_marker_ = reader.number<std::uint64_t>();
+  while (reader.ok() && !reader.at_end()) {
+    const auto kind = reader.number<std::uint8_t>();
+    const auto number = reader.number<std::uint64_t>();
+    const auto marker = reader.number<std::uint64_t>();
+    const auto frames = reader.number<std::uint64_t>();
+    if (kind != 1 && kind != 2) return fail(Errc::corrupt, path + " names an unknown file");
+    logs_[{static_cast<LogKind>(kind), number}] = {
+        marker, std::make_shared<std::atomic<std::uint64_t>>(frames), true};
+  }
+  if (!reader.ok()) return fail(Errc::corrupt, path + " is too short");
+  written_ = *payload;
+  return {};
+}
+
+std::map<LogName, WitnessedLog> LogWitness::logs() const {
+  std::lock_guard lock(mutex_);
+  return logs_;
+}
+
+std::optional<WitnessedLog> LogWitness::find(LogName name) const {
+  std::lock_guard lock(mutex_);
+  const auto found = logs_.find(name);
+  return found == logs_.end() ? std::nullopt : std::optional<WitnessedLog>(found->second);
+}
+
+std::uint64_t LogWitness::table_marker() const {
+  std::lock_guard lock(mutex_);
+  return table_marker_;
+}
+
+Result<WitnessedLog> LogWitness::begin(LogName name) {
+  std::lock_guard lock(mutex_);
+  const WitnessedLog begun{random_.next(), std::make_shared<std::atomic<std::uint64_t>>(0), false};
+  logs_[name] = begun;
+  CHECK_OK(write());
+  return begun;
+}
+
+void LogWitness::use_manifest(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  manifest_ = number;
+}
+
+Result<> LogWitness::drop(LogName name) {
+  std::lock_guard lock(mutex_);
+  const bool named = logs_.erase(name) > 0;
+  // After a failed write the file may still name it.
+  return named || written_.empty() ? drop_old() : Result<>();
+}
+
+Result<> LogWitness::drop_replayed() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(logs_, [](const auto& entry) {
+    return entry.first.kind == LogKind::log && entry.second.replayed;
+  });
+  return drop_old();
+}
+
+Result<> LogWitness::drop_old() {
+  std::erase_if(logs_, [this](const auto& entry) {
+    return manifest_ != 0 && entry.first.kind == LogKind::manifest &&
+           entry.first.number != manifest_;
+  });
+  return write();
+}
+
+Result<> LogWitness::seal() {
+  std::lock_guard lock(mutex_);
+  return write();
+}
+
+Result<> LogWitness::write() {
+  std::string payload;
+  ByteWriter writer(payload);
+  writer.number(table_marker_);
+  for (const auto& [name, log] : logs_) {
+    const bool pinned = name.kind == LogKind::log || holds(Rule::manifest_pin);
+    writer.number(static_cast<std::uint8_t>(name.kind));
+    writer.number(name.number);
+    writer.number(log.marker);
+    writer.number(pinned ? log.frames->load() : std::uint64_t{0});
+  }
+  if (payload == written_) return {};
+  written_.clear();
+  CHECK_OK(replace_file(disk_, kWitnessFile, seal_row(kWitnessFile, payload)));
+  written_ = std::move(payload);
+  return {};
+}
+
+}  // namespace penstock

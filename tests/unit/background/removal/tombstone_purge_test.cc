@@ -1,0 +1,215 @@
+#include "server/background/removal/tombstone_purge.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/background/background_world.h"
+
+namespace penstock {
+namespace {
+
+struct PurgeFixture : BackgroundWorld {
+  TombstonePurge purge{context};
+  const RegisterKey key = Index::object(*bucket, "key").key;
+
+  // "key" was put and deleted.
+  PurgeFixture() {
+    put();
+    remove();
+  }
+  void run() { pass(purge); }
+  void wait(Duration time) { cluster.clock.advance(time); }
+  // How many replicas have a row of the register.
+  std::size_t rows(const RegisterKey& of) {
+    std::size_t count = 0;
+    for (const auto& node : cluster.nodes) count += node->acceptor.rows.count(of);
+    return count;
+  }
+  std::size_t rows() { return rows(key); }
+  int accepts() {
+    int sum = 0;
+    for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
+    return sum;
+  }
+  FakeAcceptor& replica(std::size_t index) { return node(replicas()[index]).acceptor; }
+  std::uint64_t purged() { return context.board->read().tombstones_purged; }
+};
+
+}  // namespace
+
+TEST_CASE("a tombstone goes ten minutes after all replicas acked it, not before") {
+  PurgeFixture f;
+  f.run();
+  CHECK(f.rows() == 5);
+  CHECK(f.context.board->read().tombstones_waiting == 1);
+  const Ballot mark = f.replica(0).rows.at(f.key).accepted.ballot;
+  for (std::size_t i = 1; i < 5; ++i) CHECK(f.replica(i).rows.at(f.key).accepted.ballot == mark);
+  f.wait(limits::kTombstoneWait - std::chrono::seconds(10));
+  f.run();
+  CHECK(f.rows() == 5);
+  CHECK(f.replica(0).horizon == 0);
+  f.wait(std::chrono::seconds(20));
+  f.run();
+  CHECK(f.rows() == 0);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(f.replica(i).horizon == mark.counter);
+  CHECK(f.purged() == 1);
+  f.run();
+  CHECK(f.context.board->read().tombstones_waiting == 0);
+}
+
+TEST_CASE("a live row is not touched") {
+  PurgeFixture f;
+  f.put("other");
+  const int before = f.accepts();
+  f.wait(limits::kTombstoneWait);
+  f.run();
+  CHECK(f.accepts() == before + 5);  // the mark of the tombstone
+  CHECK(f.rows(Index::object(*f.bucket, "other").key) == 5);
+}
+
+TEST_CASE("without one replica nothing is marked; it comes back, and the purge goes on") {
+  PurgeFixture f;
+  f.replica(3).state = VolumeStatus::State::closed;
+  f.run();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows() == 5);
+  f.replica(3).state = VolumeStatus::State::open;
+  f.run();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows() == 0);
+}
+
+TEST_CASE("a replica that refuses to ack keeps the tombstone unmarked") {
+  PurgeFixture f;
+  const VolumeId deaf = f.replicas()[4];
+  f.node(deaf).acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+    Fate fate;
+    fate.lose_request = call == RegisterCall::accept;
+    return fate;
+  };
+  f.run();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows() == 5);
+  CHECK(f.replica(0).horizon == 0);
+}
+
+TEST_CASE("a drop is asked until all have answered, and never becomes a round again") {
+  PurgeFixture f;
+  f.run();
+  f.replica(2).state = VolumeStatus::State::closed;
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  const int before = f.accepts();
+  f.run();
+  f.run();
+  CHECK(f.rows() == 1);
+  CHECK(f.purged() == 0);
+  f.replica(2).state = VolumeStatus::State::open;
+  f.run();
+  CHECK(f.rows() == 0);
+  CHECK(f.purged() == 1);
+  CHECK(f.accepts() == before);
+}
+
+TEST_CASE("what was written again between mark and drop stays") {
+  PurgeFixture f;
+  f.run();
+  f.put();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows() == 5);
+  CHECK(f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon())).has_value());
+}
+
+TEST_CASE("a mark of another epoch is void") {
+  PurgeFixture f;
+  f.run();
+  for (auto& node : f.cluster.nodes) ++node->acceptor.epoch.value;
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  for (auto& node : f.cluster.nodes) --node->acceptor.epoch.value;
+  f.run();  // found anew: the wait begins again
+  CHECK(f.rows() == 5);
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows() == 0);
+}
+
+TEST_CASE("a purge that was cut short is ended by another process, wherever its tombstones are") {
+  for (std::size_t left = 0; left < 5; ++left) {
+    CAPTURE(left);
+    PurgeFixture f;
+    for (std::size_t i = 0; i < 5; ++i) {
+      if (i == left) continue;
+      f.replica(i).horizon = f.replica(i).rows.at(f.key).accepted.ballot.counter;
+      f.replica(i).rows.erase(f.key);
+    }
+    f.wait(std::chrono::hours(4));  // the last volume's turn as well
+    f.run();
+    f.wait(2 * Duration(limits::kTombstoneWait));
+    f.run();
+    CHECK(f.rows() == 0);
+  }
+}
+
+TEST_CASE("tombstones of buckets, uploads and parts go as well") {
+  PurgeFixture f;
+  Index& index = f.cluster.gateway->index;
+  const auto other = f.cluster.make_bucket("other");
+  REQUIRE(f.cluster.run(index.delete_bucket("other", f.cluster.soon())).has_value());
+  f.cluster.settle_down();
+  Proposer& proposer = f.cluster.gateway->proposer;
+  const RegisterRef upload = Index::upload(*f.bucket, "key", std::string(32, 'u'));
+  const RegisterRef part = Index::part(*f.bucket, "key", std::string(32, 'u'), 7);
+  for (const RegisterRef& ref : {upload, part}) {
+    REQUIRE(f.cluster.run(proposer.settle(ref, true, true, f.cluster.soon())).has_value());
+    f.cluster.settle_down();
+    REQUIRE(f.rows(ref.key) == 5);
+  }
+  f.run();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  CHECK(f.rows(upload.key) == 0);
+  CHECK(f.rows(part.key) == 0);
+  CHECK(f.rows(BucketCatalog::register_of("other").key) == 0);
+  CHECK(f.rows(BucketCatalog::register_of("bucket").key) == 5);
+  CHECK(f.purged() == 4);
+}
+
+TEST_CASE("an update that began before its key was purged does not take absence for its base") {
+  PurgeFixture f;
+  f.run();
+  f.wait(2 * Duration(limits::kTombstoneWait));
+  f.run();
+  REQUIRE(f.rows() == 0);
+  // Ballots up to the mark's are refused for good: a straggler of before brings nothing back.
+  auto request = std::make_shared<AcceptRequest>();
+  request->key = f.key;
+  request->ballot = Ballot{f.replica(0).horizon, 1, 1};
+  request->round.epoch = f.replica(0).epoch;
+  request->round.bucket_number = BucketNumber{1};
+  request->value = std::make_shared<const std::string>();
+  auto reply = f.cluster.run(f.replica(0).accept(request, f.cluster.soon()));
+  CHECK((!reply || !reply->accepted));
+  f.put();  // and what is new goes through
+  CHECK(f.rows() == 5);
+}
+
+TEST_CASE("tombstones of many pages all go") {
+  PurgeFixture f;
+  for (const char* name : {"a", "b", "c", "z"}) {
+    f.put(name);
+    f.remove(name);
+  }
+  f.context.options.page_rows = 1;
+  TombstonePurge purge(f.context);
+  f.pass(purge);
+  CHECK(f.context.board->read().tombstones_waiting == 5);
+  f.wait(limits::kTombstoneWait + std::chrono::seconds(10));
+  f.pass(purge);
+  CHECK(f.purged() == 5);
+  CHECK(f.rows() == 0);
+}
+
+}  // namespace penstock

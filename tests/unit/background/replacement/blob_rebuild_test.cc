@@ -1,0 +1,79 @@
+#include "server/background/replacement/blob_rebuild.h"
+
+#include "tests/unit/blobs/blob_world.h"
+
+namespace penstock {
+namespace {
+
+struct RebuildFixture {
+  static BlobWorldShape seven() {
+    BlobWorldShape shape;
+    shape.volumes = 7;
+    return shape;
+  }
+  BlobWorld world{seven()};
+  const std::string body = BlobWorld::body(700'000);
+  BlobRef blob = world.put(body).value();
+  // The one volume that has no fragment of the blob.
+  FakeVolume& apart = *world.volumes[apart_index()];
+
+  std::size_t apart_index() const {
+    for (std::size_t i = 0;; ++i) {
+      if (world.volumes[i]->fragment_count() == 0) return i;
+    }
+  }
+  Result<Location> rebuild(std::uint32_t slot) {
+    return run_task(world.io, world.clock,
+                    rebuild_fragment(*world.context, world.owner, blob, slot, apart.id(),
+                                     world.deadline()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fragment is rebuilt from itself or from the others, under a generation of its own") {
+  for (const bool lost : {false, true}) {
+    for (const std::uint32_t slot : {0u, 3u, 5u}) {
+      CAPTURE(lost);
+      CAPTURE(slot);
+      RebuildFixture f;
+      if (lost) f.world.slot(f.blob, slot).lose_all();
+      const auto first = f.rebuild(slot);
+      const auto second = f.rebuild(slot);
+      REQUIRE(first.has_value());
+      REQUIRE(second.has_value());
+      CHECK(first->volume == f.apart.id());
+      CHECK(first->generation != f.blob.locations[slot].generation);
+      CHECK(first->generation != second->generation);
+      BlobRef moved = f.blob;
+      moved.locations[slot] = *second;
+      CHECK(f.apart.holds(moved.fragment(slot)));
+      for (std::uint32_t other = 0, gone = 0; other < 6 && gone < 2; ++other) {
+        if (other == slot) continue;
+        f.world.slot(moved, other).lose_all();  // so that the new one is read
+        ++gone;
+      }
+      CHECK(f.world.get(moved).value() == f.body);
+    }
+  }
+}
+
+TEST_CASE("what was lost is asked for once, then computed") {
+  RebuildFixture f;
+  f.world.slot(f.blob, 0).lose_all();
+  FakeVolume& lost = f.world.slot(f.blob, 0);
+  lost.counters.reads = 0;
+  REQUIRE(f.rebuild(0).has_value());
+  CHECK(lost.counters.reads <= 1);
+}
+
+TEST_CASE("a target that does not take the fragment is suspected the second time") {
+  RebuildFixture f;
+  f.apart.faults.fail_open = true;
+  CHECK(f.rebuild(0).error().code == Errc::io);
+  CHECK_FALSE(f.world.membership->suspect(f.apart.id()));
+  CHECK(f.rebuild(0).error().code == Errc::io);
+  CHECK(f.world.membership->suspect(f.apart.id()));
+}
+
+}  // namespace penstock

@@ -1,0 +1,146 @@
+#include "server/membership/membership.h"
+
+#include <doctest/doctest.h>
+
+#include "penstock/caught.h"
+#include "penstock/log.h"
+#include "tests/fake/fake_cluster.h"
+#include "tests/fake/register_cluster.h"
+
+namespace penstock {
+namespace {
+const VolumeId kFirst{100};
+}
+
+TEST_CASE("two failures in a row make a volume suspect, one does not, and success clears it") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  membership.report(kFirst, false);
+  CHECK(!membership.suspect(kFirst));
+  membership.report(kFirst, true);
+  membership.report(kFirst, false);
+  CHECK(!membership.suspect(kFirst));
+  membership.report(kFirst, false);
+  CHECK(membership.suspect(kFirst));
+  membership.report(kFirst, true);
+  CHECK(!membership.suspect(kFirst));
+}
+
+TEST_CASE("one call without progress makes a volume suspect") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  membership.report_stalled(kFirst);
+  CHECK(membership.suspect(kFirst));
+  membership.report_durable(kFirst);
+  CHECK(!membership.suspect(kFirst));
+  membership.report_fragment(kFirst, false);
+  CHECK(!membership.suspect(kFirst));
+}
+
+TEST_CASE("what memory can answer does not clear what was said of the disk") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  membership.report_stalled(kFirst);
+  membership.report(kFirst, true);
+  membership.report_fragment(kFirst, true);
+  CHECK(membership.suspect(kFirst));
+  membership.report(kFirst, false);
+  membership.report(kFirst, false);
+  membership.report_durable(kFirst);
+  CHECK(membership.suspect(kFirst));  // its registers are in trouble, too
+  membership.report(kFirst, true);
+  CHECK(!membership.suspect(kFirst));
+}
+
+TEST_CASE("a suspect is tried again once per interval") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  CHECK(!membership.probe_due(kFirst));
+  membership.report_stalled(kFirst);
+  CHECK(!membership.probe_due(kFirst));
+  cluster.clock.advance(limits::kProbeEvery);
+  CHECK(membership.probe_due(kFirst));
+  CHECK(!membership.probe_due(kFirst));
+  cluster.clock.advance(limits::kProbeEvery);
+  CHECK(membership.probe_due(kFirst));
+}
+
+TEST_CASE("a probe that throws is one that failed") {
+  set_log_sink([](LogLevel, std::string_view) {});
+  FakeCluster cluster;
+  FakeNode& node = *cluster.nodes.front();
+  Membership& membership = cluster.gateway->membership;
+  const auto probe = [&] {
+    cluster.clock.advance(limits::kProbeEvery);
+    membership.probe_suspects(cluster.io.get_executor());
+    cluster.settle_down();
+  };
+  membership.report_stalled(node.id());
+  const std::uint64_t before = exceptions_caught();
+  node.fragments.faults.throw_probe = true;
+  probe();
+  CHECK(exceptions_caught() == before + 1);
+  CHECK(membership.suspect(node.id()));
+  node.fragments.faults.throw_probe = false;
+  probe();
+  CHECK(!membership.suspect(node.id()));
+  set_log_sink(nullptr);
+}
+
+TEST_CASE("closed, missing, full, suspect and unknown volumes take no fragments") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  cluster.acceptors[0]->state = VolumeStatus::State::closed;
+  cluster.acceptors[1]->state = VolumeStatus::State::missing;
+  cluster.acceptors[2]->full = true;
+  membership.report_stalled(VolumeId{103});
+  CHECK(membership.usable() == std::vector{VolumeId{104}});
+  const std::vector<VolumeId> others{kFirst, VolumeId{101}, VolumeId{102}, VolumeId{103}};
+  CHECK(membership.unusable() == others);
+  CHECK(membership.suspect(kFirst));
+  CHECK(!membership.suspect(VolumeId{102}));  // full, but it answers
+  CHECK(membership.suspect(VolumeId{999}));
+  CHECK(membership.volume(VolumeId{999}) == nullptr);
+  CHECK(membership.volume(kFirst) == cluster.acceptors[0]);
+  CHECK(membership.volumes().size() == 5);
+}
+
+TEST_CASE("a map that is not newer, or of another cluster, is not adopted") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  ClusterMap third = *cluster.map;
+  third.epoch = Epoch{3};
+  REQUIRE(membership.adopt(std::make_shared<const ClusterMap>(third)).value());
+  for (const std::uint64_t epoch : {1, 2, 3}) {
+    CAPTURE(epoch);
+    ClusterMap other = *cluster.map;
+    other.epoch = Epoch{epoch};
+    CHECK_FALSE(membership.adopt(std::make_shared<const ClusterMap>(other)).value());
+    CHECK(membership.map()->epoch == Epoch{3});
+  }
+  ClusterMap foreign = *cluster.map;
+  foreign.epoch = Epoch{4};
+  foreign.cluster = ClusterId{9, 9};
+  CHECK_FALSE(membership.adopt(std::make_shared<const ClusterMap>(foreign)).value());
+  CHECK(membership.map()->epoch == Epoch{3});
+}
+
+TEST_CASE("what is known of a volume outlives a change of the map; an unknown one is left alone") {
+  RegisterCluster cluster;
+  Membership& membership = *cluster.processes[0].membership;
+  const VolumeId unknown{999};
+  membership.report(unknown, false);
+  membership.report(unknown, true);
+  membership.report_stalled(unknown);
+  CHECK(!membership.probe_due(unknown));
+  CHECK(!membership.stays(unknown));
+  CHECK(membership.stays(kFirst));
+  membership.report_stalled(kFirst);
+  ClusterMap next = *cluster.map;
+  next.epoch = Epoch{2};
+  REQUIRE(membership.adopt(std::make_shared<const ClusterMap>(next)).value());
+  CHECK(membership.suspect(kFirst));
+  CHECK(membership.volume(kFirst) == cluster.acceptors[0]);
+}
+
+}  // namespace penstock

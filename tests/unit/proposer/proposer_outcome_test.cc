@@ -1,0 +1,100 @@
+// What an update answers whose accept went out and was never acknowledged (R8).
+#include <doctest/doctest.h>
+
+#include "server/proposer/proposer.h"
+#include "tests/fake/register_cluster.h"
+
+namespace penstock {
+namespace {
+
+const RegisterRef kWritten = object_register("key");
+
+void lose_all_accepts(RegisterCluster& cluster) {
+  for (const auto& acceptor : cluster.acceptors) {
+    acceptor->fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_request = call == RegisterCall::accept;
+      return fate;
+    };
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a fence met after an accept was sent: the outcome is unknown; before, it is stale") {
+  for (const bool sent : {false, true}) {
+    CAPTURE(sent);
+    RegisterCluster cluster;
+    lose_all_accepts(cluster);
+    TextUpdate one(cluster.proposer().new_op_id(), "one");
+    const auto fence = [&] {
+      for (const auto& acceptor : cluster.acceptors) {
+        acceptor->fences[kWritten.key.bucket] = kWritten.number;
+      }
+    };
+    if (!sent) fence();
+    std::optional<Result<Snapshot>> outcome;
+    auto ended = [&](std::exception_ptr, Result<Snapshot> result) { outcome = std::move(result); };
+    boost::asio::co_spawn(cluster.io, cluster.proposer().update(kWritten, one, cluster.soon()),
+                          std::move(ended));
+    if (sent) {
+      run_until(cluster.io, cluster.clock, [&] { return one.decisions == 1; });
+      while (cluster.io.poll_one() > 0) {
+      }
+      fence();
+    }
+    run_until(cluster.io, cluster.clock, [&] { return outcome.has_value(); });
+    REQUIRE(!*outcome);
+    CHECK(outcome->error().code == (sent ? Errc::unknown_outcome : Errc::stale_bucket));
+  }
+}
+
+TEST_CASE("a refusal whose value could not be settled is no answer") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kWritten, "one"));
+  cluster.settle_down();
+  // "two" reaches volume 0 only; its writer gives up.
+  lose_all_accepts(cluster);
+  cluster.acceptors[0]->fate = nullptr;
+  TextUpdate lost(cluster.proposer().new_op_id(), "two");
+  const auto brief = cluster.clock.boot() + Duration(100'000);
+  CHECK(cluster.run(cluster.proposer().update(kWritten, lost, brief)).error().code ==
+        Errc::unknown_outcome);
+  cluster.settle_down();
+  lose_all_accepts(cluster);
+  cluster.acceptors[3]->state = cluster.acceptors[4]->state = VolumeStatus::State::closed;
+  TextUpdate conditional(cluster.proposer().new_op_id(), "three", "one");
+  const auto refused =
+      cluster.run(cluster.proposer().update(kWritten, conditional, cluster.soon()));
+  CHECK(conditional.seen == "two");
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::unavailable);
+}
+
+TEST_CASE("an update without a quorum says who did not answer") {
+  RegisterCluster cluster;
+  for (const std::size_t index : {0, 1, 2}) {
+    cluster.acceptors[index]->state = VolumeStatus::State::closed;
+  }
+  const auto none = cluster.put(kWritten, "one");
+  REQUIRE(!none);
+  CHECK(none.error().code == Errc::unavailable);
+  CHECK(none.error().context.find("volume 100") != std::string::npos);
+}
+
+TEST_CASE("a majority of full volumes does not say what the others did") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kWritten, "one"));
+  for (const std::size_t full : {0, 1, 2}) cluster.acceptors[full]->full = true;
+  for (const std::size_t silent : {3, 4}) {
+    cluster.acceptors[silent]->fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_reply = call == RegisterCall::accept;
+      return fate;
+    };
+  }
+  const auto put = cluster.put(kWritten, "two");
+  CHECK((put.has_value() || put.error().code == Errc::unknown_outcome));
+}
+
+}  // namespace penstock

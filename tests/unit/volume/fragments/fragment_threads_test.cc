@@ -1,0 +1,185 @@
+// The fragment store on real files and real threads: what the simulator's single thread cannot
+// show.
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "tests/unit/volume/fragments/fragment_fixture.h"
+
+namespace penstock::fragment_test {
+namespace {
+
+class LockedRows final : public ExtentRows {
+ public:
+  Task<> put(FragmentId id, std::string row) override {
+    std::lock_guard lock(mutex_);
+    rows_[id] = std::move(row);
+    co_return Result<>{};
+  }
+  Task<> erase(FragmentId id) override {
+    std::lock_guard lock(mutex_);
+    rows_.erase(id);
+    co_return Result<>{};
+  }
+  Result<std::optional<std::string>> get(FragmentId id) override {
+    std::lock_guard lock(mutex_);
+    const auto found = rows_.find(id);
+    if (found == rows_.end()) return std::optional<std::string>();
+    return std::optional<std::string>(found->second);
+  }
+  Result<> for_each(std::optional<FragmentId>, const Visit& visit) override {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, row] : rows_) {
+      TRY(more, visit(id, row));
+      if (!more) break;
+    }
+    return {};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<FragmentId, std::string> rows_;
+};
+
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string name = std::filesystem::temp_directory_path() / "penstock-fragments-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~ScratchDirectory() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+struct RealVolume {
+  RealVolume() {
+    disk = make_posix_disk(directory.path).value();
+    FragmentStoreOptions options;
+    options.segment_bytes = 8 * limits::kMiB;
+    FragmentStoreParts parts{*disk,
+                             rows,
+                             clock,
+                             random,
+                             writer,
+                             reader,
+                             buffers,
+                             room,
+                             [this](const Error&) { ++failures; }};
+    store = FragmentStore::open(std::move(parts), options).value();
+  }
+  ScratchDirectory directory;
+  std::unique_ptr<Disk> disk;
+  LockedRows rows;
+  RealClock clock;
+  SystemRandom random;
+  BufferPool buffers{8 * limits::kMiB};
+  std::atomic<int> failures{0};
+  OpenRoom room;
+  std::unique_ptr<FragmentStore> store;
+  boost::asio::io_context io;  // outlives the workers: one may still be in post()
+  ThreadWorker writer{"test-write", 2};  // last: joined before what their jobs use goes
+  ThreadWorker reader{"test-read", 2};
+};
+
+std::string read_piece(const Piece& piece) {
+  if (piece.fd < 0) return std::string(as_text(piece.bytes()));
+  std::string bytes(piece.length, '\0');
+  const auto got =
+      pread(piece.fd, bytes.data(), bytes.size(), static_cast<off_t>(piece.file_offset));
+  bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return bytes;
+}
+
+Task<> put(RealVolume& volume, FragmentId id, std::uint64_t size) {
+  const std::string bytes = pattern(id, size);
+  const FragmentShape shape{size};
+  CO_TRY(writer, co_await volume.store->create(id, shape));
+  for (std::uint64_t at = 0; at < size; at += limits::kPieceBytes) {
+    const std::size_t length = std::min<std::uint64_t>(limits::kPieceBytes, size - at);
+    Buffer piece = volume.buffers.get(length);
+    std::memcpy(piece.data(), bytes.data() + at, length);
+    auto crcs = crcs_of(id, at, piece.bytes());
+    CO_CHECK(co_await writer->append(std::move(piece), std::move(crcs)));
+  }
+  co_return co_await writer->commit();
+}
+
+// Runs one coroutine here, waiting for the workers.
+template <class T>
+T run_here(RealVolume& volume, Awaitable<T> task) {
+  std::optional<T> answer;
+  auto ended = [&answer](std::exception_ptr, T value) { answer.emplace(std::move(value)); };
+  boost::asio::co_spawn(volume.io, std::move(task), std::move(ended));
+  volume.io.restart();
+  volume.io.run();
+  return std::move(answer.value());
+}
+
+// Puts, reads in both ways and removes fragments, over and over.
+Task<> churn(RealVolume& volume, std::uint64_t who, std::uint64_t rounds) {
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const FragmentId id = make_id(who * 1'000'000 + round);
+    const std::uint64_t size = 1 + mix_hash(who * 77 + round) % 700'000;
+    CO_CHECK(co_await put(volume, id, size));
+    const std::string bytes = pattern(id, size);
+    const FragmentReadRequest request{id, size / 3, size - size / 3, round % 2 == 0};
+    CO_TRY(piece, co_await volume.store->read(request));
+    if (read_piece(piece) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "read");
+    auto now = volume.store->read_now(request);
+    if (now && (!*now || read_piece(now->value()) != bytes.substr(size / 3))) {
+      co_return fail(Errc::corrupt, "read_now");
+    }
+    now.reset();
+    CO_CHECK(co_await volume.store->remove(id));
+    // Whoever may still read it finds its bytes, whatever is written meanwhile.
+    if (read_piece(piece) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "after removal");
+  }
+  co_return Result<>{};
+}
+
+}  // namespace
+
+TEST_CASE("writers, readers and removers on several threads never see each other's bytes") {
+  boost::asio::io_context one;  // both outlive the volume's workers
+  boost::asio::io_context two;
+  RealVolume volume;
+  std::vector<Result<>> results(8, fail(Errc::aborted, "not run"));
+  for (std::uint64_t who = 0; who < results.size(); ++who) {
+    auto ended = [&results, who](std::exception_ptr, Result<> result) { results[who] = result; };
+    boost::asio::co_spawn(who % 2 == 0 ? one : two, churn(volume, who + 1, 25), std::move(ended));
+  }
+  {
+    ThreadWorker other("test-io", 1);
+    other.submit([&two] { two.run(); });
+    one.run();
+  }
+  for (const Result<>& result : results) CHECK(result);
+  CHECK(volume.failures == 0);
+  const FragmentStatistics now = volume.store->statistics();
+  CHECK(now.fragment_count == 0);
+  CHECK(now.segment_free_bytes == now.segment_count * 8 * limits::kMiB);
+  CHECK(now.segment_count <= 2);
+}
+
+TEST_CASE("large ranges are answered as file ranges, small ones from memory") {
+  RealVolume volume;
+  const FragmentId id = make_id(1);
+  const FragmentId big = make_id(2);
+  const std::uint64_t big_size = 9 * limits::kMiB + 5;
+  REQUIRE(run_here(volume, put(volume, id, 400'000)));
+  REQUIRE(run_here(volume, put(volume, big, big_size)));
+  const auto read = [&](FragmentReadRequest request) {
+    auto piece = run_here(volume, volume.store->read(request)).value();
+    CHECK(read_piece(piece) ==
+          pattern(request.id, big_size).substr(request.offset, request.length));
+    return piece.fd >= 0;
+  };
+  CHECK(read({id, 1000, 200'000, true}));
+  CHECK_FALSE(read({id, 1000, 200'000, false}));
+  CHECK_FALSE(read({id, 1000, 100'000, true}));
+  CHECK(read({big, big_size - limits::kMiB, limits::kMiB, true}));
+}
+
+}  // namespace penstock::fragment_test
