@@ -3,8 +3,7 @@
 //
 // Request smuggling lives from leniency: two lengths, a length beside chunked, bare LF, folded
 // lines, blanks before a colon. Here each of these is an error that ends the connection. Pure
-// functions, no state beyond the scan position. Source: RFC 9110, RFC 9112; the framing cases of
-// security tests 26 to 33.
+// functions, no state beyond the scan position. Source: RFC 9110, RFC 9112.
 #pragma once
 #include <cstddef>
 #include <cstdint>

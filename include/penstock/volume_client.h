@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-// What every register call carries (R12, metadata "Buckets"): fixed for a whole round.
+// What every register call carries (R12, and the fence of a bucket): fixed for a whole round.
 struct Round {
   GroupId group;
   Epoch epoch;  // the group epoch that the round read at its start

@@ -1,5 +1,5 @@
 // Buckets by name: registers of system bucket 0, read with a short cache, created by a conditional
-// update (metadata "Buckets"). Thread-safety: all methods from any I/O thread.
+// update. Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <memory>
 #include <mutex>

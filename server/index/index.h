@@ -1,5 +1,5 @@
-// Names -> registers: buckets, the spread of their keys over groups, and LIST (metadata "LIST,
-// linearizable per key"). Thread-safety: all methods from any I/O thread.
+// Names -> registers: buckets, the spread of their keys over groups, and LIST.
+// Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// One page of a LIST of objects: keys and common prefixes in byte order (metadata "LIST").
+// One page of a LIST of objects: keys and common prefixes in byte order.
 // A page is no snapshot; each key is linearizable by itself.
 #pragma once
 #include <memory>

@@ -1,4 +1,4 @@
-// Multipart uploads as registers: create, parts, complete, abort (metadata "Multipart").
+// Multipart uploads as registers: create, parts, complete, abort.
 // Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <string>

@@ -1,4 +1,4 @@
-// Drives a completing upload to its end (metadata "Multipart"): the Complete that began it, another
+// Drives a completing upload to its end: the Complete that began it, another
 // Complete, an Abort and the sweeper all call the same functions, side by side if need be. All that
 // they need to know stands in the registers.
 //

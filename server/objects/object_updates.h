@@ -1,5 +1,5 @@
-// Conditional updates of one object's register: put, new metadata, delete, and the base they share
-// (metadata "Flows"). In the order of the protocol: conditions on the promised value, an upload
+// Conditional updates of one object's register: put, new metadata, delete, and the base they share.
+// In this order: conditions on the promised value, an upload
 // that the old record carries is moved to `done` first, leases, then the accept with its hints.
 #pragma once
 #include <memory>

@@ -1,4 +1,4 @@
-// Updates of objects and uploads as the protocol wants them (metadata "Flows", "Multipart"):
+// Updates of objects and uploads:
 // conditions on a settled value, hints for what is freed, uploads moved to `done` before their
 // object is replaced, Apply as the one visible step of a Complete. S3 operations call these; HTTP
 // is not known here. Thread-safety: all methods from any I/O thread.

@@ -1,4 +1,4 @@
-// The arrows of the upload register (metadata "Multipart"), one conditional update each:
+// The arrows of the upload register (server/proposer/README.md), one conditional update each:
 //
 //   open -> completing(a)                 begin_completing()  a Complete has checked its parts
 //   open -> aborted                       abort_open()

@@ -1,4 +1,4 @@
-// Ends the removals of buckets that were cut off (metadata "Buckets"): one that stands in
+// Ends the removals of buckets that were cut off: one that stands in
 // `deleting` in two passes has lost its deleter. The first live volume of the bucket's own register
 // does it.
 // Thread-safety: one executor.

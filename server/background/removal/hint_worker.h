@@ -1,4 +1,4 @@
-// Works off removal hints (metadata "Removal and repair"): what an update freed is removed at its
+// Works off removal hints: what an update freed is removed at its
 // holders, the hint then dropped on all replicas.
 //
 // A hint is acted on only if

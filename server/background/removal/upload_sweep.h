@@ -1,4 +1,4 @@
-// Brings uploads to their end (metadata "Multipart"): those left open too long are aborted, an
+// Brings uploads to their end: those left open too long are aborted, an
 // attempt that stopped half-way is rolled forward or given up, ended ones are forgotten after a day
 // (part registers become tombstones first, then the upload's). Those of a deleted bucket end at
 // once.

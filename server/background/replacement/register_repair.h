@@ -1,5 +1,5 @@
-// Brings what one register names onto volumes that are there to stay (metadata "Removal and
-// repair"): fragments on a volume that is being replaced, or that were never written, are made
+// Brings what one register names onto volumes that are there to stay (R12):
+// fragments on a volume that is being replaced, or that were never written, are made
 // again on others; then one update of the register names the new places.
 //
 //   read (R6) → rebuild each slot under a new generation → prepare; go on only if write-id and

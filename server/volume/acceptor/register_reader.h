@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-// One page of rows (metadata "LIST"). Blocks. Sees every row whose write was acknowledged before.
+// One page of rows, for LIST. Blocks. Sees every row whose write was acknowledged before.
 // A damaged row is in the page as `unreadable`.
 // Errors: corrupt - blocks of the database cannot be read, so nothing can be said; invalid.
 Result<ScanReply> scan_registers(Database& database, const ScanRequest& request);

@@ -4,7 +4,7 @@
 //   ceiling   u64 (R4)                    horizon   u64 (R9)
 //   map       the cluster map, JSON       note/…    what this volume keeps for the node
 //   map/old   the map before that one
-//   epoch/G   u64, digest 32 (R12)        fence/B   u64, per bucket id (metadata "Buckets")
+//   epoch/G   u64, digest 32 (R12)        fence/B   u64, per bucket id
 #pragma once
 #include <map>
 #include <string>
