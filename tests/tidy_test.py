@@ -2,9 +2,9 @@
 """The house rules that a machine can check. Usage: tidy_test.py REPOSITORY. Prints each breach as path:line: rule, exits 1 on any.
 
 Rules: files <= 500 lines, lines <= 100 columns, functions <= 70 lines; rooms include only what lies below them; the top level
-holds nothing new; no leftovers (to-do marks, debugging output); no coroutine patterns that GCC 12 miscompiles; no dropped
-results of a co_await; no sleeps in C++ tests; no name in the anonymous namespaces of two files of a room, since a batch
-compiles them as one (CMakeLists.txt). `tidy_test.py --self-test` proves that each rule can fail."""
+holds nothing new; comments name rules and pages that are here; no leftovers (to-do marks, debugging output); no coroutine
+patterns that GCC 12 miscompiles; no dropped results of a co_await; no sleeps in C++ tests; no name in the anonymous namespaces
+of two files of a room, since a batch compiles them as one (CMakeLists.txt). `tidy_test.py --self-test` proves that each rule can fail."""
 import os
 import re
 import subprocess
@@ -44,6 +44,8 @@ ARROWS = {
 }
 NO_PLACEMENT = ("include/penstock", "server/transport", "server/volume")  # these know only the vocabulary
 SEES_ALL = {"gateway/main.cc"}
+PROTOCOL_PAGE = "server/proposer/README.md"
+OTHER_PAGE = re.compile(r'\b(metadata|architecture|reliability|security) "')
 MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 OUTPUT = re.compile(r"\b(std::cout|printf)\s*[(<]")
 OUTPUT_ALLOWED = {"gateway/main.cc", "include/penstock/result.cc"}
@@ -161,8 +163,31 @@ def check_cpp(path, text, report):
             report(path, start, f"function of {length} lines")
 
 
+def protocol_rules(root):
+    """The rules that the protocol's page defines: "## R5 Accept" is R5."""
+    path = os.path.join(root, PROTOCOL_PAGE)
+    with open(path, encoding="utf-8") as f:
+        return set(re.findall(r"^## (R\d+) ", f.read(), re.M))
+
+
+def check_references(path, text, rules, exists, report):
+    """Rules and pages that a comment names are there to be read."""
+    for number, line in enumerate(text.split("\n"), 1):
+        comment = re.search(r"//(.*)", line)
+        if not comment:
+            continue
+        for rule in re.findall(r"\b(R\d+)\b", comment.group(1)):
+            if rule not in rules:
+                report(path, number, f"{rule} is not in {PROTOCOL_PAGE}")
+        for page in re.findall(r"[\w./-]+\.md\b", comment.group(1)):
+            if not exists(page):
+                report(path, number, f"{page} is no page of this repository")
+        if OTHER_PAGE.search(comment.group(1)):
+            report(path, number, "names a page outside of this repository")
+
+
 def check(root, files):
-    found, sources = [], []
+    found, sources, rules = [], [], protocol_rules(root)
     report = lambda path, number, rule: found.append(f"{path}:{number}: {rule}")
     for path in files:
         top = path.split("/")[0]
@@ -177,6 +202,7 @@ def check(root, files):
             report(path, count, f"file of {count} lines")
         if re.search(r"\.(h|cc)$", path):
             check_cpp(path, text, report)
+            check_references(path, text, rules, lambda page: os.path.exists(os.path.join(root, page)), report)
             sources.append((path, text.split("\n")))
     check_names(sources, report)
     return found
@@ -198,6 +224,11 @@ def self_test():
                 sys.exit(f"self-test: no rule caught {snippet[:60]!r} in {path}")
     for sound in ["  const bool c = co_await a();", "  if (c != '?') CO_TRY(x, co_await a());", "  f(c ? 1 : 2);\n  co_await a();"]:
         check_cpp("tests/sim/e.cc", sound, lambda p, n, r: sys.exit(f"self-test: {r!r} in {sound!r}"))
+    for line in ["// (R99)", "// see gone/README.md", '// (metadata "LIST")']:
+        found = []
+        check_references("gateway/x.h", line, {"R1"}, lambda page: False, lambda p, n, r: found.append(r))
+        if not found:
+            sys.exit(f"self-test: no rule caught {line!r}")
     found = []
     twice = ["namespace {", "constexpr int kSame = 1;", "}  // namespace"]
     check_names([("gateway/a.cc", twice), ("gateway/operations/b.cc", twice), ("placement/c.cc", twice)],

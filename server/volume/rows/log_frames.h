@@ -9,7 +9,7 @@
 // was synced: the volume has lost something and must not serve again.
 // The marker is a random word of this one file, kept in the witness (log_witness.h) and told to
 // nobody: bytes that a user stores can never pass for a frame, nor can those of another file.
-// LevelDB's own record format lies inside, unchanged (leveldb/doc/log_format.md); it could not tell
+// LevelDB's own record format lies inside, unchanged (its log_format page); it could not tell
 // a torn end from damage, nor its records from a user's bytes that look like them.
 #pragma once
 #include <cstdint>

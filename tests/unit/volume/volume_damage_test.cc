@@ -228,7 +228,7 @@ TEST_CASE("a manifest with a damaged end is taken only if nothing is lost by tha
 
 namespace {
 
-// A record as LevelDB's log has it (doc/log_format.md there).
+// A record as LevelDB's log has it (its log_format page there).
 std::string leveldb_record(std::string_view payload) {
   std::string body(1, '\1');
   body += payload;
