@@ -2,10 +2,11 @@
 // (64-bit numbers do not survive every JSON reader), weights as the shortest decimal.
 #include <openssl/evp.h>
 
-#include <cassert>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "penstock/assert.h"
 
 #include "placement/cluster_map.h"
 
@@ -38,7 +39,7 @@ std::array<unsigned char, 32> sha256(std::string_view text) {
   std::array<unsigned char, 32> digest{};
   [[maybe_unused]] const int ok =
       EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  assert(ok == 1 && "SHA-256 of the default provider does not fail");
+  PENSTOCK_ASSERT(ok == 1 && "SHA-256 of the default provider does not fail");
   return digest;
 }
 

@@ -6,12 +6,12 @@
 #include <jerasure/reed_sol.h>
 
 #include <boost/container/static_vector.hpp>
-#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -28,7 +28,7 @@ void init_field_once() {
   static std::once_flag once;
   std::call_once(once, [] {
     [[maybe_unused]] const int failed = galois_init_default_field(kWordBits);
-    assert(failed == 0);
+    PENSTOCK_ASSERT(failed == 0);
   });
 }
 
@@ -97,7 +97,7 @@ Coefficients parity_rows(std::uint32_t k, std::uint32_t m) {
   const Matrix matrix(reed_sol_vandermonde_coding_matrix(static_cast<int>(k), static_cast<int>(m),
                                                          kWordBits),
                       &std::free);
-  assert(matrix != nullptr);
+  PENSTOCK_ASSERT(matrix != nullptr);
   Coefficients rows;
   for (std::uint32_t i = 0; i < k * m; ++i) {
     rows.push_back(static_cast<unsigned char>(matrix.get()[i]));
@@ -151,18 +151,18 @@ Result<Codec> Codec::make(std::uint32_t k, std::uint32_t m, CodecEngine engine) 
 }
 
 void Codec::encode(std::span<const ConstBytes> data, std::span<const MutBytes> parity) const {
-  assert(data.size() == tables_->k && parity.size() == tables_->m);
+  PENSTOCK_ASSERT(data.size() == tables_->k && parity.size() == tables_->m);
   if (parity.empty() || parity[0].empty()) return;
-  assert(same_lengths(data, parity));
+  PENSTOCK_ASSERT(same_lengths(data, parity));
   if (tables_->engine == CodecEngine::isal) return multiply_isal(tables_->isal, data, parity);
   multiply_jerasure(tables_->parity, data, parity, false);
 }
 
 void Codec::encode_add(std::uint32_t unit, ConstBytes data,
                        std::span<const MutBytes> parity) const {
-  assert(unit < tables_->k && parity.size() == tables_->m);
+  PENSTOCK_ASSERT(unit < tables_->k && parity.size() == tables_->m);
   if (parity.empty() || data.empty()) return;
-  assert(same_lengths(std::span(&data, 1), parity));
+  PENSTOCK_ASSERT(same_lengths(std::span(&data, 1), parity));
   if (tables_->engine == CodecEngine::jerasure) {
     Coefficients column;
     for (std::uint32_t j = 0; j < tables_->m; ++j) {
@@ -198,7 +198,7 @@ Result<> Codec::rebuild(std::span<const std::uint32_t> present, std::span<const 
     if (unit >= units) return fail(Errc::invalid, "codec: a wanted unit is out of range");
   }
   if (wanted.empty() || out[0].empty()) return {};
-  assert(same_lengths(bytes, out));
+  PENSTOCK_ASSERT(same_lengths(bytes, out));
   // The k present rows of the generator, inverted, give the data; the row of a wanted unit times
   // that gives the unit from what is present.
   boost::container::static_vector<int, kSlotsMax * kSlotsMax> rows, inverse(k * k, 0);
@@ -207,7 +207,7 @@ Result<> Codec::rebuild(std::span<const std::uint32_t> present, std::span<const 
   }
   [[maybe_unused]] const int failed =
       jerasure_invert_matrix(rows.data(), inverse.data(), static_cast<int>(k), kWordBits);
-  assert(failed == 0 && "any k rows of the generator are independent");
+  PENSTOCK_ASSERT(failed == 0 && "any k rows of the generator are independent");
   Coefficients coefficients;
   for (const std::uint32_t unit : wanted) {
     for (std::uint32_t c = 0; c < k; ++c) {

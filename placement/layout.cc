@@ -1,8 +1,8 @@
 #include "placement/layout.h"
 
 #include <algorithm>
-#include <cassert>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -29,7 +29,7 @@ std::uint64_t Layout::stripe_count() const {
 
 std::uint64_t Layout::unit_bytes(std::uint64_t stripe) const {
   const std::uint64_t stripe_bytes = shape_.k * shape_.unit_bytes;
-  assert(stripe * stripe_bytes < shape_.size_bytes);
+  PENSTOCK_ASSERT(stripe * stripe_bytes < shape_.size_bytes);
   const std::uint64_t rest = shape_.size_bytes - stripe * stripe_bytes;
   if (rest >= stripe_bytes) return shape_.unit_bytes;
   const std::uint64_t share = (rest + shape_.k - 1) / shape_.k;
@@ -38,14 +38,17 @@ std::uint64_t Layout::unit_bytes(std::uint64_t stripe) const {
 
 std::uint32_t Layout::slot_of_unit(std::uint64_t stripe, std::uint32_t unit) const {
   const std::uint32_t slots = shape_.slots();
+  PENSTOCK_ASSERT(unit < slots);
   return static_cast<std::uint32_t>((unit + slots - stripe % slots) % slots);
 }
 
 std::uint32_t Layout::unit_of_slot(std::uint64_t stripe, std::uint32_t slot) const {
+  PENSTOCK_ASSERT(slot < shape_.slots());
   return static_cast<std::uint32_t>((slot + stripe) % shape_.slots());
 }
 
 std::uint64_t Layout::stored_bytes(std::uint64_t stripe, std::uint32_t unit) const {
+  PENSTOCK_ASSERT(unit < shape_.slots());
   const std::uint64_t unit_length = unit_bytes(stripe);
   // Replicas are the same bytes, so they end where the data ends; parity covers whole blocks.
   if (unit >= shape_.k && shape_.k > 1) return unit_length;
@@ -65,7 +68,7 @@ std::uint64_t Layout::fragment_offset(std::uint64_t stripe) const {
 }
 
 Layout::Run Layout::run_at(std::uint64_t offset, std::uint64_t end) const {
-  assert(offset < end && end <= shape_.size_bytes);
+  PENSTOCK_ASSERT(offset < end && end <= shape_.size_bytes);
   const std::uint64_t stripe_bytes = shape_.k * shape_.unit_bytes;
   Run run;
   run.stripe = offset / stripe_bytes;
@@ -77,6 +80,8 @@ Layout::Run Layout::run_at(std::uint64_t offset, std::uint64_t end) const {
   run.fragment_offset = fragment_offset(run.stripe) + run.unit_offset;
   run.blob_offset = offset;
   run.length = std::min(end - offset, unit_length - run.unit_offset);
+  PENSTOCK_ASSERT(run.unit < shape_.k && run.length > 0);
+  PENSTOCK_ASSERT(unit_of_slot(run.stripe, run.slot) == run.unit);
   return run;
 }
 

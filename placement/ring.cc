@@ -8,6 +8,8 @@
 #include <cmath>
 #include <map>
 
+#include "penstock/assert.h"
+
 namespace penstock {
 namespace {
 
@@ -75,6 +77,7 @@ Result<Ring> Ring::build(const ClusterMap& map) {
   }
   ring.hosts_are_domains_ = all_hosts.size() >= kHostsAsDomains;
   ring.add_points(map);
+  PENSTOCK_ASSERT(ring.point_hashes_.size() == ring.point_leaves_.size());
   return ring;
 }
 
@@ -130,6 +133,7 @@ class Ring::Walk {
       if (seen != 0) continue;
       seen = 1;
       --volumes_left_;
+      PENSTOCK_ASSERT(zones[leaf->zone] > 0 && hosts[leaf->host] > 0);
       if (--zones[leaf->zone] == 0) --zones_left_;
       if (--hosts[leaf->host] == 0) --hosts_left_;
     }
@@ -145,12 +149,15 @@ class Ring::Walk {
 
   void meet(std::uint32_t index) {
     if (seen_[index] != 0) return;
+    PENSTOCK_ASSERT(volumes_left_ > 0);
     seen_[index] = 1;
     --volumes_left_;
+    PENSTOCK_ASSERT(index < ring_.leaves_.size());
     const Leaf& leaf = ring_.leaves_[index];
     const bool new_zone = zone_used_[leaf.zone] == 0;
     const bool new_host = host_used_[leaf.host] == 0;
     zone_used_[leaf.zone] = 1;
+    PENSTOCK_ASSERT(zones_left_ >= (new_zone ? 1u : 0u) && hosts_left_ >= (new_host ? 1u : 0u));
     if (new_zone) --zones_left_;
     if (new_host) --hosts_left_;
     if (host_used_[leaf.host] >= per_host_max_) return;

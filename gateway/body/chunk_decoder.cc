@@ -1,10 +1,10 @@
 #include "gateway/body/chunk_decoder.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "gateway/s3/http_text.h"
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/text_codec.h"
 
@@ -44,12 +44,12 @@ Sha256Digest digest_of(const Checksummer& checksummer) {
 
 ChunkDecoder::ChunkDecoder(PayloadAuth auth, std::uint64_t decoded_bytes, ChecksumAlgorithm trailer)
     : auth_(std::move(auth)), payload_left_(decoded_bytes), trailer_(trailer) {
-  assert(is_chunked(auth_.mode));
-  assert(has_signed_chunks(auth_.mode) == auth_.signer.has_value());
+  PENSTOCK_ASSERT(is_chunked(auth_.mode));
+  PENSTOCK_ASSERT(has_signed_chunks(auth_.mode) == auth_.signer.has_value());
 }
 
 void ChunkDecoder::take_data(ConstBytes data) {
-  assert(!data.empty() && data.size() <= data_bytes_left());
+  PENSTOCK_ASSERT(!data.empty() && data.size() <= data_bytes_left());
   chunk_sha256_.update(data);
   chunk_left_ -= data.size();
   payload_left_ -= data.size();
@@ -57,7 +57,7 @@ void ChunkDecoder::take_data(ConstBytes data) {
 }
 
 S3Result<std::size_t> ChunkDecoder::take_framing(ConstBytes input) {
-  assert(data_bytes_left() == 0);
+  PENSTOCK_ASSERT(data_bytes_left() == 0);
   const std::string_view text = as_text(input);
   std::size_t taken = 0;
   while (state_ != State::data && state_ != State::finished && taken < text.size()) {
@@ -93,7 +93,7 @@ S3Result<> ChunkDecoder::take_line(std::string_view line) {
     case State::finished:
       break;
   }
-  assert(false && "no line is wanted here");
+  PENSTOCK_ASSERT(false && "no line is wanted here");
   return {};
 }
 

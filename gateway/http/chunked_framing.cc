@@ -1,7 +1,8 @@
 #include "gateway/http/chunked_framing.h"
 
-#include <cassert>
 #include <limits>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -65,7 +66,7 @@ Result<std::size_t> ChunkedFraming::feed(std::string_view bytes) {
 }
 
 void ChunkedFraming::take_payload(std::uint64_t count) {
-  assert(count <= payload_left());
+  PENSTOCK_ASSERT(count <= payload_left());
   size_ -= count;
   if (size_ == 0) state_ = State::payload_return;
 }

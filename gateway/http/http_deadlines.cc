@@ -1,13 +1,14 @@
 #include "gateway/http/http_deadlines.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 
 DeadlineWheel::DeadlineWheel(BootTime now, Duration tick)
     : origin_(now), now_(now), unhurried_(now), tick_(tick), slots_(kSlots) {
-  assert(tick > Duration::zero());
+  PENSTOCK_ASSERT(tick > Duration::zero());
 }
 
 std::uint64_t DeadlineWheel::tick_of(BootTime when) const {

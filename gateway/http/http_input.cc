@@ -1,7 +1,8 @@
 #include "gateway/http/http_input.h"
 
-#include <cassert>
 #include <cstring>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -25,7 +26,7 @@ void InputBuffer::reallocate(std::size_t capacity) {
 
 void InputBuffer::consume(std::size_t count) {
   begin_ += count;
-  assert(begin_ <= end_);
+  PENSTOCK_ASSERT(begin_ <= end_);
   if (begin_ == end_) begin_ = end_ = pinned_;
 }
 
@@ -35,7 +36,7 @@ MutBytes InputBuffer::free_space() {
 }
 
 std::string_view InputBuffer::pin_head(std::size_t head_bytes) {
-  assert(pinned_ == 0 && begin_ == 0 && head_bytes <= end_);
+  PENSTOCK_ASSERT(pinned_ == 0 && begin_ == 0 && head_bytes <= end_);
   if (capacity_ - head_bytes < kFramingRoom) reallocate(capacity_ + kFramingRoom);
   pinned_ = head_bytes;
   consume(head_bytes);
@@ -69,7 +70,7 @@ InputBuffer::Grown InputBuffer::grow(std::size_t head_bytes_max) {
 }
 
 void InputBuffer::release() {
-  assert(unread().empty());
+  PENSTOCK_ASSERT(unread().empty());
   memory_.reset();
   capacity_ = pinned_ = begin_ = end_ = 0;
   lease_ = MemoryBudget::Lease();
@@ -139,7 +140,7 @@ std::size_t ConnectionBody::settle_received(std::size_t received, std::size_t di
 }
 
 Task<std::size_t> ConnectionBody::read(MutBytes buffer) {
-  assert(!buffer.empty());
+  PENSTOCK_ASSERT(!buffer.empty());
   if (owes_continue_) CO_CHECK(co_await send_continue());
   while (true) {
     if (failed_) co_return fail(Errc::aborted, "body: already failed");

@@ -1,10 +1,11 @@
 #include "penstock/buffer.h"
 
 #include <array>
-#include <cassert>
 #include <cstdlib>
 #include <mutex>
 #include <new>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -32,7 +33,7 @@ Buffer Buffer::copy_of(ConstBytes bytes) {
 }
 
 Buffer Buffer::slice(std::size_t offset, std::size_t length) const {
-  assert(offset + length <= size_);
+  PENSTOCK_ASSERT(offset + length <= size_);
   return Buffer(std::shared_ptr<std::byte[]>(data_, data_.get() + offset), length);
 }
 

@@ -3,9 +3,9 @@
 #include <isa-l/crc.h>
 #include <openssl/evp.h>
 
-#include <cassert>
 #include <limits>
 
+#include "penstock/assert.h"
 #include "penstock/polynomial.h"
 
 namespace penstock {
@@ -107,8 +107,8 @@ std::uint64_t combine_crc64nvme(std::uint64_t a, std::uint64_t b, std::uint64_t 
 
 std::string combine_crc(ChecksumAlgorithm algorithm, std::string_view a, std::string_view b,
                         std::uint64_t b_bytes) {
-  assert(is_combinable(algorithm));
-  assert(a.size() == checksum_bytes(algorithm) && b.size() == a.size());
+  PENSTOCK_ASSERT(is_combinable(algorithm));
+  PENSTOCK_ASSERT(a.size() == checksum_bytes(algorithm) && b.size() == a.size());
   const std::uint64_t left = from_big_endian(a);
   const std::uint64_t right = from_big_endian(b);
   if (algorithm == ChecksumAlgorithm::crc64nvme) {

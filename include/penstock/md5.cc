@@ -4,13 +4,14 @@
 
 #include <openssl/md5.h>
 
-#include <cassert>
 #include <cstring>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 
 void md5_blocks(Md5Words& words, ConstBytes blocks) {
-  assert(blocks.size() % kMd5BlockBytes == 0);
+  PENSTOCK_ASSERT(blocks.size() % kMd5BlockBytes == 0);
   MD5_CTX context{};
   context.A = words[0];
   context.B = words[1];

@@ -6,7 +6,8 @@
 #include <immintrin.h>
 
 #include <array>
-#include <cassert>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -243,7 +244,7 @@ std::size_t md5_lanes(Md5Kernel kernel) {
 
 void md5_blocks_in_lanes(Md5Kernel kernel, std::span<const Md5Lane> lanes,
                          std::size_t block_count) {
-  assert(!lanes.empty() && lanes.size() <= md5_lanes(kernel));
+  PENSTOCK_ASSERT(!lanes.empty() && lanes.size() <= md5_lanes(kernel));
   if (lanes.size() == 1) {
     md5_blocks(*lanes[0].words, ConstBytes(lanes[0].blocks, block_count * kMd5BlockBytes));
     return;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "penstock/assert.h"
 #include "penstock/async.h"
 #include "penstock/caught.h"
 
@@ -112,7 +112,7 @@ void Md5Service::State::run_lanes(std::vector<Job>& jobs) {
 
 Md5Service::Md5Service(Worker& worker, unsigned threads, Md5Kernel fastest)
     : worker_(worker), state_(std::make_shared<State>()) {
-  assert(threads > 0);
+  PENSTOCK_ASSERT(threads > 0);
   state_->threads = threads;
   state_->kernel = available_md5_kernel(fastest);
 }

@@ -1,9 +1,10 @@
 #include "penstock/memory_budget.h"
 
 #include <algorithm>
-#include <cassert>
 #include <functional>
 #include <numeric>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::size_t kSixteenths = 16;
 
 MemoryBudget::MemoryBudget(std::size_t limit_bytes, Floors floors) : limit_bytes_(limit_bytes) {
   const std::size_t kept = std::accumulate(floors.begin(), floors.end(), std::size_t{0});
-  assert(kept <= limit_bytes);
+  PENSTOCK_ASSERT(kept <= limit_bytes);
   common_bytes_ = limit_bytes - kept;
   for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].floor = floors[i];
 }
@@ -51,7 +52,8 @@ bool MemoryBudget::reserve(MemoryUser user, std::size_t bytes) {
     const std::size_t free = own + common_bytes_ - std::min(common_bytes_, common_after);
     auto& held = accounts_[user.account.place].used[index_of(user.use)];
     if (held.fetch_add(bytes) + bytes <= limits::kAccountFactor * free) return true;
-    held.fetch_sub(bytes);
+    const std::size_t before_it = held.fetch_sub(bytes);
+    PENSTOCK_ASSERT(before_it >= bytes);
   }
   give_back_part(part, bytes);
   return false;
@@ -59,13 +61,18 @@ bool MemoryBudget::reserve(MemoryUser user, std::size_t bytes) {
 
 void MemoryBudget::give_back_part(Part& part, std::size_t bytes) {
   const std::size_t before = part.used.fetch_sub(bytes);
+  PENSTOCK_ASSERT(before >= bytes);
   const std::size_t common = part.beyond(before) - part.beyond(before - bytes);
+  // Another thread may have counted its part, but not yet what of it is common: so this may be
+  // below zero for a moment.
   if (common > 0) common_used_.fetch_sub(common);
 }
 
 void MemoryBudget::give_back(MemoryUser user, std::size_t bytes) {
   if (user.account.place != 0) {
-    accounts_[user.account.place].used[index_of(user.use)].fetch_sub(bytes);
+    auto& held = accounts_[user.account.place].used[index_of(user.use)];
+    const std::size_t before = held.fetch_sub(bytes);
+    PENSTOCK_ASSERT(before >= bytes);
   }
   give_back_part(parts_[index_of(user.use)], bytes);
 }
@@ -76,7 +83,7 @@ Result<MemoryBudget::Lease> MemoryBudget::take(MemoryUser user, std::size_t byte
 }
 
 Result<> MemoryBudget::Lease::grow(std::size_t bytes) {
-  assert(budget_ != nullptr);
+  PENSTOCK_ASSERT(budget_ != nullptr);
   if (!budget_->reserve(user_, bytes)) return fail(Errc::overloaded, "memory budget is used up");
   bytes_ += bytes;
   return {};
@@ -84,6 +91,7 @@ Result<> MemoryBudget::Lease::grow(std::size_t bytes) {
 
 void MemoryBudget::Lease::shrink_to(std::size_t bytes) {
   if (bytes >= bytes_) return;
+  PENSTOCK_ASSERT(budget_ != nullptr);
   budget_->give_back(user_, bytes_ - bytes);
   bytes_ = bytes;
 }

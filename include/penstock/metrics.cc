@@ -8,9 +8,10 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <sstream>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -105,7 +106,7 @@ Metrics::Metrics(std::vector<std::string> operations, std::vector<std::string> e
 Metrics::~Metrics() = default;
 
 void Metrics::record(std::size_t operation, const Outcome& outcome) {
-  assert(operation < operations_.size());
+  PENSTOCK_ASSERT(operation < operations_.size());
   PerOperation& numbers = per_operation_[operation];
   const std::int64_t duration_us = std::max<std::int64_t>(outcome.duration.count(), 0);
   const auto* bound = std::lower_bound(kBoundsUs.begin(), kBoundsUs.end(), duration_us);
@@ -114,7 +115,7 @@ void Metrics::record(std::size_t operation, const Outcome& outcome) {
   if (outcome.bytes_in != 0) add(numbers.bytes_in, outcome.bytes_in);
   if (outcome.bytes_out != 0) add(numbers.bytes_out, outcome.bytes_out);
   if (outcome.error_code) {
-    assert(*outcome.error_code < error_codes_.size());
+    PENSTOCK_ASSERT(*outcome.error_code < error_codes_.size());
     add(errors_[*outcome.error_code], 1);
   }
 }

@@ -7,11 +7,11 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <cassert>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 
 namespace penstock {
@@ -50,7 +50,7 @@ void SystemRandom::fill(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     if (left == 0) {
       const ssize_t got = getrandom(reserve.data(), reserve.size(), 0);
-      assert(got == static_cast<ssize_t>(reserve.size()) &&
+      PENSTOCK_ASSERT(got == static_cast<ssize_t>(reserve.size()) &&
              "getrandom never fails for this size once seeded");
       left = reserve.size();
     }

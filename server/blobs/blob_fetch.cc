@@ -1,8 +1,8 @@
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "server/blobs/blob_fetch.h"
 
 #include <boost/asio/detached.hpp>
-#include <cassert>
 
 namespace penstock {
 namespace {
@@ -50,7 +50,7 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
 std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
                                           std::uint64_t offset, std::uint64_t length,
                                           bool file_allowed) {
-  assert(executor);
+  PENSTOCK_ASSERT(executor);
   if (open.lost[slot]) return failed(slot, *open.lost[slot], "the fragment failed before");
   const VolumeId volume = open.blob.locations[slot].volume;
   if (volume.value == 0) return failed(slot, Errc::not_found, "the fragment was never written");

@@ -2,8 +2,8 @@
 
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-#include <cassert>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
@@ -31,7 +31,7 @@ BlobFragments::BlobFragments(BlobContext& context, Executor executor, FragmentOw
       layout_(layout),
       write_id_(write_id),
       slots_(layout.shape().slots()) {
-  assert(volumes.size() == slots_.size());
+  PENSTOCK_ASSERT(volumes.size() == slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].volume = volumes[i];
     slots_[i].generation = Generation{context.random.next()};

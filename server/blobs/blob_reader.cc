@@ -1,6 +1,5 @@
 #include "server/blobs/blob_reader.h"
 
-#include <cassert>
 
 #include "server/blobs/blob_run.h"
 

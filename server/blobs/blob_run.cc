@@ -1,6 +1,5 @@
 #include "server/blobs/blob_run.h"
 
-#include <cassert>
 #include <cstring>
 
 namespace penstock {

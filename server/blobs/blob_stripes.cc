@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <boost/container/static_vector.hpp>
-#include <cassert>
 #include <cstring>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/volume_client.h"
 
@@ -29,7 +29,7 @@ std::size_t StripeBuilder::parity_pieces_per_stripe() const {
 }
 
 MutBytes StripeBuilder::space() {
-  assert(bytes_left() > 0);
+  PENSTOCK_ASSERT(bytes_left() > 0);
   if (at_stripe_start()) begin_stripe();
   if (!piece_) begin_piece();
   return piece_.mutable_bytes().subspan(filled_);
@@ -60,7 +60,7 @@ void StripeBuilder::begin_piece() {
 }
 
 std::vector<FragmentPiece> StripeBuilder::filled(std::size_t count) {
-  assert(piece_ && filled_ + count <= piece_.size());
+  PENSTOCK_ASSERT(piece_ && filled_ + count <= piece_.size());
   filled_ += count;
   offset_ += count;
   const bool complete = filled_ == piece_.size();
@@ -80,11 +80,14 @@ std::vector<FragmentPiece> StripeBuilder::filled(std::size_t count) {
 // Bytes [begin, end) of the piece: at most one column, so that they are still in the cache for the
 // second look at them.
 void StripeBuilder::code(std::size_t begin, std::size_t end) {
+  PENSTOCK_ASSERT(begin < end && end <= filled_ && end - begin <= limits::kColumnBytes);
   const ConstBytes column = piece_.bytes().subspan(begin, end - begin);
   if (!parity_.empty()) {
     boost::container::static_vector<MutBytes, limits::kFragmentsPerStripeMax> targets;
     for (auto& unit : parity_) {
+      PENSTOCK_ASSERT(piece_offset_ / limits::kPieceBytes < unit.size());
       const Buffer& target = unit[piece_offset_ / limits::kPieceBytes];
+      PENSTOCK_ASSERT(end <= target.size());
       targets.push_back(target.mutable_bytes().subspan(begin, column.size()));
     }
     codec_->encode_add(run_.unit, column, targets);
@@ -119,6 +122,7 @@ void StripeBuilder::end_stripe(std::vector<FragmentPiece>& done) {
       done.push_back({slot, std::move(bytes), std::move(crcs), credit(&PiecesUnderWay::parity)});
     }
   }
+  PENSTOCK_ASSERT(!piece_ && "the stripe's last piece has gone out");
   parity_.clear();
   run_.length = 0;
 }
@@ -140,7 +144,8 @@ std::shared_ptr<const void> StripeBuilder::credit(
     std::atomic<std::size_t> PiecesUnderWay::*counter) const {
   ++((*under_way_).*counter);
   const auto give_back = [under_way = under_way_, counter](const void*) {
-    --((*under_way).*counter);
+    const std::size_t before = ((*under_way).*counter)--;
+    PENSTOCK_ASSERT(before > 0);
     if (under_way->given_back) under_way->given_back();
   };
   return std::shared_ptr<const void>(this, give_back);  // never read through

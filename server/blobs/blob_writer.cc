@@ -1,7 +1,7 @@
 #include "server/blobs/blob_writer.h"
 
-#include <cassert>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "server/blobs/blob_fragments.h"
 #include "server/blobs/blob_shape.h"
@@ -110,7 +110,7 @@ struct BlobWriter::State {
   static Task<std::shared_ptr<State>> start(BlobContext* context, FragmentOwner owner,
                                             std::uint64_t size_bytes, bool replicated,
                                             Deadline deadline, MemoryAccount account) {
-    assert(size_bytes > 0);
+    PENSTOCK_ASSERT(size_bytes > 0);
     const auto executor = co_await boost::asio::this_coro::executor;
     Skipped failed;
     context->membership.probe_suspects(executor);
@@ -186,7 +186,7 @@ Task<> BlobWriter::filled(std::size_t count) {
 
 Task<BlobRef> BlobWriter::commit(Deadline deadline) {
   const auto state = state_;
-  assert(state->builder.bytes_left() == 0);
+  PENSTOCK_ASSERT(state->builder.bytes_left() == 0);
   CO_CHECK(co_await state->fragments->commit(deadline));
   state->committed = true;
   co_return state->fragments->blob();

@@ -1,7 +1,6 @@
 #include "server/index/list_merge.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "penstock/planted.h"
 #include "server/records/key_range.h"

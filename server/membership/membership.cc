@@ -3,11 +3,11 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <cassert>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -113,6 +113,8 @@ struct Membership::State {
   // Pre: change_mutex is held, or nobody else knows this yet.
   void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                std::vector<std::shared_ptr<VolumeClient>> clients) {
+    PENSTOCK_ASSERT(map != nullptr && ring != nullptr);
+    PENSTOCK_ASSERT(views.empty() || map->epoch > view().map->epoch);
     auto next = std::make_unique<View>();
     next->map = std::move(map);
     next->ring = std::move(ring);
@@ -125,8 +127,9 @@ struct Membership::State {
       }
     }
     for (auto& client : clients) {
+      PENSTOCK_ASSERT(next->map->find(client->id()) != nullptr && "only volumes of the map");
       Place& place = next->places[client->id()];
-      assert(place.member == nullptr && "one client per volume");
+      PENSTOCK_ASSERT(place.member == nullptr && "one client per volume");
       place.member = std::make_shared<Member>();
       place.member->client = std::move(client);
     }

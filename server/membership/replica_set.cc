@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/volume_client.h"
 
@@ -11,6 +12,7 @@ ReplicaMask add_all(const std::vector<VolumeId>& list, std::vector<VolumeId>& vo
   ReplicaMask mask = 0;
   for (const VolumeId id : list) {
     const auto found = std::find(volumes.begin(), volumes.end(), id);
+    PENSTOCK_ASSERT(volumes.size() < 8 * sizeof(ReplicaMask));
     mask |= ReplicaMask{1} << (found - volumes.begin());
     if (found == volumes.end()) volumes.push_back(id);
   }
@@ -41,6 +43,7 @@ Result<ReplicaSet> replicas_of(const ClusterMap& map, GroupId group) {
   set.digest = epoch_of(entry, group).short_digest();
   set.quorum.replicas = add_all(entry.replicas, set.volumes);
   set.quorum.joint = add_all(entry.joint, set.volumes);
+  PENSTOCK_ASSERT(set.volumes.size() <= 2 * limits::kReplicasMax);
   return set;
 }
 
@@ -53,6 +56,7 @@ std::vector<GroupShare> groups_of_bucket(const ClusterMap& map, BucketId bucket,
     const auto at = std::lower_bound(
         shares.begin(), shares.end(), group,
         [](const GroupShare& share, GroupId id) { return share.group < id; });
+    PENSTOCK_ASSERT(partition < 64);
     const auto bit = std::uint64_t{1} << partition;
     if (at != shares.end() && at->group == group) {
       at->partition_mask |= bit;

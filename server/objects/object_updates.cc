@@ -1,7 +1,6 @@
 #include "server/objects/object_updates.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "penstock/byte_codec.h"
 #include "penstock/planted.h"

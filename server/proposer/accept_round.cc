@@ -1,3 +1,4 @@
+#include "penstock/assert.h"
 #include "penstock/planted.h"
 #include "server/proposer/read_round.h"
 #include "server/proposer/register_round.h"
@@ -142,6 +143,9 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
     CO_TRY(newest, context.groups.find(key.bucket, key.key, task.ref.partitions));
     group = std::move(newest);
   }
+  PENSTOCK_ASSERT(!proposal.ballot.is_zero() && proposal.value != nullptr);
+  PENSTOCK_ASSERT(((proposal.holders | proposal.have_inline) & ~group->all()) == 0 ||
+                  !holds(Rule::epoch_of_round));
   const AcceptRequests requests = make_requests(task, *group, proposal);
   const bool sent_again = ballots == nullptr;
   if (sent_again && !holds(Rule::fenced_resend)) requests.whole->round.pass_fence = true;
@@ -155,6 +159,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   CO_CHECK(co_await calls.wait(std::move(enough), until));
 
   AcceptEnd end;
+  PENSTOCK_ASSERT((grants(calls) & held) == 0 && "who holds it is not asked");
   end.by_all = (grants(calls) | held) == calls.group().all();
   end.end = end_of(calls, proposal.ballot, held, ballots);
   if (end.end == RoundEnd::majority) {
@@ -173,9 +178,12 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
                              const Promises& promises, const RegisterValue& value) {
   Proposal proposal;
   proposal.ballot = promises.ballot;
+  PENSTOCK_ASSERT(promises.end == RoundEnd::majority);
+  PENSTOCK_ASSERT(promises.highest.value != nullptr);
   proposal.value = promises.highest.value;
   proposal.identity = true;
   if (value.inline_bytes == 0) co_return proposal;
+  PENSTOCK_ASSERT(promises.rows.size() == promises.group->size());
   for (std::size_t i = 0; i < promises.rows.size(); ++i) {
     const auto& row = promises.rows[i];
     if (!row || row->value == nullptr) continue;

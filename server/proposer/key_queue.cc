@@ -3,6 +3,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "penstock/alarm.h"
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -34,12 +35,14 @@ void KeyQueue::next(const RegisterKey& key) {
   {
     const std::lock_guard lock(mutex_);
     const auto at = queues_.find(key);
+    PENSTOCK_ASSERT(at != queues_.end() && "who leaves was in");
     if (at->second.empty()) {
       queues_.erase(at);
       return;
     }
     const auto waiter = std::move(at->second.front());
     at->second.pop_front();
+    PENSTOCK_ASSERT(!waiter->has_turn);
     waiter->has_turn = true;
     awake = std::exchange(waiter->awake, std::nullopt);  // the alarm may still ring
   }
@@ -49,7 +52,10 @@ void KeyQueue::next(const RegisterKey& key) {
 bool KeyQueue::give_up(const RegisterKey& key, const std::shared_ptr<Waiter>& waiter) {
   const std::lock_guard lock(mutex_);
   if (waiter->has_turn) return false;
-  std::erase(queues_.find(key)->second, waiter);
+  const auto at = queues_.find(key);
+  PENSTOCK_ASSERT(at != queues_.end() && "somebody has the turn");
+  const std::size_t erased = std::erase(at->second, waiter);
+  PENSTOCK_ASSERT(erased == 1);
   return true;
 }
 

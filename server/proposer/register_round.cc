@@ -1,5 +1,6 @@
 #include "server/proposer/register_round.h"
 
+#include "penstock/assert.h"
 #include "penstock/planted.h"
 #include "server/proposer/round_end.h"
 
@@ -30,6 +31,9 @@ void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promis
     }
     if (reply.accepted.ballot == promises.highest.ballot) holders |= calls.bit(i);
   }
+  PENSTOCK_ASSERT(promises.rows.size() == calls.group().size());
+  PENSTOCK_ASSERT(promises.highest.ballot <= promises.ballot ||
+                  promises.highest.epoch > calls.group().epoch());
   promises.settled = calls.group().majority(holders);
   if (!holds(Rule::settled_joint)) {
     const Quorum old_list{calls.group().set.quorum.replicas};
@@ -76,6 +80,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   Promises promises;
   promises.group = group;
   promises.ballot = ballots.next();
+  PENSTOCK_ASSERT(!promises.ballot.is_zero());
   promises.round = make_round(*group, task.ref, task.pass_fence);
   auto request = std::make_shared<PrepareRequest>();
   request->key = key;

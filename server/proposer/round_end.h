@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "penstock/assert.h"
 #include "penstock/planted.h"
 #include "server/proposer/register_calls.h"
 #include "server/proposer/register_round.h"
@@ -35,6 +36,7 @@ std::optional<std::uint64_t> demanded(const RegisterCalls<Reply>& calls, Ballot 
     if (demands.size() < needed) return std::nullopt;
     std::sort(demands.begin(), demands.end());
     const std::size_t nth = holds(Rule::majority_demand) ? needed : demands.size();
+    PENSTOCK_ASSERT(nth > 0 && nth <= demands.size());
     counter = std::max(counter, demands[nth - 1]);
   }
   return counter;

@@ -1,12 +1,12 @@
 #include "server/proposer/straggler_set.h"
 
-#include <cassert>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 
 namespace penstock {
 
-StragglerSet::~StragglerSet() { assert(running_.load() == 0 && "calls hold their set"); }
+StragglerSet::~StragglerSet() { PENSTOCK_ASSERT(running_.load() == 0 && "calls hold their set"); }
 
 bool StragglerSet::has_room(VolumeId volume) const {
   if (stragglers_.load() == 0) return true;
@@ -48,7 +48,7 @@ void StragglerSet::remove(VolumeId volume, std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     Load& load = loads_[volume];
-    assert(load.frames > 0 && load.bytes >= bytes);
+    PENSTOCK_ASSERT(load.frames > 0 && load.bytes >= bytes);
     --load.frames;
     load.bytes -= bytes;
   }

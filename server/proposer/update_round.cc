@@ -1,5 +1,6 @@
 #include "server/proposer/update_round.h"
 
+#include "penstock/assert.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
 #include "server/proposer/settle_round.h"
@@ -40,6 +41,7 @@ void chain_to(RegisterValue& value, const RegisterValue* current, OpId op_id, Ba
     if (value.chain.size() == limits::kChainMax && !id.is_zero()) break;
     value.chain.push_back(id);
   }
+  PENSTOCK_ASSERT(value.chain.size() <= limits::kChainMax + 1);
 }
 
 // Those for which an accept has no room are left out: what no hint names the sweep finds, once the
@@ -213,6 +215,7 @@ Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValu
 
 Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current,
                                          Decision decision) {
+  PENSTOCK_ASSERT(promises.end == RoundEnd::majority);
   auto made = propose(promises, current.get(), decision);
   if (!made) co_return Answer(not_done(std::move(made).error()));
   if (keeps_inline(current.get(), decision)) {
@@ -223,6 +226,7 @@ Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current
   }
   const bool sent_before = std::exchange(sent_, true);
   if (!sent_before) first_ = promises.ballot;
+  PENSTOCK_ASSERT(own_ < promises.ballot && first_ <= promises.ballot);
   own_ = promises.ballot;
   base_ = op_id_of(current.get());
   auto end = co_await accept_round(context_, task_, promises.group, std::move(*made), &ballots_);

@@ -1,6 +1,7 @@
 #include "server/records/record_fields.h"
 
-#include <cassert>
+#include "penstock/assert.h"
+
 
 namespace penstock {
 namespace {
@@ -31,7 +32,7 @@ Prefix length_prefix(std::string_view rest) {
 }  // namespace
 
 void put_length(std::string& out, std::size_t length) {
-  assert(length <= 0xffff'ffffu && "a register value is bounded far below");
+  PENSTOCK_ASSERT(length <= 0xffff'ffffu && "a register value is bounded far below");
   if (length < kLongLength) {
     out.push_back(static_cast<char>(length));
     return;

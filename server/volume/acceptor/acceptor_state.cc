@@ -1,5 +1,6 @@
 #include "server/volume/acceptor/acceptor_state.h"
 
+#include "penstock/assert.h"
 #include "penstock/planted.h"
 
 namespace penstock {
@@ -63,6 +64,7 @@ Verdict AcceptorState::prepare(std::uint64_t key_hash, Ballot ballot, bool follo
     }
   }
   if (ballot.counter > ceiling_) return Verdict::raise_ceiling;
+  PENSTOCK_ASSERT(ballot.counter > limit() && ballot >= promised);
   promises_.put(key_hash, ballot);
   return Verdict::pass;
 }
@@ -72,6 +74,7 @@ Verdict AcceptorState::accept(std::uint64_t key_hash, Ballot ballot, Ballot acce
   const Ballot promised = promises_.get(key_hash);
   if (ballot < promised && holds(Rule::promise)) return Verdict::refuse;
   if (ballot.counter <= limit() || ballot < accepted) return Verdict::refuse;
+  PENSTOCK_ASSERT(ballot > accepted && (ballot >= promised || !holds(Rule::promise)));
   promises_.put(key_hash, ballot);
   accepted_max_ = std::max(accepted_max_, ballot.counter);
   return Verdict::pass;
@@ -83,6 +86,7 @@ Verdict AcceptorState::accept_blind(std::uint64_t key_hash, Ballot ballot) {
 }
 
 void AcceptorState::accepted(std::uint64_t key_hash, Ballot ballot) {
+  PENSTOCK_ASSERT(ballot.counter <= accepted_max_);  // it passed accept()
   promises_.settle(key_hash, ballot);
 }
 
@@ -105,6 +109,7 @@ BucketNumber AcceptorState::fence(BucketId bucket) const {
 void AcceptorState::raise_fence(BucketId bucket, BucketNumber number) {
   auto& fence = fences_[bucket];
   fence = std::max(fence, number);
+  PENSTOCK_ASSERT(fence.value > 0);
 }
 
 Result<std::vector<GroupEpoch>> AcceptorState::check_epochs(
@@ -132,7 +137,9 @@ Result<std::vector<GroupEpoch>> AcceptorState::check_epochs(
 
 void AcceptorState::set_epoch(const GroupEpoch& epoch) {
   if (epochs_.size() <= epoch.group.value) epochs_.resize(epoch.group.value + 1);
-  epochs_[epoch.group.value] = epoch;
+  GroupEpoch& own = epochs_[epoch.group.value];
+  PENSTOCK_ASSERT(epoch.epoch >= own.epoch || !holds(Rule::epoch_forward));
+  own = epoch;
 }
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #include "server/volume/acceptor/commit_batch.h"
 
+#include "penstock/assert.h"
 #include "penstock/planted.h"
 #include "server/volume/rows/row_key.h"
 #include "server/volume/rows/sealed_row.h"
@@ -213,6 +214,7 @@ void CommitBatch::decide(AcceptWork work) {
   if (request.ballot.counter > core_.acceptor.ceiling()) {
     ceiling_ = std::max(ceiling_, request.ballot.counter);
   }
+  PENSTOCK_ASSERT(*next != nullptr && (*next)->ballot == request.ballot);
   core_.begin_write(request.key);
   const auto& current = rows_.at(request.key);
   RowPtr replaced = current ? current.value() : nullptr;
@@ -233,6 +235,7 @@ void CommitBatch::decide(DropWork work) {
     return answer<void>(work.done, {});
   }
   horizon_ = std::max({horizon_, core_.acceptor.horizon(), request.ballot.counter});
+  PENSTOCK_ASSERT(horizon_ >= request.ballot.counter);
   core_.begin_write(request.key);
   drops_.push_back(std::move(work));
 }
@@ -298,6 +301,9 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
 void CommitBatch::publish() {
   std::lock_guard lock(core_.mutex);
   core_.acceptor.raise_ceiling(ceiling_);
+  for (const AcceptPlan& plan : accepts_) {
+    PENSTOCK_ASSERT(plan.row->ballot.counter <= core_.acceptor.ceiling());
+  }
   core_.acceptor.raise_horizon(horizon_);
   for (const auto& [bucket, number] : fences_) core_.acceptor.raise_fence(bucket, number);
   for (AcceptPlan& plan : accepts_) {

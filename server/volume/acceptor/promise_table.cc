@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "penstock/assert.h"
+#include "penstock/planted.h"
+
 namespace penstock {
 
-PromiseTable::PromiseTable(std::size_t slots) : slots_(slots) {}
+PromiseTable::PromiseTable(std::size_t slots) : slots_(slots) { PENSTOCK_ASSERT(slots > 0); }
 
 Ballot PromiseTable::get(std::uint64_t key_hash) const {
   const Slot& slot = slots_[key_hash % slots_.size()];
@@ -20,6 +23,7 @@ void PromiseTable::put(std::uint64_t key_hash, Ballot ballot) {
   const auto same = std::find_if(slot.promises.begin(), slot.promises.end(),
                                  [&](const Promise& p) { return p.key_hash == key_hash; });
   if (same != slot.promises.end()) {
+    PENSTOCK_ASSERT(ballot >= same->ballot || !holds(Rule::promise));
     same->ballot = ballot;
     return;
   }
@@ -30,6 +34,7 @@ void PromiseTable::put(std::uint64_t key_hash, Ballot ballot) {
     slot.folded = std::max(slot.folded, lowest->ballot);
     slot.promises.erase(lowest);
   }
+  PENSTOCK_ASSERT(slot.promises.size() < kPromisesPerSlot);
   slot.promises.push_back({key_hash, ballot});
 }
 

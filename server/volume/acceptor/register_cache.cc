@@ -1,10 +1,13 @@
 #include "server/volume/acceptor/register_cache.h"
 
+#include "penstock/assert.h"
+
 namespace penstock {
 
 const RowPtr* RegisterCache::find(const RegisterKey& key) {
   const auto found = rows_.find(&key);
   if (found == rows_.end()) return nullptr;
+  PENSTOCK_ASSERT(found->second->row != nullptr);
   order_.splice(order_.begin(), order_, found->second);
   return &found->second->row;
 }
@@ -22,6 +25,7 @@ void RegisterCache::put(const RegisterKey& key, RowPtr row) {
     rows_.emplace(&order_.front().key, order_.begin());
     bytes_ += bytes;
   }
+  PENSTOCK_ASSERT(rows_.size() == order_.size());
   while (bytes_ > bytes_max_ && !order_.empty()) drop(std::prev(order_.end()));
 }
 
@@ -30,6 +34,7 @@ void RegisterCache::erase(const RegisterKey& key) {
 }
 
 void RegisterCache::drop(Order::iterator entry) {
+  PENSTOCK_ASSERT(bytes_ >= entry->bytes);
   bytes_ -= entry->bytes;
   rows_.erase(&entry->key);
   order_.erase(entry);

@@ -1,6 +1,7 @@
-#include <cassert>
 
 #include "server/volume/disk/disk.h"
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -83,7 +84,7 @@ class BallastDisk final : public Disk {
 }  // namespace
 
 std::unique_ptr<Disk> make_ballast_disk(std::unique_ptr<Disk> disk, std::function<bool()> release) {
-  assert(disk != nullptr && release != nullptr);
+  PENSTOCK_ASSERT(disk != nullptr && release != nullptr);
   return std::make_unique<BallastDisk>(std::move(disk), std::move(release));
 }
 

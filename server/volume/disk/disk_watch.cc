@@ -1,11 +1,12 @@
 #include "server/volume/disk/disk_watch.h"
 
-#include <cassert>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "penstock/assert.h"
 
 namespace penstock {
 namespace {
@@ -185,7 +186,7 @@ std::optional<DiskWatch::Oldest> DiskWatch::look() {
 
 std::unique_ptr<Disk> make_watched_disk(std::unique_ptr<Disk> disk,
                                         std::shared_ptr<DiskWatch> watch) {
-  assert(disk != nullptr && watch != nullptr);
+  PENSTOCK_ASSERT(disk != nullptr && watch != nullptr);
   return std::make_unique<WatchedDisk>(std::move(disk), std::move(watch));
 }
 

@@ -1,7 +1,7 @@
 #include <atomic>
-#include <cassert>
 #include <mutex>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/planted.h"
 #include "server/volume/disk/disk.h"
@@ -159,7 +159,7 @@ class LatchingDisk final : public Disk {
 
 std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk,
                                          std::function<void(const Error&)> on_failure) {
-  assert(disk != nullptr);
+  PENSTOCK_ASSERT(disk != nullptr);
   return std::make_unique<LatchingDisk>(std::move(disk), std::move(on_failure));
 }
 

@@ -6,13 +6,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "server/volume/disk/disk.h"
 
@@ -129,8 +129,8 @@ class PosixFile final : public File {
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     const int fd = direct_ ? direct_.get() : buffered_.get();
     if (direct_) {
-      assert(offset % kAlignment == 0 && data.size() % kAlignment == 0);
-      assert(reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment == 0);
+      PENSTOCK_ASSERT(offset % kAlignment == 0 && data.size() % kAlignment == 0);
+      PENSTOCK_ASSERT(reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment == 0);
     }
     while (!data.empty()) {
       const ssize_t put = retry_scarce(

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "penstock/assert.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -116,6 +117,7 @@ Result<FragmentHandlePtr> FragmentCore::load(const FragmentId& id) {
     return std::move(table).error();
   }
   handle->table = std::move(*table);
+  PENSTOCK_ASSERT(handle->table.size() == geometry.blocks());
   cache.insert(handle);
   return FragmentHandlePtr(std::move(handle));
 }

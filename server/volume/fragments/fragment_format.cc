@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <charconv>
 #include <cstring>
 
+#include "penstock/assert.h"
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
 
@@ -59,13 +59,13 @@ std::uint64_t FragmentGeometry::tail_bytes() const {
 }
 std::size_t FragmentGeometry::block_bytes(std::uint64_t number) const {
   const std::uint64_t start = number * limits::kBlockBytes;
-  assert(start < data_bytes);
+  PENSTOCK_ASSERT(start < data_bytes);
   return static_cast<std::size_t>(std::min<std::uint64_t>(limits::kBlockBytes, data_bytes - start));
 }
 
 std::uint32_t encode_tail(const FragmentId& id, const FragmentGeometry& geometry,
                           const std::vector<std::uint32_t>& table, MutBytes tail) {
-  assert(table.size() == geometry.blocks() && tail.size() == geometry.tail_bytes());
+  PENSTOCK_ASSERT(table.size() == geometry.blocks() && tail.size() == geometry.tail_bytes());
   const std::size_t table_bytes = table.size() * sizeof(std::uint32_t);
   if (table_bytes != 0) std::memcpy(tail.data(), table.data(), table_bytes);
   const MutBytes rest = tail.subspan(table_bytes);
@@ -80,7 +80,7 @@ std::uint32_t encode_tail(const FragmentId& id, const FragmentGeometry& geometry
 Result<std::vector<std::uint32_t>> decode_tail(const FragmentId& id,
                                                const FragmentGeometry& geometry,
                                                std::uint32_t digest, ConstBytes tail) {
-  assert(tail.size() == geometry.tail_bytes());
+  PENSTOCK_ASSERT(tail.size() == geometry.tail_bytes());
   std::uint32_t stored = 0;
   std::memcpy(&stored, tail.last(sizeof stored).data(), sizeof stored);
   const std::uint32_t actual = crc32c(tail.first(tail.size() - sizeof stored));

@@ -1,5 +1,6 @@
 #include "server/volume/fragments/fragment_leases.h"
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/planted.h"
 
@@ -71,7 +72,8 @@ Result<FragmentLeases::Claim> FragmentLeases::claim(const FragmentId& id) {
 
 void FragmentLeases::unclaim(const FragmentId& id) {
   std::lock_guard lock(mutex_);
-  claimed_.erase(id);
+  const std::size_t erased = claimed_.erase(id);
+  PENSTOCK_ASSERT(erased == 1);
 }
 
 }  // namespace penstock

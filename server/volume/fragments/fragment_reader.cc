@@ -1,7 +1,6 @@
 #include "server/volume/fragments/fragment_reader.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 #include "penstock/limits.h"

@@ -1,10 +1,10 @@
 #include "server/volume/fragments/fragment_writer.h"
 
-#include <cassert>
 #include <cstring>
 #include <list>
 #include <utility>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/planted.h"
 
@@ -208,7 +208,7 @@ LastWrite make_last_write(Stream& stream) {
   last.bytes =
       stream.core->parts.buffers.get(padded + static_cast<std::size_t>(geometry.tail_bytes()));
   const MutBytes bytes = last.bytes.mutable_bytes();
-  assert(stream.held_bytes <= padded);
+  PENSTOCK_ASSERT(stream.held_bytes <= padded);
   if (stream.held_bytes > 0) std::memcpy(bytes.data(), stream.held.data(), stream.held_bytes);
   std::memset(bytes.data() + stream.held_bytes, 0, padded - stream.held_bytes);
   last.row.digest = encode_tail(stream.id, geometry, stream.table, bytes.subspan(padded));

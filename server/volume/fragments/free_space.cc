@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 
+#include "penstock/assert.h"
 #include "server/volume/fragments/fragment_format.h"
 
 namespace penstock {
@@ -58,14 +58,22 @@ std::optional<std::uint64_t> first_run(const std::vector<std::uint64_t>& words, 
 
 }  // namespace
 
+std::uint64_t FreeSpace::count_free(const Segment& segment) {
+  std::uint64_t used = 0;
+  for (const std::uint64_t word : segment.used) {
+    used += static_cast<std::uint64_t>(std::popcount(word));
+  }
+  return segment.granules - used;
+}
+
 void FreeSpace::add_segment(std::uint32_t number, std::uint64_t bytes) {
   const std::uint64_t granules = bytes / kGranuleBytes;
   Segment segment;
   segment.number = number;
   segment.granules = segment.free = segment.run_max = granules;
   segment.used.resize(static_cast<std::size_t>((granules + kBits - 1) / kBits));
-  [[maybe_unused]] const bool is_new = index_of_.emplace(number, segments_.size()).second;
-  assert(is_new);
+  const bool is_new = index_of_.emplace(number, segments_.size()).second;
+  PENSTOCK_ASSERT(is_new);
   segments_.push_back(std::move(segment));
   free_granules_ += granules;
 }
@@ -83,9 +91,11 @@ FreeSpace::Taken FreeSpace::take(const ExtentSpan& span) {
     segment.used[word] |= bits;
   });
   if (overlap) return Taken::overlap;
+  PENSTOCK_ASSERT(segment.free >= to - from && free_granules_ >= to - from);
   segment.free -= to - from;
   segment.run_max = std::min(segment.run_max, segment.free);
   free_granules_ -= to - from;
+  PENSTOCK_ASSERT_DEAR(count_free(segment) == segment.free);
   return Taken::yes;
 }
 
@@ -101,7 +111,7 @@ std::optional<std::uint64_t> FreeSpace::find_run(Segment& segment, std::uint64_t
 }
 
 std::optional<ExtentSpan> FreeSpace::allocate(std::uint64_t length) {
-  assert(length > 0 && length % kGranuleBytes == 0);
+  PENSTOCK_ASSERT(length > 0 && length % kGranuleBytes == 0);
   const std::uint64_t granules = length / kGranuleBytes;
   for (std::size_t step = 0; step < segments_.size(); ++step) {
     const std::size_t index = (current_ + step) % segments_.size();
@@ -109,8 +119,12 @@ std::optional<ExtentSpan> FreeSpace::allocate(std::uint64_t length) {
     if (segment.run_max < granules) continue;
     const auto start = find_run(segment, granules);
     if (!start) continue;
-    for_words(*start, *start + granules,
-              [&](std::size_t word, std::uint64_t bits) { segment.used[word] |= bits; });
+    PENSTOCK_ASSERT(*start + granules <= segment.granules && segment.free >= granules);
+    for_words(*start, *start + granules, [&](std::size_t word, std::uint64_t bits) {
+      PENSTOCK_ASSERT((segment.used[word] & bits) == 0);
+      segment.used[word] |= bits;
+    });
+    PENSTOCK_ASSERT_DEAR(count_free(segment) + granules == segment.free);
     segment.free -= granules;
     segment.run_max = std::min(segment.run_max, segment.free);
     segment.cursor = *start + granules;
@@ -128,11 +142,13 @@ void FreeSpace::release(const ExtentSpan& span) {
   const std::uint64_t from = span.offset / kGranuleBytes;
   const std::uint64_t to = from + span.length / kGranuleBytes;
   if (to > segment.granules) return;  // the file was cut short: this part of it is lost
+  PENSTOCK_ASSERT(span.offset % kGranuleBytes == 0 && from < to);
   for_words(from, to, [&](std::size_t word, std::uint64_t bits) {
-    assert((segment.used[word] & bits) == bits);
+    PENSTOCK_ASSERT((segment.used[word] & bits) == bits);
     segment.used[word] &= ~bits;
   });
   segment.free += to - from;
+  PENSTOCK_ASSERT(segment.free <= segment.granules);
   segment.run_max = segment.free;  // the runs may have merged; the next failed search says exactly
   free_granules_ += to - from;
 }

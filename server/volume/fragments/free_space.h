@@ -42,6 +42,7 @@ class FreeSpace {
     std::uint64_t cursor = 0;   // where the last allocation ended
     std::vector<std::uint64_t> used;  // a bit per granule
   };
+  static std::uint64_t count_free(const Segment& segment);
   static std::optional<std::uint64_t> find_run(Segment& segment, std::uint64_t granules);
 
   std::vector<Segment> segments_;

@@ -1,6 +1,7 @@
 #include "server/volume/rows/row_key.h"
 
-#include <cassert>
+#include "penstock/assert.h"
+
 
 namespace penstock {
 namespace {
@@ -91,7 +92,7 @@ std::string bucket_row_prefix(RowKind kind, BucketId bucket) {
 }
 
 std::string register_row_key(const RegisterKey& key) {
-  assert(check_register_key(key));
+  PENSTOCK_ASSERT(check_register_key(key));
   std::string out = begin(key.kind, kBucketBytes + key.key.size() + kPartTail);
   put(out, key.bucket.value);
   out += key.key;
