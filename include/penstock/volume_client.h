@@ -46,14 +46,12 @@ struct PrepareRequest {
   RegisterKey key;
   Ballot ballot;
   Round round;
-  std::string also_upload;  // non-empty: answer the row of this upload of the same key beside it
 };
 struct PrepareReply {
   bool promised = false;
   Ballot demand_ballot;  // refused: the smallest counter it would promise is demand_ballot.counter
                          // (R2)
   Accepted accepted;     // valid in both cases
-  std::optional<Accepted> upload;
   std::uint64_t horizon = 0;  // H: highest counter of a dropped ballot (R8, R9)
 };
 

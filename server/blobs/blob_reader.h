@@ -30,7 +30,7 @@ class BlobReader {
  public:
   // `ranges` are read one after another. `file_pieces`: Piece may be a file range for sendfile
   // (in-process volumes). `damaged` is called for each fragment that is missing or corrupt and was
-  // asked for, once per reader (queues its repair; logs), never after the reader is gone.
+  // asked for, once per reader (it logs them), never after the reader is gone.
   using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
   // Pre: every range lies within its blob.
   // `account`: whose memory the bytes take.

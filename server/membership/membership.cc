@@ -102,13 +102,6 @@ struct Membership::State {
     const VolumeStatus status = member->client->status();
     return status.state == VolumeStatus::State::open && !status.full;
   }
-  std::vector<VolumeId> filtered(bool takes) const {
-    std::vector<VolumeId> ids;
-    for (const MapVolume& volume : view().map->volumes) {
-      if (takes_fragments(volume.id) == takes) ids.push_back(volume.id);
-    }
-    return ids;
-  }
 
   // Pre: change_mutex is held, or nobody else knows this yet.
   void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
@@ -265,8 +258,12 @@ void Membership::probe_suspects(Executor executor) {
   }
 }
 
-std::vector<VolumeId> Membership::usable() const { return state_->filtered(true); }
-
-std::vector<VolumeId> Membership::unusable() const { return state_->filtered(false); }
+std::vector<VolumeId> Membership::unusable() const {
+  std::vector<VolumeId> ids;
+  for (const MapVolume& volume : map()->volumes) {
+    if (!state_->takes_fragments(volume.id)) ids.push_back(volume.id);
+  }
+  return ids;
+}
 
 }  // namespace penstock

@@ -59,9 +59,7 @@ class Membership {
   // Probes each suspect that is due, on `executor`, beside the caller. A success clears it of all.
   // Those who meet a suspect call this, and the process once a second.
   void probe_suspects(Executor executor);
-  // Volumes that may take new fragments: open, not suspect, not full.
-  std::vector<VolumeId> usable() const;
-  // Volumes that may not; what Ring::volumes_for wants as `skip`.
+  // Volumes that may take no new fragments: closed, suspect or full. Ring::volumes_for skips them.
   std::vector<VolumeId> unusable() const;
 
  private:

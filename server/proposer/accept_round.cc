@@ -89,16 +89,6 @@ void start_all(ProposerContext& context, const RegisterTask& task, const AcceptR
   }
 }
 
-// The replicas that will not get the accepted value from this round: anti-entropy compares them.
-void mark_missed(ProposerContext& context, const RegisterCalls<AcceptReply>& calls) {
-  for (std::size_t i = 0; i < calls.group().size(); ++i) {
-    const auto& answer = calls.answer(i);
-    if (answer && !*answer) {
-      context.stragglers->mark_dirty(calls.group().set.volumes[i], calls.group().id);
-    }
-  }
-}
-
 // Does this error of an accept say that it was not written? `io` does not: what a disk was given
 // when it failed may be found at the next start.
 bool is_not_written(Errc code) {
@@ -162,9 +152,8 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   PENSTOCK_ASSERT((grants(calls) & held) == 0 && "who holds it is not asked");
   end.by_all = (grants(calls) | held) == calls.group().all();
   end.end = end_of(calls, proposal.ballot, held, ballots);
-  if (end.end == RoundEnd::majority) {
-    mark_missed(context, calls);
-  } else if (auto reason = rejection(calls)) {
+  if (end.end == RoundEnd::majority) co_return end;
+  if (auto reason = rejection(calls)) {
     end.rejected = true;
     end.error = std::move(*reason);
   } else {

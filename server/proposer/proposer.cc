@@ -77,10 +77,6 @@ OpId Proposer::new_op_id() { return state_->context.random.id128<OpId>(); }
 
 std::size_t Proposer::stragglers() const { return state_->context.stragglers->count(); }
 
-std::vector<std::pair<VolumeId, GroupId>> Proposer::dirty() const {
-  return state_->context.stragglers->dirty();
-}
-
 Awaitable<void> Proposer::drain() { return state_->context.stragglers->drain(); }
 
 }  // namespace penstock

@@ -116,9 +116,6 @@ class Proposer {
   OpId new_op_id();
   // Accepts still under way past their majority (R5); 0 at rest.
   std::size_t stragglers() const;
-  // Replicas that missed an accept which a majority took; what anti-entropy must compare. At most
-  // volumes * groups.
-  std::vector<std::pair<VolumeId, GroupId>> dirty() const;
   // Waits until no straggler is left. Call before the volumes go away.
   Awaitable<void> drain();
 

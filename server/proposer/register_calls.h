@@ -106,12 +106,10 @@ class RegisterCalls {
         if ((running & bit(i)) != 0) stragglers->add(group->set.volumes[i], accept_bytes);
       }
     }
-    void ended(std::size_t index, bool failed) {
+    void ended(std::size_t index) {
       running &= ~bit(index);
       if (!left || accept_bytes == 0) return;
-      const VolumeId volume = group->set.volumes[index];
-      if (failed) stragglers->mark_dirty(volume, group->id);
-      stragglers->remove(volume, accept_bytes);
+      stragglers->remove(group->set.volumes[index], accept_bytes);
     }
 
     Clock& clock;
@@ -136,19 +134,15 @@ class RegisterCalls {
       state_->stragglers->started();
     }
     Running(Running&& other) noexcept
-        : state_(std::move(other.state_)),
-          index_(other.index_),
-          answered_(other.answered_),
-          failed_(other.failed_) {}
+        : state_(std::move(other.state_)), index_(other.index_), answered_(other.answered_) {}
     ~Running() {
       if (state_ == nullptr) return;
       if (!answered_) state_->take(index_, penstock::fail(Errc::aborted, "the process ends"));
-      state_->ended(index_, failed_);
+      state_->ended(index_);
       state_->stragglers->ended();
     }
     void take(Result<Reply> answer) {
       answered_ = true;
-      failed_ = !answer;
       const auto error = answer ? std::nullopt : std::optional(answer.error().code);
       report_answer(state_->membership, state_->group->set.volumes[index_], error);
       state_->take(index_, std::move(answer));
@@ -158,7 +152,6 @@ class RegisterCalls {
     std::shared_ptr<State> state_;
     std::size_t index_;
     bool answered_ = false;
-    bool failed_ = true;
   };
 
   static Awaitable<void> run(Running running, Task<Reply> call) {

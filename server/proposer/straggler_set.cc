@@ -1,6 +1,5 @@
 #include "server/proposer/straggler_set.h"
 
-
 #include "penstock/assert.h"
 #include "penstock/limits.h"
 
@@ -14,16 +13,6 @@ bool StragglerSet::has_room(VolumeId volume) const {
   const auto at = loads_.find(volume);
   return at == loads_.end() || (at->second.frames < limits::kStragglersPerVolume &&
                                 at->second.bytes < limits::kStragglerBytesPerVolume);
-}
-
-void StragglerSet::mark_dirty(VolumeId volume, GroupId group) {
-  const std::lock_guard lock(mutex_);
-  dirty_.emplace(volume, group);
-}
-
-std::vector<std::pair<VolumeId, GroupId>> StragglerSet::dirty() const {
-  const std::lock_guard lock(mutex_);
-  return {dirty_.begin(), dirty_.end()};
 }
 
 void StragglerSet::ended() {

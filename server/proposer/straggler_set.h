@@ -1,13 +1,10 @@
 // The register calls of a process that run on when their round is over (R5: never cancelled).
-// Accepts past their majority are counted per volume; past the bound a volume gets no new ones and
-// (volume, group) is dirty: anti-entropy must compare its rows.
+// Accepts past their majority are counted per volume; past the bound a volume gets no new ones.
 // Thread-safety: any thread.
 #pragma once
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "penstock/async.h"
@@ -19,10 +16,8 @@ class StragglerSet {
  public:
   ~StragglerSet();
 
-  // False: the volume is at its bound. The caller leaves it out of the round and marks it dirty.
+  // False: the volume is at its bound. The caller leaves it out of the round.
   bool has_room(VolumeId volume) const;
-  void mark_dirty(VolumeId volume, GroupId group);
-  std::vector<std::pair<VolumeId, GroupId>> dirty() const;
 
   // Each call: started() … ended(). An accept that its round leaves behind: add() … remove()
   // between.
@@ -43,7 +38,6 @@ class StragglerSet {
   std::atomic<std::size_t> stragglers_{0};
   mutable std::mutex mutex_;  // guards what follows
   std::map<VolumeId, Load> loads_;
-  std::set<std::pair<VolumeId, GroupId>> dirty_;  // at most volumes * groups
   std::vector<Completion<void>> drainers_;
 };
 

@@ -77,7 +77,7 @@ Result<Failure> decode_failure(std::string_view bytes) {
 
 std::string encode(const PrepareRequest& request) {
   FieldWriter writer;
-  writer.key(request.key).ballot(request.ballot).round(request.round).text(request.also_upload);
+  writer.key(request.key).ballot(request.ballot).round(request.round);
   return writer.finish();
 }
 Result<PrepareRequest> decode_prepare_request(std::string_view bytes) {
@@ -86,15 +86,12 @@ Result<PrepareRequest> decode_prepare_request(std::string_view bytes) {
   request.key = reader.key();
   request.ballot = reader.ballot();
   request.round = reader.round();
-  request.also_upload = reader.text();
   return reader.finish(std::move(request));
 }
 
 std::string encode(const PrepareReply& reply) {
   FieldWriter writer;
   writer.flag(reply.promised).ballot(reply.demand_ballot).accepted(reply.accepted);
-  writer.flag(reply.upload.has_value());
-  if (reply.upload) writer.accepted(*reply.upload);
   return writer.number(reply.horizon).finish();
 }
 Result<PrepareReply> decode_prepare_reply(std::string_view bytes) {
@@ -103,7 +100,6 @@ Result<PrepareReply> decode_prepare_reply(std::string_view bytes) {
   reply.promised = reader.flag();
   reply.demand_ballot = reader.ballot();
   reply.accepted = reader.accepted();
-  if (reader.flag()) reply.upload = reader.accepted();
   reply.horizon = reader.number<std::uint64_t>();
   return reader.finish(std::move(reply));
 }

@@ -29,12 +29,7 @@ struct Keys {
 };
 Keys keys_of(const CommitWork& work) {
   if (const auto* prepare = std::get_if<PrepareWork>(&work)) {
-    const PrepareRequest& request = *prepare->request;
-    Keys keys{&request.key, {}};
-    if (!request.also_upload.empty()) {
-      keys.upload = upload_key_of(request.key, request.also_upload);
-    }
-    return keys;
+    return {&prepare->request->key, {}};
   }
   if (const auto* accept = std::get_if<AcceptWork>(&work)) {
     const AcceptRequest& request = *accept->request;
@@ -135,13 +130,7 @@ void CommitBatch::decide(PrepareWork work) {
   const PrepareRequest& request = *work.request;
   const auto& row = rows_.at(request.key);
   if (!row) return answer<PrepareReply>(work.done, row.error());
-  RowPtr upload;
-  if (!request.also_upload.empty()) {
-    const auto& found = rows_.at(upload_key_of(request.key, request.also_upload));
-    if (!found) return answer<PrepareReply>(work.done, found.error());
-    upload = found.value();
-  }
-  PrepareOutcome outcome = try_prepare(core_, request, *row.value(), upload.get());
+  PrepareOutcome outcome = try_prepare(core_, request, *row.value());
   if (outcome.raise_ceiling) {
     ceiling_ = std::max(ceiling_, AcceptorState::ceiling_for(request.ballot.counter));
     deferred_.push_back(std::move(work));

@@ -47,7 +47,7 @@ std::optional<Deadline> deadline_of(const CommitWork& work) {
 }  // namespace
 
 PrepareOutcome try_prepare(RegisterCore& core, const PrepareRequest& request,
-                           const RegisterRow& row, const RegisterRow* upload) {
+                           const RegisterRow& row) {
   PrepareOutcome outcome;
   if (auto passes = core.gate(request.round, request.key.bucket); !passes) {
     outcome.reply = Result<PrepareReply>(passes.error());
@@ -64,7 +64,6 @@ PrepareOutcome try_prepare(RegisterCore& core, const PrepareRequest& request,
   reply.promised = verdict == Verdict::pass;
   if (!reply.promised) reply.demand_ballot = core.acceptor.demand(hash, row.ballot);
   reply.accepted = row.accepted(ReadWant::value);
-  if (upload != nullptr) reply.upload = upload->accepted(ReadWant::value);
   reply.horizon = core.acceptor.horizon();
   outcome.from_future = verdict == Verdict::refuse_future;
   outcome.reply = Result<PrepareReply>(std::move(reply));

@@ -44,14 +44,14 @@ struct ControlWork {
 };
 using CommitWork = std::variant<PrepareWork, AcceptWork, DropWork, ControlWork>;
 
-// A promise, if the row (and the upload row, if asked for) is known. Pre: core's mutex held.
+// A promise, if the row is known. Pre: core's mutex held.
 struct PrepareOutcome {
   bool raise_ceiling = false;  // no answer yet: first the ceiling
   bool from_future = false;    // refused, and someone's clock should be looked at
   std::optional<Result<PrepareReply>> reply;
 };
 PrepareOutcome try_prepare(RegisterCore& core, const PrepareRequest& request,
-                           const RegisterRow& row, const RegisterRow* upload);
+                           const RegisterRow& row);
 // One line, at most one a minute per volume.
 void report_future_ballot(RegisterCore& core, Ballot ballot);
 

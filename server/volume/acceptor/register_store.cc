@@ -13,9 +13,6 @@ constexpr std::size_t kInlineBytesMax = limits::kValueBytesMax;  // the policy's
 Result<> check_prepare(const PrepareRequest& request) {
   CHECK_OK(check_register_key(request.key));
   if (request.ballot.is_zero()) return fail(Errc::invalid, "prepare: ballot zero");
-  if (!request.also_upload.empty() && request.also_upload.size() != kUploadIdBytes) {
-    return fail(Errc::invalid, "prepare: length of the upload-id");
-  }
   return {};
 }
 
@@ -61,16 +58,7 @@ std::optional<Result<PrepareReply>> RegisterStore::prepare_now(const PrepareRequ
     const RowPtr* cached = core_.cache.find(request.key);
     if (cached == nullptr) return std::nullopt;
     const RowPtr row = *cached;
-    RowPtr upload;
-    if (!request.also_upload.empty()) {
-      RegisterKey key = request.key;
-      key.kind = RowKind::upload;
-      key.upload_id = request.also_upload;
-      const RowPtr* found = core_.cache.find(key);
-      if (found == nullptr) return std::nullopt;
-      upload = *found;
-    }
-    outcome = try_prepare(core_, request, *row, upload.get());
+    outcome = try_prepare(core_, request, *row);
     extend = outcome.reply && outcome.reply->has_value() && outcome.reply->value().promised &&
              core_.acceptor.ceiling_is_near(request.ballot.counter);
   }

@@ -61,12 +61,11 @@ void round_trip(const Message& message, Decode decode) {
 }
 
 TEST_CASE("every message comes back as it was sent, and no cut one does") {
-  PrepareRequest prepare{part_key(), Ballot{1, 2, 3}, some_round(), "upload"};
+  PrepareRequest prepare{part_key(), Ballot{1, 2, 3}, some_round()};
   round_trip(prepare, decode_prepare_request);
   PrepareReply promise;
   promise.promised = true;
   promise.accepted = some_accepted();
-  promise.upload = some_accepted();
   promise.horizon = 8;
   round_trip(promise, decode_prepare_reply);
   round_trip(some_accept(), decode_accept_request);

@@ -190,9 +190,6 @@ TEST_CASE("a list or a row that the disk does not give is an error, never a shor
 TEST_CASE("requests beyond their bounds are refused, and those at them are not") {
   VolumeHarness h;
   h.fresh();
-  auto prepare = h.prepare_request(h.object("k"), h.ballot(1));
-  prepare->also_upload = "short";
-  CHECK(code_of(h.prepare(prepare)) == Errc::invalid);
   CHECK(code_of(h.accept(h.object("k"), Ballot{}, h.value(1))) == Errc::invalid);
   auto accept = h.accept_request(h.object("k"), h.ballot(1), h.value(1));
   accept->value = nullptr;

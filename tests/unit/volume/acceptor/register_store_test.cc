@@ -315,23 +315,6 @@ TEST_CASE("a part that races the end of its upload is decided on what was synced
   CHECK(code_of(replies[1]) == Errc::upload_not_open);
 }
 
-TEST_CASE("a prepare brings the row of the upload beside it") {
-  VolumeHarness h;
-  h.fresh();
-  const RegisterKey key = h.object("key");
-  auto request = h.prepare_request(key, h.ballot(1));
-  request->also_upload = std::string(32, 'U');
-  REQUIRE(h.prepare(request)->upload);
-  CHECK(h.prepare(request)->upload->ballot.is_zero());
-  h.store(h.upload("key"), h.ballot(7), h.value(2, ValueKind::upload_completing));
-  for (int hot = 0; hot < 2; ++hot) {
-    const auto reply = h.prepare(request);
-    REQUIRE(reply);
-    CHECK(reply->upload->ballot == h.ballot(7));
-    CHECK(reply->upload->value != nullptr);
-  }
-}
-
 TEST_CASE("hints are stored with the accept that frees the blob") {
   VolumeHarness h;
   h.fresh();
