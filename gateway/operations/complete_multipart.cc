@@ -125,10 +125,6 @@ S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& 
   const Condition condition = plan.condition;
   const auto done = co_await gateway.objects.complete(*bucket, request.key, id, std::move(plan),
                                                       fresh_deadline(gateway));
-  // Absent is the upload, or the object that If-Match speaks of.
-  if (!done && done.error().code == Errc::not_found && done.error().context != "If-Match") {
-    co_return s3_error(S3Code::NoSuchUpload);
-  }
   if (!done) co_return write_failure(done.error(), condition);
   CO_CHECK(check_fault(*done, id, parts, gateway.config.part_bytes_min));
   S3Response response;

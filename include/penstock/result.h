@@ -29,7 +29,7 @@ enum class Errc : std::uint8_t {
   refused,          // an acceptor has promised or accepted a higher ballot
   stale_epoch,      // the volume is at a newer group epoch, or at this one with another digest
   stale_bucket,     // the bucket's number is at or below the volume's fence
-  upload_not_open,  // a part row needs an open upload row beside it
+  upload_not_open,  // no such upload, or not open any more: a part row needs one beside it
   upload_missing,   // ... and this volume lacks that row; send it first
   full,             // no space on the volume (or all volumes)
   overloaded,       // a queue, budget or connection bound is reached: SlowDown

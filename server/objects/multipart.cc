@@ -15,7 +15,7 @@ constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
 constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
 constexpr int kPartTriesMax = 3;
 
-Error no_such_upload() { return fail(Errc::not_found, "no such upload"); }
+Error no_such_upload() { return fail(Errc::upload_not_open, "no such upload"); }
 
 std::string new_upload_id(Random& random) {
   static constexpr std::string_view kAlphabet = "abcdefghijklmnopqrstuvwxyz234567";

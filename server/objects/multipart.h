@@ -18,9 +18,9 @@ class Multipart {
   // Answers the upload-id: 160 random bits as 32 characters of a-z 2-7, which clients put into
   // queries without escaping. Pre: name.upload_id is empty.
   Task<std::string> create(UploadName name, UploadRecord record, Deadline deadline);
-  // Errors: not_found - not open.
+  // Errors: upload_not_open.
   Task<UploadRecord> open(UploadName name, Deadline deadline);
-  // Errors: not_found - not open.
+  // Errors: upload_not_open.
   Task<> put_part(UploadName name, PartInfo part, LeaseKeeper* leases, Deadline deadline);
 
   struct Answer {
@@ -29,9 +29,10 @@ class Multipart {
     std::uint64_t fault_bytes = 0;
     ObjectRecord record;
   };
-  // Errors: not_found; precondition; unavailable; unknown_outcome.
+  // Errors: upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
+  // unknown_outcome.
   Task<Answer> complete(UploadName name, CompleteRequest request, Deadline deadline);
-  // Errors: not_found.
+  // Errors: upload_not_open.
   Task<> abort(UploadName name, Deadline deadline);
 
  private:

@@ -72,11 +72,11 @@ class Objects {
   // ---- multipart. Upload ids: 32 characters of a-z 2-7.
   Task<std::string> create_upload(const Bucket& bucket, std::string key, UploadRecord record,
                                   Deadline deadline);
-  // An upload that is open. Errors: not_found - absent, aborted, done or being completed.
+  // An upload that is open. Errors: upload_not_open - absent, aborted, done or being completed.
   Task<UploadRecord> open_upload(const Bucket& bucket, std::string key, std::string upload_id,
                                  Deadline deadline);
   // The last accepted wins. The blob that it replaces stays until the upload has ended.
-  // Errors: not_found - the upload is not open (any more); else as put().
+  // Errors: upload_not_open; else as put().
   Task<> put_part(const Bucket& bucket, std::string key, std::string upload_id, PartInfo part,
                   Deadline deadline, LeaseKeeper* leases = nullptr);
   using CompletePart = penstock::CompletePart;
@@ -89,11 +89,11 @@ class Objects {
     ObjectRecord record;  // etag, checksums, size
   };
   // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
-  // not_found - no such upload, or If-Match on an absent key (context "If-Match"); precondition;
-  // unavailable; unknown_outcome.
+  // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
+  // unknown_outcome.
   Task<Completed> complete(const Bucket& bucket, std::string key, std::string upload_id,
                            CompleteRequest request, Deadline deadline);
-  // Errors: not_found.
+  // Errors: upload_not_open.
   Task<> abort_upload(const Bucket& bucket, std::string key, std::string upload_id,
                       Deadline deadline);
 

@@ -215,7 +215,7 @@ TEST_CASE("Parts that the pages of an attempt may name are hinted by nobody who 
 
 TEST_CASE("A Complete that is sent again is answered with the object that the first one made") {
   MultipartFixture f;
-  CHECK(f.complete(std::string(32, 'a'), f.request()).error().code == Errc::not_found);
+  CHECK(f.complete(std::string(32, 'a'), f.request()).error().code == Errc::upload_not_open);
   const std::string id = f.create();
   REQUIRE(f.put_part(id, a_part(1, limits::kPartBytesMin, 1)).has_value());
   REQUIRE(f.put_part(id, a_part(2, 9, 2)).has_value());
@@ -250,7 +250,7 @@ TEST_CASE("A Complete that asks for something else is not answered with what the
     change(other);
     const auto again = f.complete(id, other);
     REQUIRE(!again.has_value());
-    CHECK(again.error().code == Errc::not_found);
+    CHECK(again.error().code == Errc::upload_not_open);
   }
   CHECK(f.complete(id, first).has_value());
 }

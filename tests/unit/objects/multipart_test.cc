@@ -39,10 +39,10 @@ TEST_CASE("Parts are listed in order, the last accepted of each number") {
 TEST_CASE("A part needs an open upload") {
   MultipartFixture f;
   const std::string none(32, 'a');
-  CHECK(f.put_part(none, a_part(1, 5, 1)).error().code == Errc::not_found);
+  CHECK(f.put_part(none, a_part(1, 5, 1)).error().code == Errc::upload_not_open);
   const std::string id = f.create();
   REQUIRE(f.abort(id).has_value());
-  CHECK(f.put_part(id, a_part(1, 5, 1)).error().code == Errc::not_found);
+  CHECK(f.put_part(id, a_part(1, 5, 1)).error().code == Errc::upload_not_open);
 }
 
 TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours") {
@@ -70,8 +70,8 @@ TEST_CASE("A Complete makes the object, once, and answers the same for 24 hours"
   CHECK(f.get().value().record.etag == "newer");
   CompleteRequest other = f.request();
   other.parts.pop_back();
-  CHECK(f.complete(id, other).error().code == Errc::not_found);
-  CHECK(f.abort(id).error().code == Errc::not_found);
+  CHECK(f.complete(id, other).error().code == Errc::upload_not_open);
+  CHECK(f.abort(id).error().code == Errc::upload_not_open);
 }
 
 TEST_CASE("A faulty list of parts leaves the upload open") {
@@ -103,8 +103,8 @@ TEST_CASE("An Abort hints all parts, and a second one succeeds as well") {
   f.cluster.settle_down();
   CHECK(f.cluster.hints_of(f.upload_ref(id).key).size() == 2);
   CHECK(f.abort(id).has_value());
-  CHECK(f.complete(id, f.request()).error().code == Errc::not_found);
-  CHECK(f.abort(std::string(32, 'b')).error().code == Errc::not_found);
+  CHECK(f.complete(id, f.request()).error().code == Errc::upload_not_open);
+  CHECK(f.abort(std::string(32, 'b')).error().code == Errc::upload_not_open);
 }
 
 TEST_CASE("A Complete whose condition fails leaves the object and an open upload") {
@@ -153,7 +153,7 @@ TEST_CASE("A Complete that died is finished by the next one, an Abort or an over
       if (next == Next::complete) {
         CHECK(f.complete(id, f.request()).has_value());
       } else if (next == Next::abort) {
-        CHECK(f.abort(id).error().code == Errc::not_found);
+        CHECK(f.abort(id).error().code == Errc::upload_not_open);
       } else {
         CHECK(f.put("newer").has_value());
         CHECK(f.get().value().record.etag == "newer");
