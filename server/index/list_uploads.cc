@@ -28,7 +28,7 @@ WalkRequest upload_walk_of(const Bucket& bucket, const UploadListRequest& reques
   } else {
     std::string after = request.key_marker;
     if (!request.upload_id_marker.empty()) {
-      after = upload_row_key(request.key_marker, request.upload_id_marker);
+      after = upload_suffix(request.key_marker, request.upload_id_marker);
     }
     walk.start = list_start(request.prefix, after, false);
   }
@@ -43,7 +43,7 @@ class UploadPageBuilder {
   // Errors: corrupt.
   Result<> add(const LiveRow& row) {
     if (!is_open_upload(row.kind)) return {};
-    TRY(name, register_of_row(RowKind::upload, BucketId{}, row.key));
+    TRY(name, register_of_suffix(RowKind::upload, BucketId{}, row.key));
     // Upload rows of the marker's own key sort behind the marker.
     if (request_.upload_id_marker.empty() && name.key == request_.key_marker) return {};
     if (!name.key.starts_with(request_.prefix)) return {};
@@ -70,7 +70,7 @@ class UploadPageBuilder {
   }
   // The walk stopped at its bound.
   Result<> cut(const std::string& last_row_key) {
-    TRY(name, register_of_row(RowKind::upload, BucketId{}, last_row_key));
+    TRY(name, register_of_suffix(RowKind::upload, BucketId{}, last_row_key));
     page_.truncated = true;
     page_.next_key = std::move(name.key);
     page_.next_upload_id = std::move(name.upload_id);
@@ -123,7 +123,7 @@ Task<std::vector<PartInfo>> list_upload_parts(ListContext context, const Bucket&
   request.number = bucket.record.number;
   request.partitions = bucket.record.partitions;
   request.kind = RowKind::part;
-  request.prefix = upload_row_key(key, upload_id);
+  request.prefix = upload_suffix(key, upload_id);
   request.start = request.prefix;
   request.end = prefix_end(request.prefix);
   request.one_key = key;
@@ -142,7 +142,7 @@ Task<std::vector<PartInfo>> list_upload_parts(ListContext context, const Bucket&
     }
     // A longer row belongs to an upload of another key that begins with this key and upload-id.
     if (row->kind != ValueKind::part || row->key.size() != row_bytes) continue;
-    CO_TRY(name, register_of_row(RowKind::part, bucket.record.id, row->key));
+    CO_TRY(name, register_of_suffix(RowKind::part, bucket.record.id, row->key));
     CO_TRY(value, decode_value(name, row->summary));
     CO_TRY(part, part_info(value));
     part.number = name.part;

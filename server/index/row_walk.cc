@@ -8,8 +8,6 @@
 
 namespace penstock {
 namespace {
-constexpr std::size_t kUploadIdBytes = 32;
-constexpr std::size_t kPartBytes = 2;
 // After so many summaries that one replica lacks, another one is asked for them.
 constexpr std::size_t kMissesMax = 16;
 constexpr std::uint32_t kRowsSpare = 32;
@@ -25,33 +23,6 @@ std::uint32_t first_batch(std::size_t rows_wanted, std::size_t groups) {
   return static_cast<std::uint32_t>(std::min(rows, limits::kScanBatchMax));
 }
 }  // namespace
-
-std::string upload_row_key(std::string_view key, std::string_view upload_id) {
-  std::string row(key);
-  row.push_back('\0');
-  row.append(upload_id);
-  return row;
-}
-
-Result<RegisterKey> register_of_row(RowKind kind, BucketId bucket, std::string_view row_key) {
-  RegisterKey key;
-  key.kind = kind;
-  key.bucket = bucket;
-  const std::size_t part_bytes = kind == RowKind::part ? kPartBytes : 0;
-  const std::size_t tail = kind == RowKind::object ? 0 : 1 + kUploadIdBytes + part_bytes;
-  if (row_key.size() <= tail) return fail(Errc::corrupt, "a row key that is too short");
-  const std::size_t key_bytes = row_key.size() - tail;
-  key.key = row_key.substr(0, key_bytes);
-  if (tail == 0) return key;
-  if (row_key[key_bytes] != '\0') return fail(Errc::corrupt, "a row key without its separator");
-  key.upload_id = row_key.substr(key_bytes + 1, kUploadIdBytes);
-  if (part_bytes != 0) {
-    const auto high = static_cast<unsigned char>(row_key[row_key.size() - 2]);
-    const auto low = static_cast<unsigned char>(row_key[row_key.size() - 1]);
-    key.part = static_cast<std::uint16_t>(high << 8 | low);
-  }
-  return key;
-}
 
 RowWalk::RowWalk(ListContext context, WalkRequest request)
     : context_(context), request_(std::move(request)) {}
@@ -215,7 +186,7 @@ Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step,
   if (!now.live()) co_return Result<>{};
   LiveRow row;
   if (request_.payloads) {
-    CO_TRY(key, register_of_row(request_.kind, request_.bucket, step.row.key));
+    CO_TRY(key, register_of_suffix(request_.kind, request_.bucket, step.row.key));
     row.summary = encode(key, *now.value);
   } else {
     row.summary = now.value->summary;
@@ -228,7 +199,7 @@ Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step,
 
 Task<Snapshot> RowWalk::read_row(std::string row_key, Deadline deadline) {
   RegisterRef ref;
-  CO_TRY(key, register_of_row(request_.kind, request_.bucket, row_key));
+  CO_TRY(key, register_of_suffix(request_.kind, request_.bucket, row_key));
   ref.key = std::move(key);
   ref.number = request_.number;
   ref.partitions = request_.partitions;

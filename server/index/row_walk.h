@@ -42,11 +42,6 @@ struct LiveRow {
   std::string summary;  // or the encoded value, if payloads
 };
 
-// The register that a row belongs to. Errors: corrupt - the row key has no such form.
-Result<RegisterKey> register_of_row(RowKind kind, BucketId bucket, std::string_view row_key);
-// The row key suffixes of an upload and, with a part number behind, of its parts.
-std::string upload_row_key(std::string_view key, std::string_view upload_id);
-
 class RowWalk {
  public:
   RowWalk(ListContext context, WalkRequest request);

@@ -18,7 +18,6 @@ constexpr int kPartTriesMax = 3;
 Error no_such_upload() { return fail(Errc::upload_not_open, "no such upload"); }
 
 std::string new_upload_id(Random& random) {
-  static constexpr std::string_view kAlphabet = "abcdefghijklmnopqrstuvwxyz234567";
   constexpr std::size_t kBitsPerCharacter = 5;
   std::array<std::byte, 20> bits;
   random.fill(bits);
@@ -28,7 +27,7 @@ std::string new_upload_id(Random& random) {
   for (const std::byte byte : bits) {
     window = window << 8 | std::to_integer<unsigned>(byte);
     for (in_window += 8; in_window >= kBitsPerCharacter; in_window -= kBitsPerCharacter) {
-      id.push_back(kAlphabet[window >> (in_window - kBitsPerCharacter) & 31]);
+      id.push_back(kUploadIdAlphabet[window >> (in_window - kBitsPerCharacter) & 31]);
     }
   }
   return id;

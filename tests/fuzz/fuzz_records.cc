@@ -3,10 +3,10 @@
 #include <string>
 #include <string_view>
 
+#include "penstock/row_key.h"
 #include "server/records/object_record.h"
 #include "server/volume/acceptor/register_row.h"
 #include "server/volume/fragments/fragment_format.h"
-#include "server/volume/rows/row_key.h"
 
 namespace {
 using namespace penstock;

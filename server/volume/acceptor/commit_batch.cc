@@ -2,7 +2,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/planted.h"
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 #include "server/volume/rows/sealed_row.h"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 #include "server/volume/acceptor/register_core.h"
 
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 #include "server/volume/rows/sealed_row.h"
 
 namespace penstock {

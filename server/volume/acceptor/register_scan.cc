@@ -1,6 +1,6 @@
 #include "penstock/planted.h"
+#include "penstock/row_key.h"
 #include "server/volume/acceptor/register_reader.h"
-#include "server/volume/rows/row_key.h"
 
 namespace penstock {
 namespace {

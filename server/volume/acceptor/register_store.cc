@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "penstock/planted.h"
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "penstock/log.h"
+#include "penstock/row_key.h"
 #include "server/volume/acceptor/register_store.h"
-#include "server/volume/rows/row_key.h"
 
 // What background work reads of a volume's rows: hints and registers of all buckets.
 namespace penstock {

@@ -1,7 +1,7 @@
 #include "server/volume/rows/volume_meta.h"
 
 #include "penstock/byte_codec.h"
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 #include "server/volume/rows/sealed_row.h"
 
 namespace penstock {

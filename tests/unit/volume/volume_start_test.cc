@@ -1,5 +1,5 @@
 // What a start makes of what the last one left: rows that must still be there, and what it refuses.
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 #include "server/volume/rows/sealed_row.h"
 #include "tests/unit/volume/volume_harness.h"
 

@@ -1,7 +1,7 @@
 // What one answer of a volume may weigh, whatever stands in its rows: it must fit into a frame.
+#include "penstock/row_key.h"
 #include "server/transport/wire.h"
 #include "server/volume/acceptor/register_row.h"
-#include "server/volume/rows/row_key.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {

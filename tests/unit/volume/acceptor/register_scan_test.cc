@@ -1,5 +1,6 @@
-#include "server/volume/rows/row_key.h"
 #include "tests/unit/volume/volume_harness.h"
+
+#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 #include "server/volume/acceptor/register_store.h"
 
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {

@@ -1,7 +1,6 @@
-#include "server/volume/rows/row_key.h"
+#include "penstock/row_key.h"
 
 #include "penstock/assert.h"
-
 
 namespace penstock {
 namespace {
@@ -50,15 +49,28 @@ Error unknown(std::string_view what) {
   return fail(Errc::corrupt, "row key: " + std::string(what));
 }
 
-// `rest` follows kind and bucket.
-Result<RowKey> decode_register(RowKind kind, BucketId bucket, std::string_view rest) {
+}  // namespace
+
+bool is_upload_id(std::string_view text) {
+  return text.size() == kUploadIdBytes &&
+         text.find_first_not_of(kUploadIdAlphabet) == std::string_view::npos;
+}
+
+std::string upload_suffix(std::string_view key, std::string_view upload_id) {
+  std::string suffix(key);
+  suffix.push_back('\0');
+  suffix += upload_id;
+  return suffix;
+}
+
+Result<RegisterKey> register_of_suffix(RowKind kind, BucketId bucket, std::string_view suffix) {
   RegisterKey key;
   key.kind = kind;
   key.bucket = bucket;
-  const std::string_view object = object_key_of(kind, rest);
+  const std::string_view object = object_key_of(kind, suffix);
   if (!key_length_fits(object)) return unknown("length");
   key.key = object;
-  std::string_view tail = rest.substr(object.size());
+  std::string_view tail = suffix.substr(object.size());
   if (!tail.empty()) {
     if (tail.front() != '\0') return unknown("no separator before the upload-id");
     key.upload_id = tail.substr(1, kUploadIdBytes);
@@ -66,10 +78,8 @@ Result<RowKey> decode_register(RowKind kind, BucketId bucket, std::string_view r
   }
   if (!tail.empty()) key.part = get<std::uint16_t>(tail);
   if (!check_register_key(key)) return unknown("part number");
-  return RowKey(std::move(key));
+  return key;
 }
-
-}  // namespace
 
 Result<> check_register_key(const RegisterKey& key) {
   const bool part = key.kind == RowKind::part;
@@ -164,7 +174,9 @@ Result<RowKey> decode_row_key(const char* bytes, std::size_t size) {
     case RowKind::upload:
     case RowKind::part: {
       if (rest.size() < kBucketBytes) return unknown("length");
-      return decode_register(kind, BucketId{get<std::uint64_t>(rest)}, rest.substr(kBucketBytes));
+      const BucketId bucket{get<std::uint64_t>(rest)};
+      TRY(key, register_of_suffix(kind, bucket, rest.substr(kBucketBytes)));
+      return RowKey(std::move(key));
     }
     case RowKind::inline_bytes: {
       if (rest.size() < kBucketBytes) return unknown("length");

@@ -1,9 +1,9 @@
-#include "server/volume/rows/row_key.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
+#include "penstock/row_key.h"
 #include "penstock/text_codec.h"
 #include "tests/fake/code_of.h"
 

@@ -22,7 +22,11 @@
 
 namespace penstock {
 
+// An upload-id: so many characters of this alphabet.
 inline constexpr std::size_t kUploadIdBytes = 32;
+inline constexpr std::string_view kUploadIdAlphabet = "abcdefghijklmnopqrstuvwxyz234567";
+bool is_upload_id(std::string_view text);
+
 // The slot of a hint that stands for all fragments of a blob.
 inline constexpr std::uint8_t kEverySlot = 0xff;
 
@@ -60,6 +64,11 @@ std::string encode_row_key(const RowKey& key);
 std::string bucket_row_prefix(RowKind kind, BucketId bucket);
 // The S3 key in what follows that prefix; empty if it is too short to hold one.
 std::string_view object_key_of(RowKind kind, std::string_view suffix);
+
+// What follows that prefix in the row of an upload.
+std::string upload_suffix(std::string_view key, std::string_view upload_id);
+// The register whose row has this prefix and suffix. Errors: corrupt - none has.
+Result<RegisterKey> register_of_suffix(RowKind kind, BucketId bucket, std::string_view suffix);
 
 // The inverse of the above for any bytes. Errors: corrupt - no row has this name.
 Result<RowKey> decode_row_key(const char* bytes, std::size_t size);
