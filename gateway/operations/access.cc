@@ -6,6 +6,7 @@
 #include "gateway/s3/conditional.h"
 #include "gateway/s3/copy_source.h"
 #include "penstock/limits.h"
+#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {
@@ -129,10 +130,7 @@ Deadline fresh_deadline(Gateway& gateway) {
 
 S3Result<std::string> upload_id_of(const S3Request& request) {
   const std::string* id = request.query_value("uploadId");
-  if (id == nullptr || id->size() != 32 ||
-      id->find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") != std::string::npos) {
-    return s3_error(S3Code::NoSuchUpload);
-  }
+  if (id == nullptr || !is_upload_id(*id)) return s3_error(S3Code::NoSuchUpload);
   return *id;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/row_key.h"
 #include "server/index/list_page.h"
 #include "server/records/key_range.h"
 

@@ -4,6 +4,7 @@
 
 #include "penstock/fan_out.h"
 #include "penstock/planted.h"
+#include "penstock/row_key.h"
 #include "server/records/key_range.h"
 
 namespace penstock {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "penstock/planted.h"
+#include "penstock/row_key.h"
 #include "server/blobs/manifest.h"
 #include "server/objects/upload_moves.h"
 

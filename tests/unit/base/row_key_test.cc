@@ -1,9 +1,9 @@
+#include "penstock/row_key.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "penstock/row_key.h"
 #include "penstock/text_codec.h"
 #include "tests/fake/code_of.h"
 
@@ -124,4 +124,27 @@ TEST_CASE("any bytes either fail or are the encoding of what they decode to") {
 }
 
 }  // namespace
+TEST_CASE("a row key names its register, or is refused") {
+  const BucketId bucket{7};
+  const std::string id(32, 'u');
+  const auto upload = register_of_suffix(RowKind::upload, bucket, upload_suffix("key", id));
+  REQUIRE(upload);
+  CHECK(*upload == RegisterKey{RowKind::upload, bucket, "key", id, 0});
+  const std::string part_row = upload_suffix("key", id) + std::string("\x01\x02", 2);
+  const auto part = register_of_suffix(RowKind::part, bucket, part_row);
+  REQUIRE(part);
+  CHECK(*part == RegisterKey{RowKind::part, bucket, "key", id, 0x0102});
+  CHECK(register_of_suffix(RowKind::object, bucket, "key").value().key == "key");
+  for (const auto& [kind, row] : std::vector<std::pair<RowKind, std::string>>{
+           {RowKind::object, ""},
+           {RowKind::upload, id},
+           {RowKind::upload, upload_suffix("", id)},
+           {RowKind::upload, "key+" + id},
+           {RowKind::part, upload_suffix("", id) + "12"},
+           {RowKind::part, "key+" + id + "12"}}) {
+    CAPTURE(row);
+    CHECK(register_of_suffix(kind, bucket, row).error().code == Errc::corrupt);
+  }
+}
+
 }  // namespace penstock
