@@ -9,13 +9,13 @@
 #include "penstock/assert.h"
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
+#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::string_view kFragmentMagic = "PNSTKFRG";
 constexpr std::uint8_t kFragmentFormat = 1;  // on disk, never change
-constexpr std::size_t kUploadIdBytesMax = 32;
 constexpr std::size_t kDigestOffset = kFooterBytes - sizeof(std::uint32_t);
 
 std::uint64_t round_up(std::uint64_t bytes) {
@@ -138,7 +138,7 @@ Result<ExtentRow> decode_extent_row(std::string_view bytes) {
     return fail(Errc::corrupt, "extent row has an impossible length");
   }
   if (row.owner.partitions == 0 || row.owner.key.size() > limits::kKeyBytesMax ||
-      row.owner.upload_id.size() > kUploadIdBytesMax) {
+      row.owner.upload_id.size() > kUploadIdBytes) {
     return fail(Errc::corrupt, "extent row has an impossible owner");
   }
   return row;
