@@ -7,37 +7,6 @@
 
 namespace penstock {
 
-namespace {
-Error no_upkeep() { return fail(Errc::unavailable, "this client has no upkeep"); }
-}  // namespace
-
-Task<std::vector<FragmentId>> VolumeClient::pin_for_reader(std::vector<FragmentId>, Deadline) {
-  co_return no_upkeep();
-}
-Task<> VolumeClient::remove_fragment_if(FragmentId, RemovalRule, Deadline) {
-  co_return no_upkeep();
-}
-Task<std::vector<FragmentEntry>> VolumeClient::list_fragments(std::optional<FragmentId>,
-                                                              std::uint32_t, Deadline) {
-  co_return no_upkeep();
-}
-Task<HintListReply> VolumeClient::list_hints(HintListRequest, Deadline) { co_return no_upkeep(); }
-Task<Ballot> VolumeClient::read_hint(HintName, Deadline) { co_return no_upkeep(); }
-Task<> VolumeClient::drop_hints(std::vector<HintName>, Deadline) { co_return no_upkeep(); }
-Task<RegisterListReply> VolumeClient::list_registers(RegisterListRequest, Deadline) {
-  co_return no_upkeep();
-}
-
-Task<> VolumeClient::probe(Deadline) {
-  co_return fail(Errc::unavailable, "this client cannot tell");
-}
-
-Task<> VolumeClient::adopt(std::shared_ptr<const AdoptRequest>, Deadline) {
-  co_return no_upkeep();
-}
-Task<SharedBytes> VolumeClient::read_map(Deadline) { co_return no_upkeep(); }
-Task<JoinState> VolumeClient::read_join_state(Deadline) { co_return no_upkeep(); }
-
 std::string_view state_name(VolumeStatus::State state) {
   switch (state) {
     case VolumeStatus::State::open:

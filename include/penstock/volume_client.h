@@ -181,14 +181,11 @@ struct VolumeStatus {
 
 std::string_view state_name(VolumeStatus::State state);  // "open" ...; for people and metrics
 
-class VolumeClient {
+// A replica of registers (rules R2 … R9, R12). Errors of all: stale_epoch; epoch_behind;
+// stale_bucket; unavailable; overloaded; timeout - the deadline is over, the outcome unknown.
+class RegisterReplica {
  public:
-  virtual ~VolumeClient() = default;
-  virtual VolumeId id() const = 0;
-  // Cheap, cached; what the failure detector and placement look at.
-  virtual VolumeStatus status() const = 0;
-
-  // ---- registers (metadata rules R2 … R9, R12). Errors: stale_epoch; epoch_behind; stale_bucket.
+  virtual ~RegisterReplica() = default;
   virtual Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
                                      Deadline deadline) = 0;
   // Durable before it answers. Errors: full; upload_not_open; upload_missing.
@@ -200,8 +197,12 @@ class VolumeClient {
   virtual std::optional<Result<Accepted>> read_now(const ReadRequest& request) = 0;
   virtual Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) = 0;
   virtual Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) = 0;
+};
 
-  // ---- fragments
+// Holds fragments of blobs. Errors of all: unavailable; overloaded; timeout.
+class FragmentHolder {
+ public:
+  virtual ~FragmentHolder() = default;
   // Reserves the space. Errors: full.
   virtual Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
                                                                Deadline deadline) = 0;
@@ -214,40 +215,52 @@ class VolumeClient {
   virtual Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) = 0;
   // Removing an absent fragment succeeds. Waits for open reads.
   virtual Task<> remove_fragment(FragmentId id, Deadline deadline) = 0;
-
   // Does the disk answer? Writes and syncs a row and a block, on the threads that all writes use,
   // and looks a row up on those of the reads. The only answer besides a commit of a fragment that
-  // says so: many others come from memory. Errors: what the disk says; unavailable - a client that
-  // cannot tell.
-  virtual Task<> probe(Deadline deadline);
+  // says so: many others come from memory. Errors: what the disk says.
+  virtual Task<> probe(Deadline deadline) = 0;
+};
 
-  // ---- upkeep. A client without this half answers `unavailable`.
-  // A reader is still busy with these fragments: no hint removes them for a while (metadata
-  // "Removal"). Returns those that it does not hold.
+// What background work asks of a volume. Errors of all: unavailable; overloaded; timeout.
+class VolumeUpkeep {
+ public:
+  virtual ~VolumeUpkeep() = default;
+  // A reader is still busy with these fragments: no hint removes them for a while. Returns those
+  // that it does not hold.
   virtual Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
-                                                       Deadline deadline);
+                                                       Deadline deadline) = 0;
   // As remove_fragment(), if `rule` allows it at the moment of the removal. Errors: busy.
-  virtual Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline);
+  virtual Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) = 0;
   // Up to `count` (<= 1,000) fragments with ids above `after`, ascending, and no more than fit into
   // limits::kReplyBytesMax; none only at the end.
   virtual Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
-                                                          std::uint32_t count, Deadline deadline);
-  virtual Task<HintListReply> list_hints(HintListRequest request, Deadline deadline);
+                                                          std::uint32_t count,
+                                                          Deadline deadline) = 0;
+  virtual Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) = 0;
   // The ballot beside which this hint was written; zero: this volume does not hold it.
-  virtual Task<Ballot> read_hint(HintName name, Deadline deadline);
+  virtual Task<Ballot> read_hint(HintName name, Deadline deadline) = 0;
   // Durable. Dropping absent ones succeeds.
-  virtual Task<> drop_hints(std::vector<HintName> names, Deadline deadline);
-  virtual Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline);
+  virtual Task<> drop_hints(std::vector<HintName> names, Deadline deadline) = 0;
+  virtual Task<RegisterListReply> list_registers(RegisterListRequest request,
+                                                 Deadline deadline) = 0;
 
-  // ---- the map and the epochs of its groups (R12). A client without this half answers
-  // `unavailable`.
+  // ---- the map and the epochs of its groups (R12)
   // All or nothing, durable before it answers: from then on this volume answers under these epochs
   // only. What it has already is no error. Errors: stale_epoch - an epoch would go back, or is
   // known with another digest; busy - another such call is under way.
-  virtual Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline);
+  virtual Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) = 0;
   // The map that was adopted last.
-  virtual Task<SharedBytes> read_map(Deadline deadline);
-  virtual Task<JoinState> read_join_state(Deadline deadline);
+  virtual Task<SharedBytes> read_map(Deadline deadline) = 0;
+  virtual Task<JoinState> read_join_state(Deadline deadline) = 0;
+};
+
+// One volume, as others reach it. Every call is bounded by its deadline, but those that answer at
+// once. Thread-safety: all methods from any thread.
+class VolumeClient : public RegisterReplica, public FragmentHolder, public VolumeUpkeep {
+ public:
+  virtual VolumeId id() const = 0;
+  // Cheap, cached; what the failure detector and placement look at.
+  virtual VolumeStatus status() const = 0;
 };
 
 // CRC32C of one 16 KiB block (or the shorter last one), seeded with (write-id, slot, block number):

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "penstock/volume_client.h"
 #include "tests/fake/fake_clock.h"
+#include "tests/fake/volume_without_upkeep.h"
 
 namespace penstock {
 
@@ -20,7 +20,7 @@ struct Fate {
 };
 enum class RegisterCall : std::uint8_t { prepare, accept, read };
 
-class FakeAcceptor final : public VolumeClient {
+class FakeAcceptor final : public VolumeWithoutUpkeep {
  public:
   struct Row {
     Accepted accepted;                      // without inline bytes

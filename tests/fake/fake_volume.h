@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
-#include "penstock/volume_client.h"
 #include "penstock/wakeup.h"
+#include "tests/fake/volume_without_upkeep.h"
 
 namespace penstock {
 
@@ -31,7 +31,7 @@ struct FakeFaults {
   bool cached = false;          // read_fragment_now() answers
 };
 
-class FakeVolume final : public VolumeClient {
+class FakeVolume final : public VolumeWithoutUpkeep {
  public:
   explicit FakeVolume(VolumeId id);
   ~FakeVolume() override;
