@@ -17,7 +17,7 @@ Volume::Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions 
 void Volume::attach_disk(std::unique_ptr<Disk> raw, std::shared_ptr<SharedDevices> devices,
                          std::shared_ptr<DiskWatch> watch) {
   watch_ = watch ? std::move(watch) : std::make_shared<DiskWatch>(clock_);
-  auto disk = make_watched_disk(std::move(raw), watch_);
+  auto disk = guarded_worker_disk(std::move(raw), watch_);
   space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
@@ -52,8 +52,8 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
   return volume;
 }
 
-std::unique_ptr<Worker> Volume::make(const WorkerFactory& factory, const char* role,
-                                     unsigned threads) const {
+std::unique_ptr<Worker> Volume::guarded_worker(const WorkerFactory& factory, const char* role,
+                                               unsigned threads) const {
   auto worker = factory(role, threads);
   // Nobody knows what a job that threw has left half done.
   worker->on_thrown([health = health_, where = path()](const Error& error) {
@@ -65,7 +65,7 @@ std::unique_ptr<Worker> Volume::make(const WorkerFactory& factory, const char* r
 }
 
 Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
-  compaction_worker_ = make(make_worker, "compaction", 1);
+  compaction_worker_ = guarded_worker(make_worker, "compaction", 1);
   const std::string& boot_id = options_.boot_id;
   DatabaseOptions options = options_.database;
   options.same_boot = !boot_id.empty() && read_boot(*disk_) == boot_id;
@@ -115,13 +115,15 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
   };
   hooks.on_failure = [this](const Error& error) { fail_with(error); };
   registers_ = std::make_unique<RegisterStore>(
-      *database_, clock_, meta, make(make_worker, "commit", 1),
-      make(make_worker, "register-read", options_.register_read_threads), std::move(hooks),
-      options_.registers);
+      *database_, clock_, meta, guarded_worker(make_worker, "commit", 1),
+      guarded_worker(make_worker, "register-read", options_.register_read_threads),
+      std::move(hooks), options_.registers);
   health_->listen([this](const Error& why) { registers_->close(why); });
   extents_ = std::make_unique<ExtentTable>(*database_, *registers_);
-  fragment_write_worker_ = make(make_worker, "fragment-write", options_.fragment_write_threads);
-  fragment_read_worker_ = make(make_worker, "fragment-read", options_.fragment_read_threads);
+  fragment_write_worker_ =
+      guarded_worker(make_worker, "fragment-write", options_.fragment_write_threads);
+  fragment_read_worker_ =
+      guarded_worker(make_worker, "fragment-read", options_.fragment_read_threads);
   FragmentStoreParts parts{*disk_,
                            *extents_,
                            clock_,

@@ -152,8 +152,9 @@ class Volume final : public VolumeClient {
   Result<> check_starts(const VolumeMeta& meta);
   Result<> open_stores(const WorkerFactory& make_worker, const VolumeMeta& meta);
   void refresh_space_soon() const;
-  std::unique_ptr<Worker> make(const WorkerFactory& factory, const char* role,
-                               unsigned threads) const;
+  // A job of it that throws closes the volume.
+  std::unique_ptr<Worker> guarded_worker(const WorkerFactory& factory, const char* role,
+                                         unsigned threads) const;
 
   Clock& clock_;
   Random& random_;
