@@ -17,7 +17,7 @@ Volume::Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions 
 void Volume::attach_disk(std::unique_ptr<Disk> raw, std::shared_ptr<SharedDevices> devices,
                          std::shared_ptr<DiskWatch> watch) {
   watch_ = watch ? std::move(watch) : std::make_shared<DiskWatch>(clock_);
-  auto disk = guarded_worker_disk(std::move(raw), watch_);
+  auto disk = make_watched_disk(std::move(raw), watch_);
   space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
