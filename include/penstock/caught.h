@@ -3,6 +3,7 @@
 // it is of, and nothing else: it is logged, counted, and becomes an error where somebody waits.
 // Thread-safety: any thread.
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <string_view>
 

@@ -2,6 +2,7 @@
 // once.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "penstock/types.h"

@@ -6,8 +6,10 @@
 // summary and payload mean is known to server/cluster.
 #pragma once
 #include <boost/container/static_vector.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "penstock/limits.h"
 #include "penstock/result.h"

@@ -12,6 +12,7 @@
 #include <boost/system/result.hpp>
 #include <cstdint>
 #include <iosfwd>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <type_traits>

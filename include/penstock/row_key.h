@@ -12,6 +12,7 @@
 // 8, op-id and write-id 16, part 2, slot 1), so that rows sort by them. An S3 key may hold any
 // byte, 00 too: keys are therefore parsed from their end (an upload-id has exactly 32 bytes).
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>

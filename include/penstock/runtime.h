@@ -2,8 +2,12 @@
 // threads that may block. All product code takes these by constructor, so that the simulator runs
 // the same code under a seed without real time, threads or randomness.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 

@@ -7,9 +7,11 @@
 // caller's executor. Ownership: requests are shared and immutable, because R volumes get the same
 // one and stragglers outlive their caller.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/buffer.h"

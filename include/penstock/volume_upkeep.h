@@ -2,9 +2,11 @@
 // whatever bucket, and who owns them. Values; the calls are VolumeClient's.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/register_value.h"

@@ -7,9 +7,11 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "penstock/async.h"
 #include "penstock/runtime.h"
