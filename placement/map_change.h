@@ -11,6 +11,7 @@
 // Each step raises the epoch of every group: a round that began before it, with the placements it
 // had in mind, is refused.
 #pragma once
+#include <cstdint>
 #include <optional>
 
 #include "placement/cluster_map.h"
