@@ -7,8 +7,10 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "penstock/result.h"
 #include "penstock/volume_client.h"

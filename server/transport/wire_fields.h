@@ -1,7 +1,10 @@
 // The fields that several messages share, as bytes. Only for wire*.cc.
 #pragma once
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "penstock/byte_codec.h"
 #include "server/transport/wire.h"
