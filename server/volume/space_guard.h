@@ -24,6 +24,8 @@
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -11,9 +11,12 @@
 // Thread-safety: all methods from any thread; open(), close() and the destructor while no call is
 // under way, look_for_stall() being one.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 

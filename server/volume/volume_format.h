@@ -11,7 +11,9 @@
 // Only an explicit format makes a volume. A directory without volume.json is a missing volume: an
 // unmounted disk must not rejoin empty (R13).
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "penstock/runtime.h"
 #include "server/volume/rows/database.h"

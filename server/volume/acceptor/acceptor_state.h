@@ -5,6 +5,8 @@
 // next call for it would find that there is nothing to write.
 // Thread-safety: none; the register store locks.
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 

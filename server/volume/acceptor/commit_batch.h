@@ -1,5 +1,7 @@
 // One round of the group commit: look up, decide, write, publish. Internal to RegisterCommit.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <vector>

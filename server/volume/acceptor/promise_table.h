@@ -4,6 +4,7 @@
 // Thread-safety: none; the register store locks.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "penstock/types.h"

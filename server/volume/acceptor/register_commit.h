@@ -5,8 +5,13 @@
 // that check and durable write are one step (R5). A failed write is final: the store closes.
 // Thread-safety: submit() from any thread. The batches run on the worker, one after another.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 

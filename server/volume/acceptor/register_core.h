@@ -2,9 +2,12 @@
 // that is never held during disk I/O or over an await. Internal to the store.
 #pragma once
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "penstock/planted.h"
 #include "penstock/runtime.h"

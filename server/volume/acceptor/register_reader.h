@@ -3,6 +3,9 @@
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "penstock/async.h"
 #include "server/volume/acceptor/register_core.h"

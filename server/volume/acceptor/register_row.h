@@ -2,8 +2,10 @@
 // Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | encoded RegisterValue.
 // On disk, never change.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "penstock/register_value.h"
 #include "penstock/volume_client.h"

@@ -12,7 +12,10 @@
 // Source: CASPaxos (Rystsov, 2018) and rules R2 … R5, R9, R12. Thread-safety: all methods from any
 // thread; results resume on the caller's executor.
 #pragma once
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/volume_client.h"

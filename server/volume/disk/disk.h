@@ -9,6 +9,7 @@
 // Thread-safety: Disk: any thread. File: reads from any thread; writes and sync from one thread at
 // a time per range.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -1,6 +1,9 @@
 // The extent rows of the fragment store, kept in the volume's LevelDB and written by its group
 // commit.
 #pragma once
+#include <optional>
+#include <string>
+
 #include "server/volume/acceptor/register_store.h"
 #include "server/volume/fragments/fragment_rows.h"
 #include "server/volume/rows/database.h"

@@ -5,12 +5,14 @@
 // of recently read ones. A handle keeps its hold, a Piece that points into a file keeps its handle.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "server/volume/fragments/fragment_file.h"

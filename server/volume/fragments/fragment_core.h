@@ -4,9 +4,11 @@
 // Thread-safety: all methods from any thread. Methods that block say so.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "server/volume/disk/pending_calls.h"
 #include "server/volume/fragments/fragment_big_files.h"

@@ -6,10 +6,12 @@
 // fragment apart.
 // Thread-safety: all methods from any thread.
 #pragma once
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "penstock/limits.h"
 #include "penstock/result.h"

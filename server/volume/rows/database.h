@@ -13,9 +13,11 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "penstock/limits.h"
 #include "penstock/result.h"

@@ -17,7 +17,11 @@
 #include <leveldb/env.h>
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>

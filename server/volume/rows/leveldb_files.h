@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "penstock/limits.h"
 #include "server/volume/disk/disk.h"

@@ -13,6 +13,8 @@
 // a torn end from damage, nor its records from a user's bytes that look like them.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "penstock/result.h"
 #include "server/volume/disk/disk.h"

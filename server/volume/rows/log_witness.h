@@ -15,10 +15,12 @@
 // Thread-safety: all methods from any thread. All block.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "penstock/runtime.h"
 #include "server/volume/disk/disk.h"

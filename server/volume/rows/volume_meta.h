@@ -6,8 +6,10 @@
 //   map/old   the map before that one
 //   epoch/G   u64, digest 32 (R12)        fence/B   u64, per bucket id
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
