@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "penstock/runtime.h"

@@ -1,8 +1,10 @@
 // The group of a register together with the clients of its replicas, looked up once per map.
 // Thread-safety: any thread.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "server/membership/membership.h"

@@ -3,6 +3,7 @@
 #pragma once
 #include <bit>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "penstock/planted.h"
