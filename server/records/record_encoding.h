@@ -1,9 +1,13 @@
 // Shared by the record encodings; not for others.
 // Tags of all records: on disk, never renumber, never reuse.
 #pragma once
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "server/records/object_record.h"
 #include "server/records/record_fields.h"
