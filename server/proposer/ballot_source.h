@@ -2,6 +2,8 @@
 // that a majority would promise, never the highest demand: one replica in the future is left out
 // and not followed. What was demanded is forgotten with the operation.
 #pragma once
+#include <cstdint>
+
 #include "server/proposer/proposer_context.h"
 
 namespace penstock {

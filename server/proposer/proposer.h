@@ -3,6 +3,7 @@
 // the acceptors decide. Thread-safety: all methods from any I/O thread. One per process: its
 // process id makes ballots unique (R2).
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

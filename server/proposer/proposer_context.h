@@ -1,6 +1,7 @@
 // What the rounds of one proposer share.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "penstock/planted.h"

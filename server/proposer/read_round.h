@@ -3,6 +3,8 @@
 // those that lack it; if that is refused an identity round decides.
 // Thread-safety: any I/O thread.
 #pragma once
+#include <optional>
+
 #include "server/proposer/register_round.h"
 
 namespace penstock {

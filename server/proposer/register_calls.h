@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "penstock/alarm.h"
 #include "penstock/async.h"

@@ -3,6 +3,7 @@
 // Thread-safety: any I/O thread; one round belongs to one coroutine.
 #pragma once
 #include <boost/container/static_vector.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

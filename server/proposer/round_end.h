@@ -2,6 +2,11 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "penstock/assert.h"
 #include "penstock/planted.h"

@@ -2,6 +2,9 @@
 // a majority holds it at one. It keeps op-id, chain, origin and revision. Thread-safety: any I/O
 // thread.
 #pragma once
+#include <cstdint>
+#include <memory>
+
 #include "server/proposer/register_round.h"
 
 namespace penstock {
