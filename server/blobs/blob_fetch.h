@@ -5,9 +5,11 @@
 // Thread-safety: one executor.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "penstock/alarm.h"
 #include "penstock/limits.h"

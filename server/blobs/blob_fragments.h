@@ -4,10 +4,13 @@
 // Ownership: shared by the writer and its running chains, because a stalled volume may answer long
 // after the request is over. Thread-safety: one executor.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/wakeup.h"

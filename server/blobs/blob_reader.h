@@ -11,8 +11,10 @@
 // are rebuilt in any case.
 // Thread-safety: one executor, one call at a time.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "server/blobs/blob_writer.h"

@@ -11,7 +11,12 @@
 // Columns are as long as the run. Bytes past the end of a stored data unit are zeros and need no
 // read. Thread-safety: one executor.
 #pragma once
+#include <array>
 #include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "server/blobs/blob_fetch.h"
 

@@ -1,6 +1,7 @@
 // Which layout a new blob gets, from the cluster's policy and the volumes that can take fragments.
 // Pure.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "penstock/planted.h"

@@ -3,6 +3,7 @@
 // Pieces of one slot come out in the order of its fragment. Thread-safety: one executor.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>

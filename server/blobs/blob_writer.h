@@ -21,7 +21,9 @@
 // (k = 1, 1 + m).
 // Thread-safety: one executor, one call at a time. Destroying it in the middle of a call is safe.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "penstock/buffer.h"
 #include "penstock/runtime.h"

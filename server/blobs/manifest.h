@@ -1,10 +1,13 @@
 // Parts of large multipart objects: more than limits::kPartsInRecordMax of them stand in pages of
 // limits::kManifestPageEntries, each an immutable replicated blob that the record names.
 #pragma once
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "server/blobs/blob_reader.h"
