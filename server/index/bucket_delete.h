@@ -10,6 +10,8 @@
 // A crash after (1) leaves the bucket deleting; anyone may go on from (2), at the same time as
 // another if need be: both see the same fenced bucket.
 #pragma once
+#include <string>
+
 #include "server/index/bucket_catalog.h"
 #include "server/index/row_walk.h"
 

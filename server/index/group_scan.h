@@ -3,6 +3,8 @@
 // the majority fails or is late, for a fenced scan, and where replicas were found to differ: three
 // scans instead of five are two fifths of a page's cost.
 #pragma once
+#include <cstddef>
+
 #include "penstock/runtime.h"
 #include "server/index/list_merge.h"
 #include "server/membership/membership.h"

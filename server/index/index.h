@@ -1,6 +1,7 @@
 // Names -> registers: buckets, the spread of their keys over groups, and LIST.
 // Thread-safety: all methods from any I/O thread.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -9,6 +9,7 @@
 // read, and, with a delimiter, of what lies behind its live witness of a common prefix.
 // Cost: one comparison per row of each replica; rows are moved, never copied.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

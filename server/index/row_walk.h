@@ -2,6 +2,7 @@
 // every row handed out was chosen by a majority or read from its register.
 // Thread-safety: one coroutine at a time.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
