@@ -1,6 +1,8 @@
 // Multipart uploads as registers: create, parts, complete, abort.
 // Thread-safety: all methods from any I/O thread.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "server/blobs/blob_writer.h"

@@ -7,6 +7,7 @@
 //
 // A crash anywhere leaves the upload in one of these states; the next caller goes on.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // What a CompleteMultipartUpload asks for, checked against the parts that are stored: pure.
 // Source: S3 API Reference, CompleteMultipartUpload; S3 User Guide, "Checking object integrity".
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,9 +3,11 @@
 // object is replaced, Apply as the one visible step of a Complete. S3 operations call these; HTTP
 // is not known here. Thread-safety: all methods from any I/O thread.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/blobs/blob_reader.h"
