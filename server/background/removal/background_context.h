@@ -1,11 +1,15 @@
 // What all background work of a process shares: whom to ask, how fast, what it has done so far.
 #pragma once
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/objects/objects.h"

@@ -13,7 +13,10 @@
 // Safety needs no clock: due times only spare readers a restart.
 // Thread-safety: one executor.
 #pragma once
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "server/background/removal/pace.h"
 #include "server/background/removal/references.h"

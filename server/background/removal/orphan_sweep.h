@@ -16,8 +16,12 @@
 // bound what else is found waits until others are gone.
 // Thread-safety: one executor.
 #pragma once
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "server/background/removal/pace.h"
 

@@ -1,6 +1,9 @@
 // How fast a job goes, and what it tells of its way: so many steps a second, figures on the status
 // board, a line in the log from time to time. Thread-safety: one executor.
 #pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "server/background/removal/background_context.h"

@@ -8,8 +8,11 @@
 // A volume that is away keeps the tombstones of its groups waiting.
 // Thread-safety: one executor.
 #pragma once
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "server/background/removal/pace.h"
 

@@ -4,6 +4,9 @@
 // once.
 // Thread-safety: one executor.
 #pragma once
+#include <memory>
+#include <vector>
+
 #include "server/background/removal/pace.h"
 #include "server/objects/multipart_apply.h"
 

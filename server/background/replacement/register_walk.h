@@ -2,6 +2,7 @@
 // keys: a merge of the volumes' own lists. What background work walks; it looks at no group epoch.
 // Thread-safety: one coroutine at a time.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

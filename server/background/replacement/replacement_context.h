@@ -1,8 +1,14 @@
 // What the phases of a replacement share, and what they tell of themselves. The board may be read
 // by any thread; the rest belongs to one executor.
 #pragma once
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/background/replacement/throttle.h"
 #include "server/background/replacement/volume_replacement.h"

@@ -16,6 +16,8 @@
 // One per cluster. Rate limited. Thread-safety: start(), stop(), begin() and finish() on one
 // executor; status() from any thread.
 #pragma once
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
