@@ -13,16 +13,20 @@
 // Where a volume lies when not under its first directories, the others have noted, and a list in a
 // single directory.
 #pragma once
-#include <boost/asio/co_spawn.hpp>
 #include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <chrono>
+#include <exception>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "penstock/runtime.h"

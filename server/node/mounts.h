@@ -3,6 +3,7 @@
 // the wrong disk.
 // Thread-safety: none needed; calls block.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -2,6 +2,7 @@
 // {"op":"replace","volume":ID|NAME|PATH,"with":PATH}. An answer has "ok", and "error" if that is
 // false. Thread-safety: one question at a time, not on an I/O thread: answers may take a while.
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "server/background/replacement/volume_replacement.h"

@@ -1,10 +1,12 @@
 // What volumes note about each other (R13), by name. On disk, never change.
 #pragma once
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "server/volume/volume.h"
 
