@@ -8,6 +8,7 @@
 // reopen() after it was moved away. A named pipe is opened when it has a reader.
 // Thread-safety: any thread; stop() and the destructor from the owner's.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -3,6 +3,8 @@
 //
 // Unauthenticated and without secrets: keep it off public networks.
 #pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 

@@ -1,5 +1,6 @@
 // The command line of `penstock`: what may be said, and what is wrong with what was said.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 

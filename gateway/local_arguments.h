@@ -1,5 +1,7 @@
 // What `penstock local` is given: by its command line, its environment and the files they name.
 #pragma once
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 

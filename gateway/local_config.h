@@ -2,6 +2,7 @@
 // unknown key is an error, so that a misspelt one never goes unnoticed. Secrets are not in it: see
 // --credentials.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -2,6 +2,7 @@
 // asking, run the operation, answer.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 

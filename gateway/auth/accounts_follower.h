@@ -4,7 +4,11 @@
 // Thread-safety: one thread looks; the counts from any.
 #pragma once
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "gateway/auth/credentials.h"

@@ -2,8 +2,11 @@
 // comes out is the Principal without which no operation runs. What is not known for certain is
 // denied.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>

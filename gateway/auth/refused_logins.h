@@ -4,6 +4,7 @@
 // sent is cut and escaped.
 // Thread-safety: any thread.
 #pragma once
+#include <cstdint>
 #include <mutex>
 #include <string_view>
 

@@ -4,8 +4,10 @@
 // Pure functions of the request. Source: S3 User Guide, "Checking object integrity"; S3 API
 // Reference, PutObject.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/auth/payload_auth.h"
 #include "gateway/http/http_body.h"

@@ -1,6 +1,7 @@
 // x-amz-checksum-*: how S3 writes checksums in headers and XML. Pure functions.
 // Source: S3 User Guide, "Checking object integrity".
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/auth/payload_auth.h"
 #include "gateway/s3/s3_error.h"

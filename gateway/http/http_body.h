@@ -1,5 +1,6 @@
 // The bytes of a request's body as they stand on the wire after HTTP's own framing is taken off.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 

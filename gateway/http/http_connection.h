@@ -8,9 +8,11 @@
 #pragma once
 #include <boost/asio/ip/address.hpp>
 #include <boost/intrusive/list.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/http/http_exchange.h"
 #include "gateway/http/http_input.h"

@@ -7,7 +7,9 @@
 // reader's memory; only what came with the head, and the framing of chunked bodies, passes through
 // the buffer. Thread-safety: the connection's thread only.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "gateway/http/chunked_framing.h"

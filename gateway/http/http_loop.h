@@ -9,7 +9,9 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <boost/intrusive/list.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 // What can be set on an HTTP server; the defaults are the product's limits, tests shorten them.
 #pragma once
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "penstock/limits.h"

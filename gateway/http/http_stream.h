@@ -8,7 +8,11 @@
 // every call: timeout - the deadline or the minimum rate; aborted - the peer is gone;
 // shutting_down - stop(). Thread-safety: none; lives and dies on its I/O thread.
 #pragma once
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
 
 #include "gateway/http/http_deadlines.h"
 #include "gateway/http/http_options.h"

@@ -1,9 +1,11 @@
 // What operations do first: find the bucket, ask who may use it, read the ids of uploads and parts.
 // Ownership: every reference outlives the awaits.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/operations/operations.h"
 #include "gateway/s3/s3_xml.h"

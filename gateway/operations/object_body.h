@@ -1,6 +1,7 @@
 // An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is
 // sent. A read that takes minutes pins its fragments, so that an overwrite does not take them away.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <vector>
 

@@ -5,6 +5,11 @@
 // body. It answers the response of success, or an S3Error that the caller turns into XML. All are
 // HTTP-free: the simulator calls them as the server does.
 #pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "gateway/s3/request.h"
 #include "penstock/limits.h"
 #include "server/objects/objects.h"

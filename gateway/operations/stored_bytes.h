@@ -1,8 +1,11 @@
 // Bytes on their way into an object or a part: from a body or from another object, inline or as a
 // durable blob. Ownership: every reference outlives the awaits.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "gateway/operations/access.h"
 #include "gateway/s3/byte_range.h"

@@ -1,5 +1,7 @@
 // If-Match and its kin. Pure functions. Source: RFC 9110, section 13; S3 API Reference.
 #pragma once
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "gateway/s3/request.h"

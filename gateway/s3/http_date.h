@@ -1,6 +1,7 @@
 // Dates as HTTP headers and S3's XML write them. Pure functions of the time; no clock, no locale.
 // Source: RFC 9110, section 5.6.7; S3 API Reference (LastModified of lists).
 #pragma once
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>

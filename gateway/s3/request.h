@@ -1,14 +1,16 @@
 // One S3 request after HTTP and before S3: what operations see. No socket, no Beast: the simulator
 // builds the same structs.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
-
-#include <array>
 
 #include "gateway/s3/s3_error.h"
 #include "penstock/checksum.h"

@@ -1,7 +1,10 @@
 // S3's error codes and the one place where ours become theirs. Source: S3 API Reference, "Error
 // responses".
 #pragma once
+#include <boost/system/result.hpp>
+#include <cstdint>
 #include <iosfwd>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
