@@ -1,9 +1,15 @@
 // The register half of a volume in memory: the acceptor's rules (R2 … R9, R12) without disk, behind
 // a network that a test controls call by call.
 #pragma once
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/volume_without_upkeep.h"

@@ -1,10 +1,14 @@
 // Time that moves only when a test says so, and a loop that lets it jump to the next waiter.
 // Thread-safety: one thread.
 #pragma once
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "penstock/async.h"
 #include "penstock/runtime.h"

@@ -1,6 +1,10 @@
 // Six whole volumes in memory and what a gateway has above them, under one seed and one clock.
 #pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "server/objects/objects.h"

@@ -4,6 +4,7 @@
 // Pages are shared between versions and copied when written, so that a write costs its own length,
 // and a snapshot or an undo costs a pointer per page. Thread-safety: none; FakeDisk locks.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

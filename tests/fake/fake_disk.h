@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/volume/disk/disk.h"
 #include "tests/fake/fake_content.h"

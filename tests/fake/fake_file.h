@@ -1,5 +1,12 @@
 // An open file of a FakeDisk. Internal to tests/fake.
 #pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "tests/fake/fake_medium.h"
 
 namespace penstock {

@@ -2,11 +2,14 @@
 // tests/fake. Thread-safety: callers hold `mutex`.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

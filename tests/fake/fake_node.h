@@ -1,6 +1,15 @@
 // A whole volume in memory: the registers of a FakeAcceptor with scans over its rows, and the
 // fragments of a FakeVolume. Thread-safety: one executor.
 #pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/fake/fake_acceptor.h"
 #include "tests/fake/fake_volume.h"
 

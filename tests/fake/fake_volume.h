@@ -2,9 +2,14 @@
 // is given: block checksums, whole blocks, announced lengths, one append at a time.
 // Thread-safety: one executor.
 #pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "penstock/wakeup.h"
 #include "tests/fake/volume_without_upkeep.h"

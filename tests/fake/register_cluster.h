@@ -1,7 +1,11 @@
 // R acceptors in memory, a map with one register group over them, and proposers that share no more
 // than the network. Single-threaded; time jumps.
 #pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "server/proposer/proposer.h"

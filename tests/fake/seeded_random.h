@@ -1,6 +1,9 @@
 // Randomness that a seed repeats.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <random>
+#include <span>
 
 #include "penstock/runtime.h"
 

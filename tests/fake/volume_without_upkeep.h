@@ -1,5 +1,10 @@
 // A volume of which a test needs only some calls: all upkeep answers `unavailable`.
 #pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "penstock/volume_client.h"
 
 namespace penstock {
