@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/crash/children.h"
 #include "tests/crash/damage.h"

@@ -1,9 +1,11 @@
 // A client of the recorded load: a seeded mix of S3 requests to keys of its own, each answer judged
 // against what the ledger says must be there.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/crash/ledger.h"

@@ -2,6 +2,7 @@
 // directories.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>

@@ -1,9 +1,11 @@
 // What one process of the store holds: the volumes that it opened on some disks, and a gateway over
 // them. Everything runs in the virtual time of a SimTime, on one thread, whatever the disks are.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "placement/cluster_map.h"

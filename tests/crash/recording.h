@@ -2,9 +2,11 @@
 // so that a start with something on the disks is part of it. Everything follows from the seed, up
 // to the call of a disk at which the observer interferes.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/crash/client.h"

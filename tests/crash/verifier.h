@@ -4,12 +4,14 @@
 // even with two volumes away; it goes on to show that value; LIST and HEAD agree with GET; uploads
 // are what they were; the store takes writes again, and they harm nothing.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/crash/ledger.h"
