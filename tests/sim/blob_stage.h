@@ -1,5 +1,9 @@
 // Blobs on a stage: written without an object, counted on the disks.
 #pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "server/objects/objects.h"
 #include "server/records/object_record.h"
 #include "tests/sim/stage.h"

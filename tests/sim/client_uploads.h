@@ -1,7 +1,9 @@
 // A multipart upload as its client knows it.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/checksum.h"

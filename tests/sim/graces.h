@@ -1,6 +1,8 @@
 // The waits of background work in the simulated world: short, so that all of it happens while
 // clients are busy; only uploads wait for a jump of all clocks at the end.
 #pragma once
+#include <chrono>
+
 #include "penstock/types.h"
 
 namespace penstock::sim::graces {

@@ -1,8 +1,10 @@
 // What the clients of one world did and saw, and what must be true of it.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/linearizability.h"

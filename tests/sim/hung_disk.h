@@ -4,6 +4,7 @@
 // process dies: what jobs find is a closed volume, and who waits in another process is told.
 // Thread-safety: one thread.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 

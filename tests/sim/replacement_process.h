@@ -1,8 +1,11 @@
 // One process of a world in which a volume is replaced: a client's way to the volumes, and the
 // driver of the replacement if it is started.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/checksum.h"

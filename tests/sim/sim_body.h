@@ -1,9 +1,12 @@
 // Bodies whose every byte says which write it is from, so that a mixture of two writes or a wrong
 // offset shows.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "gateway/s3/request.h"
 #include "penstock/md5.h"

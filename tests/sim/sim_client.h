@@ -3,9 +3,12 @@
 // client_multipart, client_uploads, client_buckets, client_side_buckets.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/history.h"

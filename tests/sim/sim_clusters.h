@@ -2,8 +2,10 @@
 // ring costs more than a whole world does. A cluster depends on its size and variant alone.
 // Thread-safety: none.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "placement/cluster_map.h"
 #include "placement/ring.h"

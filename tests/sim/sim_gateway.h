@@ -1,7 +1,12 @@
 // One process of the simulated world that serves S3: the product's own membership, proposer, index
 // and operations over SimLinks; and the background work for the volumes given to it.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/operations/operations.h"

@@ -2,8 +2,11 @@
 // be cut one way. SimLink is the VolumeClient that a gateway holds for one volume; the volume
 // behind it may crash and come back.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "penstock/volume_client.h"
 #include "tests/sim/sim_time.h"

@@ -2,8 +2,11 @@
 // coroutines run on. Nothing here knows real time; the same seed gives the same order of events.
 #pragma once
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 

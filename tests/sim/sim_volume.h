@@ -1,8 +1,11 @@
 // One volume of the simulated world: the product's own Volume on a simulated disk, with a clock of
 // its own; it crashes, loses what was not synced, comes back, or is lost for good.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "placement/cluster_map.h"
 #include "server/volume/volume.h"

@@ -2,8 +2,14 @@
 // asked one thing after another, and links that can be cut or slowed down one by one.
 #pragma once
 #include <boost/asio/co_spawn.hpp>
+#include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/sim/directed.h"
 #include "tests/sim/sim_client.h"

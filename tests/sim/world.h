@@ -1,6 +1,8 @@
 // A whole simulated cluster under one seed: gateways, volumes, network, faults, clients; and the
 // verdict.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>

@@ -2,6 +2,8 @@
 // meets how often. Every seed is one of a few kinds, which each go deep into a part of the store.
 #pragma once
 #include <array>
+#include <cstdint>
+#include <string>
 
 #include "server/background/removal/background_context.h"
 #include "tests/sim/sim_client.h"
