@@ -1,5 +1,11 @@
 // A cluster of fake volumes with one object in it, and the context that background jobs run in.
 #pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "penstock/log.h"
 #include "server/background/removal/background_context.h"

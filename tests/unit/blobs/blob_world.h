@@ -3,7 +3,18 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "penstock/log.h"
 #include "server/blobs/blob_reader.h"

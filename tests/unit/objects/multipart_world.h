@@ -3,6 +3,14 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "penstock/text_codec.h"
 #include "server/objects/multipart.h"
 #include "server/objects/upload_moves.h"

@@ -2,7 +2,15 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <cstdint>
 #include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "server/volume/volume.h"
 #include "tests/fake/code_of.h"

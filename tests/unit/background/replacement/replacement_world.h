@@ -3,7 +3,15 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "penstock/log.h"
 #include "server/background/replacement/blob_rebuild.h"

@@ -1,6 +1,10 @@
 // A store of two accounts, a clock that stands at the examples' time, and an authenticator, for
 // tests.
 #pragma once
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "gateway/auth/authenticator.h"
 #include "signing.h"
 

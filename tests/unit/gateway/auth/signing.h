@@ -1,7 +1,10 @@
 // The client's side of Signature Version 4 for tests: requests as S3's examples have them, and
 // signed ones.
 #pragma once
+#include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,9 @@
 // Requests for tests, without HTTP.
 #pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gateway/s3/request.h"
 
 namespace penstock {
