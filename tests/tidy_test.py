@@ -3,8 +3,8 @@
 
 Rules: files <= 500 lines, lines <= 100 columns, functions <= 70 lines; rooms include only what lies below them; the top level
 holds nothing new; comments name rules and pages that are here; no leftovers (to-do marks, debugging output); no coroutine
-patterns that GCC 12 miscompiles; no dropped results of a co_await; no sleeps in C++ tests; no name in the anonymous namespaces
-of two files of a room, since a batch compiles them as one (CMakeLists.txt). `tidy_test.py --self-test` proves that each rule can fail."""
+patterns that GCC 12 miscompiles; no dropped results of a co_await; no sleeps in C++ tests; headers include what they use of what
+the precompiled header would give them. `tidy_test.py --self-test` proves that each rule can fail."""
 import os
 import re
 import subprocess
@@ -98,41 +98,6 @@ def text_line(match):
     return match.string.count("\n", 0, match.end()) + 1
 
 
-def anonymous_names(lines):
-    """(line, name) of what a file defines in its anonymous namespace."""
-    scopes = []
-    for number, line in enumerate(lines, 1):
-        opened = re.match(r"(?:inline )?namespace\b\s*([\w:]*)\s*\{(?!.*\})", line)
-        if opened:
-            scopes.append(opened.group(1))
-        elif re.match(r"\}\s*// namespace", line) and scopes:
-            scopes.pop()
-        elif scopes and scopes[-1] == "" and re.match(r"(?!using\b|namespace\b|template\b|TEST_CASE)[A-Za-z]", line):
-            name = (re.match(r"(?:struct|class|enum class|enum)\s+(\w+)", line)
-                    or re.match(r"[\w:<>,&*\s\[\]]+?[\s&*>](\w+)\s*(?:[({=;\[]|$)", line))
-            if name:
-                yield number, name.group(1)
-
-
-def batch_of(path):
-    """The folders whose files are compiled together: `server/X`, `gateway`, `tests/unit/X`, else the file's own."""
-    match = re.match(r"(server/\w+|gateway|tests/unit/\w+)/", path)
-    return match.group(1) if match else os.path.dirname(path)
-
-
-def check_names(files, report):
-    """`files`: (path, lines). Files of a room and of the folders in it share no anonymous name."""
-    seen = {}
-    for path, lines in files:
-        folder = batch_of(path)
-        if not path.endswith(".cc") or path.endswith("/main.cc") or folder == "tests/fuzz":  # each its own program
-            continue
-        for number, name in anonymous_names(lines):
-            other = seen.setdefault((folder, name), path)
-            if other != path:
-                report(path, number, f"{name} is also in the anonymous namespace of {other}")
-
-
 def check_cpp(path, text, report):
     lines = text.split("\n")
     room = room_of(path)
@@ -187,7 +152,7 @@ def check_references(path, text, rules, exists, report):
 
 
 def check(root, files):
-    found, sources, rules = [], [], protocol_rules(root)
+    found, rules = [], protocol_rules(root)
     report = lambda path, number, rule: found.append(f"{path}:{number}: {rule}")
     for path in files:
         top = path.split("/")[0]
@@ -203,8 +168,6 @@ def check(root, files):
         if re.search(r"\.(h|cc)$", path):
             check_cpp(path, text, report)
             check_references(path, text, rules, lambda page: os.path.exists(os.path.join(root, page)), report)
-            sources.append((path, text.split("\n")))
-    check_names(sources, report)
     return found
 
 
@@ -229,14 +192,6 @@ def self_test():
         check_references("gateway/x.h", line, {"R1"}, lambda page: False, lambda p, n, r: found.append(r))
         if not found:
             sys.exit(f"self-test: no rule caught {line!r}")
-    found = []
-    twice = ["namespace {", "constexpr int kSame = 1;", "}  // namespace"]
-    check_names([("gateway/a.cc", twice), ("gateway/operations/b.cc", twice), ("placement/c.cc", twice)],
-                lambda p, n, r: found.append((p, n)))
-    if found != [("gateway/operations/b.cc", 2)]:
-        sys.exit(f"self-test: names of two files gave {found}")
-
-
 def main():
     self_test()
     if sys.argv[1] == "--self-test":
