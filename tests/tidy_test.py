@@ -51,6 +51,23 @@ OUTPUT = re.compile(r"\b(std::cout|printf)\s*[(<]")
 OUTPUT_ALLOWED = {"gateway/main.cc", "include/penstock/result.cc"}
 SLEEP = re.compile(r"\b(sleep_for|usleep|nanosleep)\b")
 AWAIT_CAPTURE = re.compile(r"co_await\b[^;]*\[[&=\w][^\]]*\]\s*(\(|mutable|\{)")
+PRECOMPILED = "include/penstock/precompiled.h"
+# What stands for each header that is compiled once for all: who uses it without its include compiles only by that favour.
+PRECOMPILED_WORDS = {
+    "boost/asio/awaitable.hpp": r"asio::awaitable\b", "boost/asio/co_spawn.hpp": r"asio::co_spawn\b",
+    "boost/asio/io_context.hpp": r"asio::io_context\b", "boost/asio/post.hpp": r"asio::post\b",
+    "boost/asio/use_awaitable.hpp": r"asio::use_awaitable\b", "boost/system/result.hpp": r"boost::system::result\b",
+    "algorithm": r"std::(?:max|min|clamp|sort|stable_sort|find|find_if|any_of|all_of|none_of|copy|fill|count|count_if|lower_bound|"
+                 r"upper_bound|equal|reverse|remove_if|max_element|min_element)\s*[(<]",
+    "array": r"std::(?:array|to_array)\b", "chrono": r"std::chrono\b", "cstdint": r"\bu?int(?:8|16|32|64|ptr)_t\b", "deque": r"std::deque\b",
+    "functional": r"std::(?:function|less|greater|hash|reference_wrapper|ref)\b", "map": r"std::(?:multi)?map\b",
+    "memory": r"std::(?:unique_ptr|shared_ptr|weak_ptr|make_unique|make_shared|enable_shared_from_this)\b",
+    "mutex": r"std::(?:mutex|recursive_mutex|lock_guard|unique_lock|scoped_lock|call_once)\b", "optional": r"std::(?:optional|nullopt)\b",
+    "set": r"std::(?:multi)?set\b", "span": r"std::span\b", "string": r"std::(?:string|to_string|getline)\b",
+    "string_view": r"std::string_view\b", "unordered_map": r"std::unordered_map\b",
+    "utility": r"std::(?:move|forward|exchange|swap|pair|make_pair)\b", "variant": r"std::(?:variant|visit|get_if|holds_alternative)\b",
+    "vector": r"std::vector\b",
+}
 AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
 # GCC 12.2 destroys the temporaries of such an operand twice.
 AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
@@ -128,6 +145,19 @@ def check_cpp(path, text, report):
             report(path, start, f"function of {length} lines")
 
 
+def check_includes(path, text, report):
+    """A header includes what it uses of the precompiled header's."""
+    included = set(re.findall(r"^#include <([^>]+)>", text, re.M))
+    if path == PRECOMPILED:
+        for header in included ^ PRECOMPILED_WORDS.keys():
+            report(path, 0, f"{header} is in only one of this file and PRECOMPILED_WORDS")
+    elif path.endswith(".h"):
+        code = "\n".join(strip(line) for line in text.split("\n"))
+        for header in sorted(PRECOMPILED_WORDS.keys() - included):
+            if match := re.search(PRECOMPILED_WORDS[header], code):
+                report(path, text_line(match), f"{match.group(0)} without <{header}>")
+
+
 def protocol_rules(root):
     """The rules that the protocol's page defines: "## R5 Accept" is R5."""
     path = os.path.join(root, PROTOCOL_PAGE)
@@ -167,6 +197,7 @@ def check(root, files):
             report(path, count, f"file of {count} lines")
         if re.search(r"\.(h|cc)$", path):
             check_cpp(path, text, report)
+            check_includes(path, text, report)
             check_references(path, text, rules, lambda page: os.path.exists(os.path.join(root, page)), report)
     return found
 
@@ -192,6 +223,12 @@ def self_test():
         check_references("gateway/x.h", line, {"R1"}, lambda page: False, lambda p, n, r: found.append(r))
         if not found:
             sys.exit(f"self-test: no rule caught {line!r}")
+    found = []
+    check_includes("gateway/x.h", "#include <map>\nstd::map<int, std::vector<int>> x;  // std::set", lambda p, n, r: found.append((n, r)))
+    if found != [(2, "std::vector without <vector>")]:
+        sys.exit(f"self-test: the includes of a header gave {found}")
+
+
 def main():
     self_test()
     if sys.argv[1] == "--self-test":
