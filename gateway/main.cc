@@ -1,36 +1,22 @@
-// Composition root: the only file that sees every room. Reads the command line, wires the parts of
+// Composition root: the only file that sees every room. Reads the command line, wires the stacks of
 // a process, waits for its end.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <cstdio>
-#include <future>
 #include <thread>
 
-#include "gateway/access_log.h"
-#include "gateway/admin_server.h"
-#include "gateway/auth/accounts_follower.h"
 #include "gateway/command_line.h"
 #include "gateway/descriptor_shares.h"
-#include "gateway/http/http_metrics.h"
-#include "gateway/http/http_server.h"
+#include "gateway/gateway_stack.h"
 #include "gateway/local_arguments.h"
-#include "gateway/log_metrics.h"
 #include "gateway/ring_command.h"
-#include "gateway/s3_service.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
-#include "server/background/background.h"
-#include "server/background/background_metrics.h"
-#include "server/node/control_socket.h"
-#include "server/node/io_threads.h"
-#include "server/node/local_store.h"
-#include "server/node/ring_metrics.h"
+#include "server/node/server_stack.h"
+#include "server/node/server_work.h"
 #include "server/node/volume_metrics.h"
-#include "server/node/volume_notes.h"
 
 // What jemalloc reads at its start: memory that was free for a second goes back to the system, also
 // that of threads which do nothing any more: a thread of jemalloc's own sees to it.
@@ -43,124 +29,140 @@ namespace {
 
 constexpr int kExitFailed = 1;
 constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
-constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
 constexpr std::chrono::seconds kStopReserve{1};  // for what follows the volumes
-constexpr std::size_t kIdleBufferBytes = 24 * limits::kMiB;
 
-// Everything of a running `penstock local`, in the order in which it is made; taken down in the
-// reverse one.
+// ---- what each stack is told of the command line and the configuration
+
+ServerOptions options_of_server(const LocalConfig& config, const LocalArguments& arguments) {
+  ServerOptions options;
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  options.process.io_threads = config.io_threads == 0 ? cores : config.io_threads;
+  options.process.memory_budget_bytes = config.memory_budget_bytes;
+  options.store.directories = arguments.directories;
+  options.store.volumes = arguments.volumes;
+  options.store.format = arguments.format;
+  options.store.boot_id = boot_id();
+  if (config.has_policy) options.store.policy = std::make_unique<LayoutPolicy>(config.policy);
+  VolumeOptions& volume = options.store.volume;
+  volume.read_on_caller = config.read_on_caller;
+  volume.disk_call_max = std::chrono::seconds(config.disk_call_max_seconds);
+  volume.space.reserve_bytes = config.free_space_min_bytes;
+  if (config.free_space_min_bytes == 0) volume.space.reserve_fraction = 0;
+  volume.space.ballast_bytes = config.ballast_bytes;
+  volume.fragments.lease = std::chrono::seconds(config.removal.lease);
+  volume.fragments.reader_pin = std::chrono::seconds(2 * config.removal.hint_delay);
+  volume.fragments.read_handles = arguments.descriptors.per_volume / 2;
+  volume.database.open_files_max = static_cast<int>(std::min<std::size_t>(
+      arguments.descriptors.per_volume / 2, DatabaseOptions().open_files_max));
+  return options;
+}
+
+GatewayOptions options_of_gateway(const LocalConfig& config, const LocalArguments& arguments) {
+  GatewayOptions options;
+  options.gateway = config.gateway;
+  options.signature_v2 = config.signature_v2;
+  options.http.connections_max = config.connections_max;
+  options.http.connections_per_address = config.connections_per_address_max;
+  options.http.reader_pause = std::chrono::seconds(config.reader_pause_seconds);
+  options.http.sendfile = config.sendfile;
+  options.accounts_file = arguments.credentials_file;
+  return options;
+}
+
+BackgroundOptions options_of_background(const RemovalConfig& removal) {
+  BackgroundOptions options;
+  options.hint_delay = std::chrono::seconds(removal.hint_delay);
+  options.takeover = options.hint_delay;
+  options.hints_every = std::chrono::seconds(removal.hints_every);
+  options.sweep_every = std::chrono::seconds(removal.sweep_every);
+  options.uploads_every = std::chrono::seconds(removal.uploads_every);
+  options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
+  options.upload_kept = std::chrono::seconds(removal.upload_kept);
+  options.tombstones_every = std::chrono::seconds(removal.tombstones_every);
+  options.tombstone_wait = std::chrono::seconds(removal.tombstone_wait);
+  options.buckets_every = std::chrono::seconds(removal.buckets_every);
+  options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
+  return options;
+}
+
+Result<std::unique_ptr<AccessLog>> open_access_log(const LocalConfig& config,
+                                                   const LocalArguments& arguments) {
+  const bool given = !arguments.access_log.empty();
+  const std::string& target = given ? arguments.access_log : config.access_log;
+  if (target.empty()) return std::unique_ptr<AccessLog>();
+  return AccessLog::open(target);
+}
+
+// `penstock local`: volumes and gateway in one process, the gateway with direct clients.
 class LocalProcess {
  public:
-  LocalProcess(const LocalConfig& config, unsigned threads)
+  LocalProcess(const LocalConfig& config, const LocalArguments& arguments)
       : config_(config),
-        buffers_(kIdleBufferBytes),
-        budget_(config.memory_budget_bytes, MemoryBudget::floors_of(config.memory_budget_bytes)),
-        io_(threads) {}
+        arguments_(arguments),
+        disk_call_max_(config.disk_call_max_seconds),
+        server_(options_of_server(config, arguments)) {}
 
   ~LocalProcess() {
-    stopping_.store(true);
-    if (control_) control_->stop();
-    if (watcher_.joinable()) watcher_.join();
-    io_.stop();  // no coroutine runs while the parts go
+    if (gateway_) gateway_->end_soon();
+    if (work_) work_->stop_listening();
+    server_.end_watch();
+    server_.base().io.stop();  // no coroutine runs while the parts go
     // After a start that failed: a disk that hangs keeps the process no longer than it may.
-    if (store_ && store_->close(std::chrono::seconds(config_.disk_call_max_seconds)) > 0) {
-      ::_exit(kExitFailed);
-    }
+    if (server_.close(disk_call_max_) > 0) ::_exit(kExitFailed);
   }
 
-  Result<> open(const LocalArguments& arguments) {
+  Result<> open() {
     // Before anything is formatted.
-    if (!arguments.credentials_file.empty()) {
-      CHECK_OK(read_accounts(arguments.credentials_file));
+    if (!arguments_.credentials_file.empty()) {
+      CHECK_OK(read_accounts(arguments_.credentials_file));
     }
-    CHECK_OK(open_access_log(arguments));
-    LocalStoreOptions options;
-    options.directories = arguments.directories;
-    options.volumes = arguments.volumes;
-    options.format = arguments.format;
-    options.boot_id = boot_id();
-    options.volume.read_on_caller = config_.read_on_caller;
-    options.volume.disk_call_max = std::chrono::seconds(config_.disk_call_max_seconds);
-    options.volume.space.reserve_bytes = config_.free_space_min_bytes;
-    if (config_.free_space_min_bytes == 0) options.volume.space.reserve_fraction = 0;
-    options.volume.space.ballast_bytes = config_.ballast_bytes;
-    options.volume.fragments.lease = std::chrono::seconds(config_.removal.lease);
-    options.volume.fragments.reader_pin = std::chrono::seconds(2 * config_.removal.hint_delay);
-    options.volume.fragments.read_handles = arguments.descriptors.per_volume / 2;
-    options.volume.database.open_files_max =
-        static_cast<int>(std::min<std::size_t>(arguments.descriptors.per_volume / 2,
-                                               DatabaseOptions().open_files_max));
-    if (config_.has_policy) options.policy = std::make_unique<LayoutPolicy>(config_.policy);
-    for (const auto& path : arguments.directories) directories_.push_back(plain_path(path));
-    store_ = std::make_unique<LocalStore>(std::move(options), io_, clock_, random_, buffers_);
-    CHECK_OK(store_->start());
-    TRY(accounts,
-        load_credentials(arguments, root_places(), store_->map()->cluster, random_));
-    credentials_ = accounts.store;
-    CHECK_OK(wire());
-    follow_accounts(arguments, accounts.root);
-    add_collectors_of_logs(*metrics_, service_->refused_logins(), *credentials_,
-                           access_log_.get(), follower_.get());
-    return Result<>{};
+    TRY(access_log, open_access_log(config_, arguments_));
+    CHECK_OK(server_.start());
+    const auto cluster = server_.volumes().map()->cluster;
+    TRY(accounts, load_credentials(arguments_, root_places(), cluster, server_.base().random));
+    CHECK_OK(make_gateway(std::move(accounts), std::move(access_log)));
+    work_ = std::make_unique<ServerWork>(
+        ServerWorkParts{server_.volumes(), server_.new_volume(), gateway_->objects(),
+                        server_.base().io, options_of_background(config_.removal)});
+    add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
+    work_->add_collectors(gateway_->metrics());
+    return {};
   }
 
   Result<> serve(const Endpoint& s3, const Endpoint& admin) {
-    CHECK_OK(on_io([this, s3] { return http_->listen(s3.address, s3.port); }));
-    CHECK_OK(on_io([this, admin] { return admin_->listen(admin.address, admin.port); }));
-    watcher_ = std::thread([this] { watch(); });
-    boost::asio::post(io_.at(0), [this] { background_->start(io_.at(0).get_executor()); });
-    boost::asio::post(io_.at(0), [this] { replacement_->start(io_.at(0).get_executor()); });
-    boost::asio::co_spawn(io_.at(0), probe(), boost::asio::detached);
-    CHECK_OK(control_->start(store_->answering(directories_)));
-    const auto states = store_->states();
-    const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
-      return volume.status.state == VolumeStatus::State::open;
-    });
-    const auto policy = store_->map()->policy;
-    const auto lost = states.size() - static_cast<std::size_t>(open);
-    const std::size_t survived = policy.losses_survived();
-    log_event(LogLevel::info, "store_ready",
-              {{"listen", endpoint_text(s3.address, http_->port())},
-               {"admin", endpoint_text(admin.address, admin_->port())},
-               {"volumes_open", std::to_string(open) + "/" + std::to_string(states.size())},
-               {"connections_max", std::to_string(config_.connections_max)},
-               {"layout", std::to_string(policy.k) + "+" + std::to_string(policy.m)},
-               {"survives_losses", std::to_string(survived - std::min(survived, lost))}});
-    return Result<>{};
+    CHECK_OK(gateway_->listen(s3, admin));
+    server_.begin_watch();
+    work_->begin();
+    gateway_->begin();
+    CHECK_OK(work_->listen(server_.volumes().answering(server_.directories().paths())));
+    tell_ready(s3, admin);
+    return {};
   }
 
-  // SIGHUP: accounts are read again, the access log is opened anew.
-  void hang_up() {
-    log_event(LogLevel::info, "hang_up");
-    if (follower_) follower_->ask();
-    if (follower_thread_) follower_thread_->poke();
-    if (access_log_) access_log_->reopen();
-  }
+  void hang_up() { gateway_->hang_up(); }
 
   // Bounded: whatever is not done by limits::kStopMax is cut off by stop_late(). A volume whose
   // threads are stuck in the kernel is left behind; all else ends in order.
   void stop() {
     log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
     const auto late = std::chrono::steady_clock::now() + limits::kStopMax;
-    stopping_.store(true);
+    gateway_->end_soon();
+    server_.end_watch_soon();
     std::thread([this] { stop_late(); }).detach();
-    const auto drained = on_io_task(http_->stop(limits::kStopDrain));
-    if (!drained)
-      log_event(LogLevel::warn, "requests_cut_off", {{"reason", drained.error().context}});
+    gateway_->stop_requests();
     stop_step_.store("the admin port");
-    const auto closed = on_io_task(admin_->stop(std::chrono::seconds(1)));
-    if (!closed) log_event(LogLevel::warn, "admin_cut_off", {{"reason", closed.error().context}});
+    gateway_->stop_admin();
     stop_step_.store("the control socket");
-    control_->stop();
+    work_->stop_listening();
     stop_step_.store("background work");
-    on_io_void(end_background());
+    work_->finish();
     stop_step_.store("register calls under way");
-    on_io_void(proposer_->drain());
+    gateway_->drain();
     stop_step_.store("volumes");
-    if (watcher_.joinable()) watcher_.join();
-    if (access_log_) access_log_->stop();
-    const std::size_t stalled = close_volumes(late);
-    io_.stop();
+    server_.end_watch();
+    gateway_->stop_log();
+    const std::size_t stalled = server_.close(patience_until(late));
+    server_.base().io.stop();
     if (stalled == 0) {
       log_event(LogLevel::info, "stopped");
       stop_step_.store(nullptr);
@@ -173,118 +175,77 @@ class LocalProcess {
   }
 
  private:
-  Result<> wire() {
-    TRY(ring, Ring::build(*store_->map()));
-    auto connect = [this](const MapVolume& volume) { return store_->client(volume.id); };
-    membership_ = std::make_unique<Membership>(store_->map(), std::move(ring), store_->clients(),
-                                               clock_, connect);
-    proposer_ = std::make_unique<Proposer>(*membership_, clock_, random_);
-    index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
-    blobs_ = std::make_unique<BlobContext>(
-        BlobContext{*membership_, clock_, random_, buffers_, budget_, codecs_});
-    const RemovalConfig& removal = config_.removal;
-    blobs_->lease_fresh = Duration(std::chrono::seconds(removal.lease)) / 2;
-    blobs_->reader_pin_every = Duration(std::chrono::seconds(removal.hint_delay)) / 3;
-    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_,
-                                         std::chrono::seconds(removal.hint_delay));
-    background_ = std::make_unique<BackgroundWork>(background_context());
-    auto on_map = [this](std::shared_ptr<const ClusterMap> map) { store_->take_map(map); };
-    replacement_ = std::make_unique<VolumeReplacement>(
-        ReplacementParts{*membership_, *proposer_, *blobs_, clock_, {}, on_map});
-    ring_control_ = std::make_unique<RingControl>(*store_, *replacement_, io_);
-    control_ = std::make_unique<ControlSocket>(
-        [this](const std::string& question) { return ring_control_->answer(question); });
-    gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
-    Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region,
-                                   config_.signature_v2};
-    authenticator_ = std::make_shared<Authenticator>(*credentials_, clock_, options);
-    metrics_ =
-        std::make_unique<Metrics>(S3Service::operation_names(), S3Service::error_code_names());
-    // One thread: the more streams it finds waiting, the more lanes it fills.
-    md5_worker_ = std::make_unique<ThreadWorker>("md5", 1);
-    md5_ = std::make_unique<Md5Service>(*md5_worker_, 1);
-    service_ = std::make_unique<S3Service>(*gateway_, *authenticator_, *metrics_, md5_.get(),
-                                           access_log_.get());
-    HttpOptions http_options;
-    http_options.connections_max = config_.connections_max;
-    http_options.connections_per_address = config_.connections_per_address_max;
-    http_options.reader_pause = std::chrono::seconds(config_.reader_pause_seconds);
-    http_options.sendfile = config_.sendfile;
-    http_options.memory = &budget_;
+  Result<> make_gateway(LoadedAccounts accounts, std::unique_ptr<AccessLog> access_log) {
+    ProcessBase& base = server_.base();
+    VolumeSet& volumes = server_.volumes();
+    auto connect = [&volumes](const MapVolume& volume) { return volumes.client(volume.id); };
     std::vector<boost::asio::io_context*> contexts;
-    for (std::size_t i = 0; i < io_.size(); ++i) contexts.push_back(&io_.at(i));
-    http_ = std::make_unique<HttpServer>(contexts, *service_, clock_, random_, http_options);
-    auto readiness = [this] { return tell_readiness(); };
-    admin_ = std::make_unique<AdminServer>(io_.at(0), *metrics_, readiness, clock_, random_);
-    add_collectors_of_http(*metrics_, *http_);
-    add_collectors_of_memory(*metrics_, budget_);
-    add_collectors_of_volumes(*metrics_, *store_);
-    add_collectors_of_registers(*metrics_, *proposer_);
-    add_collectors_of_background(*metrics_, [this] { return background_->status(); });
-    add_collectors_of_ring(*metrics_, *ring_control_);
-    return Result<>{};
+    for (std::size_t i = 0; i < base.io.size(); ++i) contexts.push_back(&base.io.at(i));
+    GatewayParts parts{
+        std::move(contexts),
+        ObjectStackParts{volumes.map(), volumes.clients(), connect, base.clock, base.random,
+                         base.buffers, base.budget, base.codecs,
+                         std::chrono::seconds(config_.removal.lease),
+                         std::chrono::seconds(config_.removal.hint_delay)},
+        std::move(accounts), std::move(access_log), [this] { return tell_readiness(); }};
+    TRY(gateway, GatewayStack::make(options_of_gateway(config_, arguments_), std::move(parts)));
+    gateway_ = std::move(gateway);
+    return {};
   }
 
   // A directory whose volume is not open may be a mount point without its disk: it gets no copy.
-  RootPlaces root_places() const {
-    RootPlaces places{directories_, store_->answering(directories_), {}, {}};
-    places.patience = std::chrono::seconds(config_.disk_call_max_seconds);
-    if (directories_.size() == 1) return places;
-    for (const auto& volume : store_->states()) {
+  RootPlaces root_places() {
+    const auto& directories = server_.directories().paths();
+    RootPlaces places{directories, server_.volumes().answering(directories), {}, {}};
+    places.patience = disk_call_max_;
+    if (directories.size() == 1) return places;
+    for (const auto& volume : server_.volumes().states()) {
       if (volume.status.state != VolumeStatus::State::open) continue;
       places.keeping.push_back(volume.path);
     }
     return places;
   }
 
-  Result<> open_access_log(const LocalArguments& arguments) {
-    const bool given = !arguments.access_log.empty();
-    const std::string& target = given ? arguments.access_log : config_.access_log;
-    if (target.empty()) return Result<>{};
-    TRY(access_log, AccessLog::open(target));
-    access_log_ = std::move(access_log);
-    return Result<>{};
+  void tell_ready(const Endpoint& s3, const Endpoint& admin) {
+    const auto states = server_.volumes().states();
+    const auto open = std::count_if(states.begin(), states.end(), [](const auto& volume) {
+      return volume.status.state == VolumeStatus::State::open;
+    });
+    const auto policy = server_.volumes().map()->policy;
+    const auto lost = states.size() - static_cast<std::size_t>(open);
+    const std::size_t survived = policy.losses_survived();
+    log_event(LogLevel::info, "store_ready",
+              {{"listen", endpoint_text(s3.address, gateway_->s3_port())},
+               {"admin", endpoint_text(admin.address, gateway_->admin_port())},
+               {"volumes_open", std::to_string(open) + "/" + std::to_string(states.size())},
+               {"connections_max", std::to_string(config_.connections_max)},
+               {"layout", std::to_string(policy.k) + "+" + std::to_string(policy.m)},
+               {"survives_losses", std::to_string(survived - std::min(survived, lost))}});
   }
 
-  // What the thread touches it shares: a file system that hangs may keep it.
-  void follow_accounts(const LocalArguments& arguments, const Account& root) {
-    if (arguments.credentials_file.empty()) return;
-    auto forget = [authenticator = authenticator_] { authenticator->forget_signing_keys(); };
-    follower_ = std::make_shared<AccountsFollower>(arguments.credentials_file, root, credentials_,
-                                                   std::move(forget));
-    auto look = [follower = follower_] { follower->look(false); };
-    follower_thread_ = std::make_unique<SideThread>("accounts", AccountsFollower::kLookEvery,
-                                                    std::move(look));
+  Readiness tell_readiness() {
+    Readiness readiness;
+    readiness.ready = server_.volumes().ready_for_writes();
+    readiness.text = readiness.ready ? "ready\n" : "not ready: too few volumes for writes\n";
+    readiness.text += work_->ring().line();
+    const Membership& membership = gateway_->objects().membership();
+    for (const auto& volume : server_.volumes().states()) {
+      readiness.text += volume.name + " ";
+      readiness.text += state_name(volume.status.state);
+      if (volume.status.full) readiness.text += " full";
+      const bool open = volume.status.state == VolumeStatus::State::open;
+      if (open && membership.suspect(volume.id)) readiness.text += " suspect";
+      if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
+      readiness.text += "\n";
+    }
+    return readiness;
   }
 
-  BackgroundContext background_context() {
-    const RemovalConfig& removal = config_.removal;
-    BackgroundContext context{*membership_, *proposer_, *objects_, clock_, {}, {}};
-    BackgroundOptions& options = context.options;
-    options.hint_delay = std::chrono::seconds(removal.hint_delay);
-    options.takeover = options.hint_delay;
-    options.hints_every = std::chrono::seconds(removal.hints_every);
-    options.sweep_every = std::chrono::seconds(removal.sweep_every);
-    options.uploads_every = std::chrono::seconds(removal.uploads_every);
-    options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
-    options.upload_kept = std::chrono::seconds(removal.upload_kept);
-    options.tombstones_every = std::chrono::seconds(removal.tombstones_every);
-    options.tombstone_wait = std::chrono::seconds(removal.tombstone_wait);
-    options.buckets_every = std::chrono::seconds(removal.buckets_every);
-    options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
-    return context;
-  }
-
-  // Their last answers still reach the I/O threads. Returns how many are left behind; the others
-  // have been closed by then.
-  std::size_t close_volumes(std::chrono::steady_clock::time_point late) {
+  // For the volumes: their last answers still reach the I/O threads.
+  Duration patience_until(std::chrono::steady_clock::time_point late) const {
     const auto left = late - std::chrono::steady_clock::now() - kStopReserve;
-    const auto most = std::chrono::seconds(config_.disk_call_max_seconds);
-    const auto patience =
-        std::clamp<Duration>(std::chrono::duration_cast<Duration>(left), kStopReserve, most);
-    const std::size_t unclosed = store_->close(patience);
-    if (unclosed == 0) store_.reset();
-    return unclosed;
+    return std::clamp<Duration>(std::chrono::duration_cast<Duration>(left), kStopReserve,
+                                disk_call_max_);
   }
 
   // The last resort of stop(), on a thread that waits for nothing else.
@@ -298,119 +259,14 @@ class LocalProcess {
     ::_exit(kExitStuck);
   }
 
-  // Suspects are asked again though nobody needs them.
-  Awaitable<void> probe() {
-    while (!stopping_.load()) {
-      membership_->probe_suspects(io_.at(0).get_executor());
-      const BootTime next = clock_.boot() + Duration(limits::kProbeEvery);
-      co_await clock_.sleep_until(next);
-    }
-  }
-
-  Awaitable<void> end_background() {
-    replacement_->stop();
-    background_->stop();
-    co_await replacement_->finish();
-    co_await background_->finish();
-  }
-
-  Readiness tell_readiness() {
-    Readiness readiness;
-    readiness.ready = store_->ready_for_writes();
-    readiness.text = readiness.ready ? "ready\n" : "not ready: too few volumes for writes\n";
-    readiness.text += ring_control_->line();
-    for (const auto& volume : store_->states()) {
-      readiness.text += volume.name + " ";
-      readiness.text += state_name(volume.status.state);
-      if (volume.status.full) readiness.text += " full";
-      const bool open = volume.status.state == VolumeStatus::State::open;
-      if (open && membership_->suspect(volume.id)) readiness.text += " suspect";
-      if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
-      readiness.text += "\n";
-    }
-    return readiness;
-  }
-
-  void watch() {
-    auto next = clock_.boot() + kWatchEvery;
-    while (!stopping_.load()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      if (clock_.boot() < next) continue;
-      try {
-        store_->watch();
-        service_->refused_logins().tell_left_out();
-      } catch (...) {
-        report_exception("the watch over volumes");
-      }
-      next = clock_.boot() + kWatchEvery;
-    }
-  }
-
-  // Run something on the first I/O thread and wait for it.
-  template <class Function>
-  Result<> on_io(Function function) {
-    std::promise<Result<>> promise;
-    boost::asio::post(io_.at(0), [&promise, &function] {
-      try {
-        promise.set_value(function());
-      } catch (...) {
-        promise.set_value(error_of_exception("start"));
-      }
-    });
-    return promise.get_future().get();
-  }
-  Result<> on_io_task(Task<> task) {
-    std::promise<Result<>> promise;
-    boost::asio::co_spawn(io_.at(0), std::move(task),
-                          [&promise](std::exception_ptr error, Result<> result) {
-                            if (error) result = error_of_exception("end", error);
-                            promise.set_value(std::move(result));
-                          });
-    return promise.get_future().get();
-  }
-  void on_io_void(Awaitable<void> task) {
-    std::promise<void> promise;
-    boost::asio::co_spawn(io_.at(0), std::move(task),
-                          [&promise](std::exception_ptr error) {
-                            if (error) report_exception("end", error);
-                            promise.set_value();
-                          });
-    promise.get_future().get();
-  }
-
-  LocalConfig config_;
-  std::vector<std::string> directories_;
-  RealClock clock_;
-  SystemRandom random_;
-  BufferPool buffers_;
-  MemoryBudget budget_;
-  CodecCache codecs_;
-  IoThreads io_;
-  std::unique_ptr<LocalStore> store_;
-  std::shared_ptr<CredentialStore> credentials_;
-  std::unique_ptr<AccessLog> access_log_;
-  std::unique_ptr<Membership> membership_;
-  std::unique_ptr<Proposer> proposer_;
-  std::unique_ptr<Index> index_;
-  std::unique_ptr<BlobContext> blobs_;
-  std::unique_ptr<Objects> objects_;
-  std::unique_ptr<BackgroundWork> background_;
-  std::unique_ptr<VolumeReplacement> replacement_;
-  std::unique_ptr<RingControl> ring_control_;
-  std::unique_ptr<ControlSocket> control_;
-  std::unique_ptr<Gateway> gateway_;
-  std::shared_ptr<Authenticator> authenticator_;
-  std::shared_ptr<AccountsFollower> follower_;
-  std::unique_ptr<SideThread> follower_thread_;
-  std::unique_ptr<Metrics> metrics_;
-  std::unique_ptr<Md5Service> md5_;
-  std::unique_ptr<ThreadWorker> md5_worker_;  // goes first: it runs what is queued
-  std::unique_ptr<S3Service> service_;
-  std::unique_ptr<HttpServer> http_;
-  std::unique_ptr<AdminServer> admin_;
-  std::atomic<bool> stopping_{false};
+  const LocalConfig config_;
+  const LocalArguments arguments_;
+  const std::chrono::seconds disk_call_max_;
+  // Each uses those above it.
+  ServerStack server_;
+  std::unique_ptr<GatewayStack> gateway_;
+  std::unique_ptr<ServerWork> work_;
   std::atomic<const char*> stop_step_{"requests"};
-  std::thread watcher_;
 };
 
 int complain(const Error& error) {
@@ -447,9 +303,8 @@ int run_local(LocalArguments arguments) {
   if (!shares) return complain(shares.error());
   arguments.descriptors = *shares;
   config->connections_max = shares->connections;
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  LocalProcess process(*config, config->io_threads == 0 ? cores : config->io_threads);
-  if (const auto opened = process.open(arguments); !opened) return complain(opened.error());
+  LocalProcess process(*config, arguments);
+  if (const auto opened = process.open(); !opened) return complain(opened.error());
   if (const auto serving = process.serve(endpoints->s3, endpoints->admin); !serving) {
     return complain(serving.error());
   }

@@ -33,7 +33,7 @@ ARROWS = {
                                   "server/objects"),
     "server/background/replacement": ("server/membership", "server/records", "server/proposer", "server/blobs"),
     "server/background": ("server/background/removal", "server/background/replacement"),
-    "server/node": ("server/membership", "server/proposer", "server/background", "server/background/replacement",
+    "server/node": ("server/membership", "server/objects", "server/background", "server/background/replacement",
                     "server/volume", "server/volume/disk"),
     "gateway/s3": ("server/records", "server/index", "server/objects"),
     "gateway/http": ("gateway/s3",),

@@ -19,7 +19,7 @@ class IoThreads {
   boost::asio::io_context& at(std::size_t index) { return *contexts_[index]; }
   // Round robin.
   boost::asio::io_context& next() { return *contexts_[next_.fetch_add(1) % contexts_.size()]; }
-  // Ends the threads; what still waits on them is destroyed.
+  // Ends the threads. What still waits on them is destroyed with this object.
   void stop();
 
  private:

@@ -1,10 +1,9 @@
 #include "server/node/ring_control.h"
 
-#include <boost/asio/co_spawn.hpp>
 #include <filesystem>
-#include <future>
 #include <nlohmann/json.hpp>
 
+#include "penstock/wait_on.h"
 #include "server/node/volume_notes.h"
 
 namespace penstock {
@@ -25,7 +24,7 @@ std::string field(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-Json json_of(const LocalStore::VolumeState& volume, const ClusterMap& map) {
+Json json_of(const VolumeSet::VolumeState& volume, const ClusterMap& map) {
   const MapVolume* entry = map.find(volume.id);
   const auto change = change_of(map);
   std::string role = entry == nullptr ? "prepared" : "member";
@@ -61,15 +60,15 @@ std::string RingControl::answer(const std::string& question) {
 }
 
 bool RingControl::is_whole() const {
-  if (change_of(*store_.map())) return false;
-  for (const auto& volume : store_.states()) {
+  if (change_of(*volumes_.map())) return false;
+  for (const auto& volume : volumes_.states()) {
     if (volume.status.state != VolumeStatus::State::open) return false;
   }
   return replacement_.status().fragments_missing == 0;
 }
 
 std::string RingControl::line() const {
-  const auto map = store_.map();
+  const auto map = volumes_.map();
   const auto change = change_of(*map);
   if (!change) return is_whole() ? "whole\n" : "not whole\n";
   const auto now = replacement_.status();
@@ -79,13 +78,13 @@ std::string RingControl::line() const {
 }
 
 std::string RingControl::tell_status() const {
-  const auto map = store_.map();
+  const auto map = volumes_.map();
   const auto status = replacement_.status();
-  Json json{{"ok", true}, {"whole", is_whole()}, {"writable", store_.ready_for_writes()}};
+  Json json{{"ok", true}, {"whole", is_whole()}, {"writable", volumes_.ready_for_writes()}};
   json["map_epoch"] = map->epoch.value;
   json["survives_losses"] = map->policy.losses_survived();
   json["volumes"] = Json::array();
-  for (const auto& volume : store_.states()) json["volumes"].push_back(json_of(volume, *map));
+  for (const auto& volume : volumes_.states()) json["volumes"].push_back(json_of(volume, *map));
   json["fragments_missing"] = status.fragments_missing;
   json["change"] = nullptr;
   if (const auto change = change_of(*map)) {
@@ -103,9 +102,9 @@ std::string RingControl::tell_status() const {
 }
 
 Result<MapVolume> RingControl::find_volume(const std::string& which) const {
-  const auto map = store_.map();
+  const auto map = volumes_.map();
   std::string known;
-  for (const auto& volume : store_.states()) {
+  for (const auto& volume : volumes_.states()) {
     const MapVolume* entry = map->find(volume.id);
     if (entry == nullptr) continue;
     const bool meant = volume.name == which || hex_name(volume.id.value) == which ||
@@ -114,7 +113,7 @@ Result<MapVolume> RingControl::find_volume(const std::string& which) const {
     known += " " + volume.name;
   }
   // By another path of its directory: only for this are disks looked at, and none that hangs.
-  for (const auto& volume : store_.states()) {
+  for (const auto& volume : volumes_.states()) {
     const MapVolume* entry = map->find(volume.id);
     if (entry == nullptr || volume.path.empty() || volume.stalled) continue;
     if (which.find('/') == std::string::npos) continue;
@@ -127,26 +126,21 @@ Result<MapVolume> RingControl::find_volume(const std::string& which) const {
 Result<> RingControl::replace(const std::string& which, const std::string& path) {
   if (which.empty() || path.empty()) return fail(Errc::invalid, "which volume, with what?");
   if (path.front() != '/') return fail(Errc::invalid, "the new directory wants an absolute path");
-  if (const auto change = change_of(*store_.map())) {
-    return fail(Errc::busy, "volume " + store_.map()->find(change->leaving)->name +
+  if (const auto change = change_of(*volumes_.map())) {
+    return fail(Errc::busy, "volume " + volumes_.map()->find(change->leaving)->name +
                                 " is being replaced: wait for its end (penstock ring status)");
   }
   TRY(old, find_volume(which));
-  if (!store_.ready_for_writes()) {
+  if (!volumes_.ready_for_writes()) {
     return fail(Errc::unavailable,
                 "too few volumes are open to change the ring: bring volumes back first");
   }
   const std::string place = plain_path(path);
-  CHECK_OK(store_.check_room(place, old.id));
-  TRY(prepared, store_.prepare_volume(place));
-  std::promise<Result<>> promise;
-  boost::asio::co_spawn(
-      io_.at(0), replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client)),
-      [&promise](std::exception_ptr error, Result<> result) {
-        if (error) result = error_of_exception("the begin of a replacement", error);
-        promise.set_value(std::move(result));
-      });
-  return promise.get_future().get();
+  CHECK_OK(new_volume_.check_room(place, old.id));
+  TRY(prepared, new_volume_.prepare(place));
+  auto begin =
+      replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client));
+  return wait_on(io_.at(0), std::move(begin), "the begin of a replacement");
 }
 
 }  // namespace penstock

@@ -6,20 +6,22 @@
 #include <string>
 
 #include "server/background/replacement/volume_replacement.h"
-#include "server/node/local_store.h"
+#include "server/node/new_volume.h"
+#include "server/node/volume_set.h"
 
 namespace penstock {
 
 class RingControl {
  public:
   // Ownership: borrows all.
-  RingControl(LocalStore& store, VolumeReplacement& replacement, IoThreads& io)
-      : store_(store), replacement_(replacement), io_(io) {}
+  RingControl(VolumeSet& volumes, NewVolume& new_volume, VolumeReplacement& replacement,
+              IoThreads& io)
+      : volumes_(volumes), new_volume_(new_volume), replacement_(replacement), io_(io) {}
 
   std::string answer(const std::string& question);
   // Nothing is missing: every volume of the map is open and no change is under way.
   bool is_whole() const;
-  std::uint64_t map_epoch() const { return store_.map()->epoch.value; }
+  std::uint64_t map_epoch() const { return volumes_.map()->epoch.value; }
   ReplacementStatus status() const { return replacement_.status(); }
   // One line for /readyz.
   std::string line() const;
@@ -29,7 +31,8 @@ class RingControl {
   Result<> replace(const std::string& which, const std::string& path);
   Result<MapVolume> find_volume(const std::string& which) const;
 
-  LocalStore& store_;
+  VolumeSet& volumes_;
+  NewVolume& new_volume_;
   VolumeReplacement& replacement_;
   IoThreads& io_;
 };

@@ -6,10 +6,10 @@ namespace {
 using Samples = std::vector<Metrics::Sample>;
 constexpr auto kVolumeGauge = Metrics::Kind::gauge;
 
-Samples count_states(const LocalStore& store) {
+Samples count_states(const VolumeSet& volumes) {
   std::map<std::string, double> counts{
       {"open", 0}, {"closed", 0}, {"missing", 0}, {"full", 0}, {"stalled", 0}};
-  for (const auto& volume : store.states()) {
+  for (const auto& volume : volumes.states()) {
     counts[std::string(state_name(volume.status.state))] += 1;
     if (volume.status.full) counts["full"] += 1;
     if (volume.stalled) counts["stalled"] += 1;
@@ -21,9 +21,9 @@ Samples count_states(const LocalStore& store) {
   return samples;
 }
 
-Samples by_volume(const LocalStore& store, std::uint64_t VolumeStatus::* member) {
+Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::* member) {
   Samples samples;
-  for (const auto& volume : store.states()) {
+  for (const auto& volume : volumes.states()) {
     samples.push_back(Metrics::Sample{{{"volume", volume.name}},
                                       static_cast<double>(volume.status.*member)});
   }
@@ -32,22 +32,14 @@ Samples by_volume(const LocalStore& store, std::uint64_t VolumeStatus::* member)
 
 }  // namespace
 
-void add_collectors_of_volumes(Metrics& metrics, const LocalStore& store) {
+void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes) {
   metrics.add_collector(kVolumeGauge, "penstock_volumes", "Volumes of the cluster by state.",
-                        [&store] { return count_states(store); });
+                        [&volumes] { return count_states(volumes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_free_bytes", "Free space by volume.",
-                        [&store] { return by_volume(store, &VolumeStatus::free_bytes); });
+                        [&volumes] { return by_volume(volumes, &VolumeStatus::free_bytes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_fragment_bytes",
                         "Data in fragments by volume.",
-                        [&store] { return by_volume(store, &VolumeStatus::fragment_bytes); });
-}
-
-void add_collectors_of_registers(Metrics& metrics, const Proposer& proposer) {
-  metrics.add_collector(
-      kVolumeGauge, "penstock_register_stragglers", "Accepts under way past their majority.",
-      [&proposer] {
-        return Samples{Metrics::Sample{{}, static_cast<double>(proposer.stragglers())}};
-      });
+                        [&volumes] { return by_volume(volumes, &VolumeStatus::fragment_bytes); });
 }
 
 }  // namespace penstock

@@ -1,13 +1,11 @@
-// What /metrics shows of the volumes of a store, and of the rounds that go to them.
+// What /metrics shows of the volumes of this process.
 #pragma once
 #include "penstock/metrics.h"
-#include "server/node/local_store.h"
-#include "server/proposer/proposer.h"
+#include "server/node/volume_set.h"
 
 namespace penstock {
 
-// Ownership: each borrows both.
-void add_collectors_of_volumes(Metrics& metrics, const LocalStore& store);
-void add_collectors_of_registers(Metrics& metrics, const Proposer& proposer);
+// Ownership: borrows both.
+void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes);
 
 }  // namespace penstock

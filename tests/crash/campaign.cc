@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "server/node/local_store.h"
+#include "server/node/server_stack.h"
 #include "tests/crash/verifier.h"
 
 namespace penstock::crash {
@@ -306,25 +306,21 @@ bool Campaign::verify(Recording& recording, sim::SimRandom& random,
 
 // With the composition of `penstock local`: its threads, clock and checks between volumes.
 void Campaign::start_as_the_binary_does(const std::string& base) {
-  IoThreads io(1);
-  RealClock clock;
-  SystemRandom random;
-  BufferPool buffers(limits::kMiB);
-  LocalStoreOptions options;
-  options.directories = {base};
-  options.volume = crash_volume_options();
-  options.volume.database.background = Background::on_worker;
-  LocalStore store(std::move(options), io, clock, random, buffers);
-  if (const auto started = store.start(); !started) {
+  ServerOptions options;
+  options.process.idle_buffer_bytes = limits::kMiB;
+  options.store.directories = {base};
+  options.store.volume = crash_volume_options();
+  options.store.volume.database.background = Background::on_worker;
+  ServerStack server(std::move(options));
+  if (const auto started = server.start(); !started) {
     violations_.push_back("the store does not start: " + started.error().context);
     return;
   }
-  if (store.was_formatted()) violations_.push_back("the store was formatted anew");
-  for (const auto& volume : store.states()) {
+  if (server.was_formatted()) violations_.push_back("the store was formatted anew");
+  for (const auto& volume : server.volumes().states()) {
     if (volume.status.state == VolumeStatus::State::open) continue;
     violations_.push_back("the store starts without " + volume.name + ": " + volume.status.reason);
   }
-  io.stop();
 }
 
 bool Campaign::report(const Recording&, std::vector<std::string> violations) {

@@ -1,13 +1,12 @@
-// Volumes that come and go while the store runs.
+#include "server/node/new_volume.h"
+
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <utility>
 
 #include "penstock/log.h"
 #include "server/node/first_format.h"
-#include "server/node/local_store.h"
 #include "server/node/mounts.h"
-#include "server/node/volume_notes.h"
 #include "server/volume/disk/disk_watch.h"
 #include "server/volume/volume_format.h"
 
@@ -70,9 +69,18 @@ Result<> format_directory(const std::string& path, const std::vector<std::string
 
 }  // namespace
 
-Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path) {
-  const auto now = map();
-  for (const auto& slot : slots()) {
+NewVolume::NewVolume(VolumeSet& volumes, VolumeOpener& opener, StartNotes& notes,
+                     const StoreDirectories& directories, Clock& clock, Random& random)
+    : volumes_(volumes),
+      opener_(opener),
+      notes_(notes),
+      directories_(directories),
+      clock_(clock),
+      random_(random) {}
+
+Result<NewVolume::Prepared> NewVolume::prepare(const std::string& path) {
+  const auto now = volumes_.map();
+  for (const auto& slot : volumes_.slots()) {
     const bool open = slot->volume && slot->volume->status().state == VolumeStatus::State::open;
     if (slot->path != path || !open) continue;
     if (now->find(slot->entry.id) == nullptr) return Prepared{slot->entry, slot->volume};
@@ -82,68 +90,57 @@ Result<LocalStore::Prepared> LocalStore::prepare_volume(const std::string& path)
   Prepared prepared;
   prepared.entry.id = VolumeId{random_.next()};
   prepared.entry.name = free_name(*now);
-  CHECK_OK(format_new(path, VolumeIdentity{now->cluster, prepared.entry.id}, now->to_json()));
+  CHECK_OK(format(path, VolumeIdentity{now->cluster, prepared.entry.id}, now->to_json()));
   log_event(LogLevel::info, "volume_format", {{"volume", prepared.entry.name}, {"path", path}});
-  auto found = open_watched(path);
+  auto found = opener_.open(path);
   if (!found.volume) return found.error;
-  watch_volume(found.volume);
+  volumes_.watch_for_stalls(found.volume);
   if (auto joined = join(prepared.entry, path, found.volume); !joined) {
-    watch_no_more(found.volume);
-    if (found.volume->stalled()) ++given_up_;
+    volumes_.watch_no_more(found.volume);
+    if (found.volume->stalled()) opener_.count_given_up();
     return std::move(joined).error();
   }
   prepared.client = found.volume;
   return prepared;
 }
 
-Result<> LocalStore::format_new(const std::string& path, VolumeIdentity identity,
-                                const std::string& map) {
+Result<> NewVolume::format(const std::string& path, VolumeIdentity identity,
+                           const std::string& map) {
   // What lies below a single directory says nothing of disks.
-  const std::string below = options_.directories.front() + "/";
+  const std::string below = directories_.paths().front() + "/";
   std::vector<std::string> peers;
-  for (const auto& volume : states()) {
-    const bool inside = options_.directories.size() == 1 && volume.path.starts_with(below);
+  for (const auto& volume : volumes_.states()) {
+    const bool inside = directories_.is_single() && volume.path.starts_with(below);
     if (!volume.path.empty() && !inside) peers.push_back(volume.path);
   }
   auto formatted = std::make_shared<Result<>>();
-  auto job = [formatted, path, others = answering(std::move(peers)), identity, map,
+  auto job = [formatted, path, others = volumes_.answering(std::move(peers)), identity, map,
               &clock = clock_, &random = random_](const std::shared_ptr<DiskWatch>& watch) {
     *formatted = format_directory(path, others, identity, map, watch, clock, random);
   };
-  CHECK_OK(on_new_disk(path, std::move(job)));
+  CHECK_OK(opener_.run_on_new_disk(path, std::move(job)));
   return std::move(*formatted);
 }
 
-Result<> LocalStore::join(const MapVolume& entry, const std::string& path,
-                          const std::shared_ptr<Volume>& volume) {
-  CHECK_OK(count_start(volume));
-  // Before the map names it: a start that finds the map finds the volume, too.
-  for (const auto& peer : slots()) {
-    if (!peer->volume) continue;
-    const auto noted = wait(peer->volume->put_note(path_note(entry.id), path, note_deadline()));
-    if (!noted) {
-      log_event(LogLevel::warn, "note_failed",
-                {{"volume", peer->entry.name}, {"reason", noted.error().context}});
-    }
-  }
-  CHECK_OK(wait(volume->put_note(path_note(entry.id), path)));
-  list_paths({path});
-  auto slot = std::make_shared<Slot>();
+Result<> NewVolume::join(const MapVolume& entry, const std::string& path,
+                         const std::shared_ptr<Volume>& volume) {
+  CHECK_OK(StartNotes::count_start(volume));
+  auto slot = std::make_shared<VolumeSlot>();
   slot->entry = entry;
   slot->path = path;
   slot->volume = volume;
-  {
-    const std::lock_guard lock(mutex_);
-    slots_.push_back(slot);
-  }
-  note_start(*slot);
+  // Before the map names it: a start that finds the map finds the volume, too.
+  CHECK_OK(notes_.note_path(*slot, volumes_.slots()));
+  directories_.list_places({path});
+  volumes_.add(slot);
+  notes_.note_start(*slot, volumes_.slots());
   return {};
 }
 
-Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) {
+Result<> NewVolume::check_room(const std::string& path, VolumeId leaving) {
   std::uint64_t held = 0;
   std::string holder;
-  for (const auto& volume : states()) {
+  for (const auto& volume : volumes_.states()) {
     if (volume.status.state != VolumeStatus::State::open) continue;
     if (volume.id != leaving && volume.status.fragment_bytes < held) continue;
     held = volume.status.fragment_bytes;
@@ -152,42 +149,15 @@ Result<> LocalStore::check_room(const std::string& path, VolumeId leaving) {
   }
   auto found = std::make_shared<Result<std::uint64_t>>(std::uint64_t{0});
   auto job = [found, path,
-              options = options_.volume.space](const std::shared_ptr<DiskWatch>& watch) {
+              options = opener_.options().space](const std::shared_ptr<DiskWatch>& watch) {
     const DiskWatch::Call call(*watch, "look");
     *found = room_at(path, options);
   };
-  CHECK_OK(on_new_disk(path, std::move(job)));
+  CHECK_OK(opener_.run_on_new_disk(path, std::move(job)));
   TRY(room, std::move(*found));
   if (room >= held) return {};
   return fail(Errc::full, "\"" + path + "\" has room for " + in_mib(room) + ", but " + holder +
                               " holds " + in_mib(held) + ": give a larger disk");
-}
-
-void LocalStore::take_map(std::shared_ptr<const ClusterMap> map) {
-  std::vector<std::shared_ptr<Slot>> leaving;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool newer = map->epoch > map_->epoch;
-    for (auto& slot : slots_) {
-      const MapVolume* entry = map->find(slot->entry.id);
-      if (newer && entry == nullptr && map_->find(slot->entry.id) != nullptr) {
-        leaving.push_back(slot);
-      }
-    }
-    if (!newer) return;
-    map_ = std::move(map);
-    std::erase_if(slots_, [&](const auto& slot) {
-      return std::find(leaving.begin(), leaving.end(), slot) != leaving.end();
-    });
-    retired_.insert(retired_.end(), leaving.begin(), leaving.end());
-  }
-  for (const auto& slot : leaving) {
-    log_event(LogLevel::info, "volume_retired",
-              {{"volume", slot->entry.name},
-               {"path", slot->path},
-               {"meaning", "it was replaced; its directory may be removed after the next start"}});
-    if (slot->volume) slot->volume->retire();
-  }
 }
 
 }  // namespace penstock

@@ -1,0 +1,48 @@
+// What volumes note of one another's starts and failures (volume_notes.h), so that an old copy of
+// one, or one whose disk failed, is not taken back (R13); and where a later one lies.
+//
+// A note that a peer does not take is logged; the other peers have it.
+// Thread-safety: any thread but those of `io`; calls but why_refused() block, each note for at most
+// limits::kNoProgress. Pre of those: `io` runs.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/node/io_threads.h"
+#include "server/node/volume_slot.h"
+
+namespace penstock {
+
+class StartNotes {
+ public:
+  // `boot_id`: of this boot of the machine; empty = unknown. Ownership: borrows the rest.
+  StartNotes(IoThreads& io, Clock& clock, std::string boot_id);
+
+  // Why the volume of `slot` must stay out, by what its peers noted; empty: it need not.
+  // Pre: it is open.
+  std::optional<std::string> why_refused(const VolumeSlot& slot, const VolumeSlots& peers) const;
+
+  // Counts the start that is under way. Only when the peers were asked: the count of a copy that
+  // was refused stays what it was. On a thread of its own: should the disk hang, who watches the
+  // volume for stalls closes it, and nobody waits.
+  // Errors: as Volume::count_start(); unavailable - it was closed as stalled.
+  static Result<> count_start(const std::shared_ptr<Volume>& volume);
+
+  // At all open peers but itself: how often `started` was started; that `failed` has failed in this
+  // boot; where `joining` lies. The last one also at itself, as its error: then a start that finds
+  // a map with it finds the volume, too.
+  void note_start(const VolumeSlot& started, const VolumeSlots& peers);
+  void note_failure(const VolumeSlot& failed, const VolumeSlots& peers);
+  Result<> note_path(const VolumeSlot& joining, const VolumeSlots& peers);
+
+ private:
+  void tell_peers(const VolumeSlot& about, const VolumeSlots& peers, const std::string& name,
+                  const std::string& bytes);
+
+  IoThreads& io_;
+  Clock& clock_;
+  const std::string boot_id_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,32 @@
+// The directories that a store was started with, and where they say its volumes lie.
+//
+// A single directory holds the volumes, DIR/v0 … and a list of those that lie elsewhere
+// (volume_list.h); of several, each is one volume. Paths are plain (volume_notes.h).
+// Thread-safety: any thread; calls block on the disk of the single directory.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+class StoreDirectories {
+ public:
+  // `volumes`: how many a fresh store has under a single directory. Pre: there is a directory.
+  StoreDirectories(const std::vector<std::string>& directories, unsigned volumes);
+
+  const std::vector<std::string>& paths() const { return paths_; }
+  bool is_single() const { return paths_.size() == 1; }
+
+  // Where volumes lie first: those that are there, and those that a fresh store would have.
+  std::vector<std::string> first_places() const;
+  // What the list of a single directory says, and what is added to it. Trouble with it is logged:
+  // the volumes know it as well.
+  std::vector<std::string> listed_places() const;
+  void list_places(const std::vector<std::string>& places) const;
+
+ private:
+  std::vector<std::string> paths_;
+  unsigned volumes_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,55 @@
+#include "server/objects/object_stack.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+BlobContext blobs_of(const ObjectStackParts& parts, Membership& membership) {
+  BlobContext blobs{membership,    parts.clock,  parts.random,
+                    parts.buffers, parts.budget, parts.codecs};
+  blobs.lease_fresh = parts.lease / 2;
+  blobs.reader_pin_every = parts.hint_delay / 3;
+  return blobs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectStack>> ObjectStack::make(ObjectStackParts parts) {
+  TRY(ring, Ring::build(*parts.map));
+  return std::unique_ptr<ObjectStack>(new ObjectStack(std::move(parts), std::move(ring)));
+}
+
+ObjectStack::ObjectStack(ObjectStackParts parts, Ring ring)
+    : clock_(parts.clock),
+      membership_(std::move(parts.map), std::move(ring), std::move(parts.volumes), parts.clock,
+                  std::move(parts.connect)),
+      proposer_(membership_, parts.clock, parts.random),
+      index_(membership_, proposer_, parts.clock, parts.random),
+      blobs_(blobs_of(parts, membership_)),
+      objects_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
+
+void ObjectStack::begin_probes(boost::asio::io_context& io) {
+  boost::asio::co_spawn(io, probe(io.get_executor()), boost::asio::detached);
+}
+
+Awaitable<void> ObjectStack::probe(Executor executor) {
+  while (!probes_end_.load()) {
+    membership_.probe_suspects(executor);
+    const BootTime next = clock_.boot() + Duration(limits::kProbeEvery);
+    co_await clock_.sleep_until(next);
+  }
+}
+
+void ObjectStack::add_collectors(Metrics& metrics) const {
+  const auto stragglers = [this] {
+    const Metrics::Sample sample{{}, static_cast<double>(proposer_.stragglers())};
+    return std::vector<Metrics::Sample>{sample};
+  };
+  metrics.add_collector(Metrics::Kind::gauge, "penstock_register_stragglers",
+                        "Accepts under way past their majority.", stragglers);
+}
+
+}  // namespace penstock

@@ -1,0 +1,136 @@
+#include "server/node/server_stack.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "tests/fake/code_of.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using State = VolumeStatus::State;
+
+struct TestStore {
+  TestStore() { REQUIRE(::mkdtemp(above.data()) != nullptr); }
+  ~TestStore() { fs::remove_all(above); }
+  std::string base() const { return above + "/store"; }
+
+  std::unique_ptr<ServerStack> make() const {
+    fs::create_directory(base());
+    ServerOptions options;
+    options.process.idle_buffer_bytes = limits::kMiB;
+    options.store.directories = {base()};
+    options.store.volumes = 3;
+    options.store.boot_id = "one boot";
+    options.store.volume.fragments.segment_bytes = 128 * limits::kKiB;
+    options.store.volume.space.reserve_bytes = 0;
+    options.store.volume.space.reserve_fraction = 0;
+    options.store.volume.space.ballast_bytes = 16 * limits::kKiB;
+    return std::make_unique<ServerStack>(std::move(options));
+  }
+  // Started, seen, and closed.
+  void run() const {
+    const auto server = make();
+    CHECK(server->start());
+    CHECK(server->close(std::chrono::seconds(30)) == 0);
+  }
+
+  std::string above = (fs::temp_directory_path() / "server-XXXXXX").string();
+};
+
+std::string states_of(ServerStack& server) {
+  std::string text;
+  for (const auto& volume : server.volumes().states()) {
+    text += volume.name + " " + std::string(state_name(volume.status.state)) + ";";
+  }
+  return text;
+}
+
+TEST_CASE("A store is formatted by its first start and found again by the next") {
+  const TestStore store;
+  std::vector<ClusterId> clusters;
+  for (const bool first : {true, false}) {
+    const auto server = store.make();
+    CHECK(server->volumes().map() == nullptr);
+    REQUIRE(server->start());
+    CHECK(server->was_formatted() == first);
+    CHECK(states_of(*server) == "v0 open;v1 open;v2 open;");
+    CHECK(server->volumes().clients().size() == 3);
+    CHECK(server->volumes().ready_for_writes());
+    clusters.push_back(server->volumes().map()->cluster);
+    server->begin_watch();
+    server->end_watch();
+    CHECK(server->close(std::chrono::seconds(30)) == 0);
+    CHECK(server->close(std::chrono::seconds(30)) == 0);
+  }
+  CHECK(clusters[0] == clusters[1]);
+}
+
+TEST_CASE("A volume whose directory is empty is missing, and below a majority nothing starts") {
+  const TestStore store;
+  store.run();
+  fs::remove_all(store.base() + "/v1");
+  {
+    const auto server = store.make();
+    REQUIRE(server->start());
+    CHECK(!server->was_formatted());
+    CHECK(states_of(*server) == "v0 open;v1 missing;v2 open;");
+  }
+  fs::remove_all(store.base() + "/v2");
+  const auto server = store.make();
+  CHECK(code_of(server->start()) == Errc::corrupt);
+  CHECK(server->volumes().states().empty());
+  CHECK(server->close(std::chrono::seconds(30)) == 0);
+}
+
+TEST_CASE("A volume that comes back as an old copy is refused, and again at the next start") {
+  const TestStore store;
+  store.run();
+  fs::copy(store.base() + "/v1", store.above + "/copy", fs::copy_options::recursive);
+  store.run();
+  fs::remove_all(store.base() + "/v1");
+  fs::rename(store.above + "/copy", store.base() + "/v1");
+  for (int start = 0; start < 2; ++start) {
+    const auto server = store.make();
+    REQUIRE(server->start());
+    CHECK(states_of(*server) == "v0 open;v1 closed;v2 open;");
+    CHECK(server->volumes().states()[1].status.reason ==
+          "it is an old copy: started 2 times, but v0 saw 2");
+  }
+}
+
+TEST_CASE("A volume that is prepared and never joins is given again, and no start takes it in") {
+  const TestStore store;
+  const std::string place = store.above + "/new";
+  {
+    const auto server = store.make();
+    REQUIRE(server->start());
+    const auto first = server->new_volume().prepare(place);
+    REQUIRE(first);
+    CHECK(first->entry.name == "v3");
+    CHECK(server->volumes().client(first->entry.id) == first->client);
+    CHECK(server->volumes().map()->find(first->entry.id) == nullptr);
+    CHECK(states_of(*server) == "v0 open;v1 open;v2 open;v3 open;");
+    const auto again = server->new_volume().prepare(place);
+    REQUIRE(again);
+    CHECK(again->entry.id == first->entry.id);
+    CHECK(code_of(server->new_volume().prepare(store.base() + "/v0")) == Errc::invalid);
+  }
+  const auto server = store.make();
+  REQUIRE(server->start());
+  CHECK(states_of(*server) == "v0 open;v1 open;v2 open;");
+}
+
+TEST_CASE("A directory that another process uses is waited for, then left out") {
+  const TestStore store;
+  const auto other = store.make();
+  REQUIRE(other->start());
+  const auto server = store.make();
+  CHECK(code_of(server->start()) == Errc::busy);
+}
+
+}  // namespace
+}  // namespace penstock
