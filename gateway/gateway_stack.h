@@ -12,6 +12,8 @@
 // is said there.
 #pragma once
 #include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -7,6 +7,7 @@
 // Thread-safety: the parts as they say; probes by one thread.
 #pragma once
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <vector>
 
