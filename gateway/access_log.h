@@ -1,11 +1,11 @@
-// One JSON line per request, to a file or to standard output. Requests only hand their line over: a
-// thread of its own writes, and what does not fit into its bounded queue is dropped and counted, in
-// the log itself as {"time":…,"dropped":N}. So a full disk, a slow reader or a pipe that nobody
-// reads stalls nobody.
+// One JSON line per request, to a file or to standard output. Requests only hand their line over; a
+// separate thread writes it. Lines that do not fit into its bounded queue are dropped and counted,
+// in the log itself as {"time":…,"dropped":N}. So a full disk, a slow reader or a pipe that nobody
+// reads holds up no request.
 //
 // A line is written as a whole or, when the disk refuses its end, closed by the next one; so lines
-// never mix. A file is appended to, made with mode 0640 (less the umask), and opened anew by
-// reopen() after it was moved away. A named pipe is opened when it has a reader.
+// never mix. A file is created with mode 0640 (less the umask), appended to, and opened again
+// by reopen() after it was moved away. A named pipe is opened when it has a reader.
 // Thread-safety: any thread; stop() and the destructor from the owner's.
 #pragma once
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The second port, for those who run the store: GET /healthz (the process lives), /readyz (it can
-// serve writes) and /metrics.
+// The second port, for operators: GET /healthz (the process is alive), /readyz (it can serve
+// writes) and /metrics.
 //
 // Unauthenticated and without secrets: keep it off public networks.
 #pragma once

@@ -93,7 +93,7 @@ std::string names_of(const CLI::App& app) {
   return names;
 }
 
-// The first word that nobody knows; the library tells of what lacks before it tells of these.
+// The first unknown word. The library would complain of missing options before it does of these.
 // `path`: how far the command was understood.
 std::optional<std::string> find_unknown(const CLI::App& app, int argc, const char* const* argv,
                                         std::string& path) {

@@ -1,4 +1,4 @@
-// The command line of `penstock`: what may be said, and what is wrong with what was said.
+// The command line of `penstock`: its options, and what is wrong with a given one.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,5 @@
-// Who may have how many of the process's file descriptors. Volumes first: a connection that finds
-// none is refused and comes again, a volume needs its files.
+// How the process's file descriptors are shared. Volumes come first: a connection that finds none
+// is refused and can come again, a volume needs its files.
 #pragma once
 #include <cstddef>
 

@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-// When what is no longer referenced goes, in seconds: "removal" in the configuration. The defaults
-// are what the protocol was made with; shorter ones are for tests and small stores.
+// When unreferenced data is removed, in seconds: "removal" in the configuration. The protocol was
+// designed for the defaults; shorter times are for tests and small stores.
 struct RemovalConfig {
   std::uint64_t hint_delay = 15 * 60;  // readers may use so long what an update freed
   std::uint64_t lease = 24 * 3600;     // of a fragment that no record names yet; writers trust half

@@ -1,4 +1,4 @@
-// What the admin port tells of logs, accounts and exceptions.
+// Metrics of logs, accounts and exceptions.
 #pragma once
 #include "gateway/access_log.h"
 #include "gateway/auth/accounts_follower.h"

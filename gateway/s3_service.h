@@ -1,5 +1,5 @@
-// The way of one request through the gateway: read its head, see what it asks for and who is
-// asking, run the operation, answer.
+// The way of one request through the gateway: read its head, find the operation it asks for,
+// authenticate the caller, run the operation, answer.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -27,7 +27,7 @@ class S3Service final : public Service {
   static std::vector<std::string> operation_names();
   static std::vector<std::string> error_code_names();
 
-  // What an operation throws ends as an answer, too: 503 without memory, else 500.
+  // An exception of an operation becomes an answer, too: 503 for lack of memory, else 500.
   Awaitable<void> handle(HttpExchange& exchange) override;
   void refused(const HttpExchange& exchange, const S3Error& error) override;
 

@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-// From so many hosts on, a failure domain is a host, else a volume.
+// With at least so many hosts a failure domain is a host, else a volume.
 inline constexpr std::uint32_t kHostsAsDomains = 3;
 
 struct MapVolume {
@@ -61,7 +61,7 @@ struct ClusterMap {
   // Canonical: parse(to_json()) has the same digest.
   std::string to_json() const;
   const MapVolume* find(VolumeId id) const;
-  // How many volumes are there to stay.
+  // How many volumes are not being replaced.
   std::size_t staying() const;
   // Number of failure domains: hosts if there are at least three, else volumes.
   std::uint32_t failure_domains() const;

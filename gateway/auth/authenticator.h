@@ -1,6 +1,5 @@
-// The one way in: every request passes here before anything looks at what it asks for, and what
-// comes out is the Principal without which no operation runs. What is not known for certain is
-// denied.
+// The one way in: every request passes here before its operation runs, and what comes out is the
+// Principal without which no operation runs. What is not known for certain is denied.
 #pragma once
 #include <cstdint>
 #include <functional>

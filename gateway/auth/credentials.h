@@ -1,5 +1,5 @@
-// Who may ask: accounts by access key, the accounts file, and the root pair that a data directory
-// is born with.
+// The accounts that may log in: by access key, the accounts file, and the root pair that is made
+// with a data directory.
 #pragma once
 #include <functional>
 #include <map>

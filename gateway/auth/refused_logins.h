@@ -1,7 +1,7 @@
-// Tells the log of requests that gave a signature and were not let in: wrong secrets, unknown or
-// revoked keys, clocks that are off, links that have expired. A guesser must not fill the disk: at
-// most so many lines a second, and how many were left out stands in the next one. What strangers
-// sent is cut and escaped.
+// Logs requests that gave a signature and were refused: wrong secrets, unknown or revoked keys,
+// clocks that are off, links that have expired. A guesser must not fill the disk: there is a limit
+// of lines per second, and the next line says how many were left out. Text that strangers sent is
+// cut and escaped.
 // Thread-safety: any thread.
 #pragma once
 #include <cstdint>
@@ -22,9 +22,9 @@ class RefusedLogins {
   static constexpr int kLinesPerSecond = 10;
   explicit RefusedLogins(const Clock& clock) : clock_(clock) {}
 
-  // Requests without any signature are no logins and pass without a word.
+  // Requests without any signature are no logins and are not logged.
   void tell(const S3Request& request, std::string_view address, const S3Error& error);
-  // Of those left out, when nobody else comes to tell it: call it from time to time.
+  // Logs how many were left out, if no further request does: call it from time to time.
   void tell_left_out();
   std::uint64_t count() const;
 

@@ -10,14 +10,14 @@
 
 namespace penstock {
 
-// The reader for `request`'s body. How it is framed, `payload` says, i.e. the signed
-// x-amz-content-sha256; what it must hash to, that and Content-MD5 and x-amz-checksum-* in a header
-// or trailer.
+// The reader for `request`'s body. `payload`, i.e. the signed x-amz-content-sha256, says how the
+// body is framed. That header, Content-MD5 and x-amz-checksum-* (in a header or trailer) say what
+// it must hash to.
 //
 // Each read() fills its buffer as far as the body goes, and has hashed what it returns: the buffer
-// belongs to the caller again. What cannot be wrong any more at the end is verified there, by the
-// read() that returns 0. `md5`: hashes large bodies; null: on the caller's thread. Errors: as
-// body_promises(). Ownership: borrows `raw` and `md5`. Thread-safety: the connection's thread.
+// belongs to the caller again. The rest is verified at the end, by the read() that returns 0.
+// `md5`: hashes large bodies; null: on the caller's thread. Errors: as body_promises(). Ownership:
+// borrows `raw` and `md5`. Thread-safety: the connection's thread.
 S3Result<std::unique_ptr<BodyReader>> make_body_reader(const S3Request& request,
                                                        PayloadAuth payload, RawBody& raw,
                                                        Md5Service* md5 = nullptr);

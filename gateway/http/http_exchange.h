@@ -41,7 +41,8 @@ class Service {
   virtual ~Service() = default;
   // Answers one request. A request left unanswered closes the connection.
   virtual Awaitable<void> handle(HttpExchange& exchange) = 0;
-  // What the server refused by itself, because it is no request: told afterwards. There is no head.
+  // Reports, afterwards, what the server refused by itself because it is no request. There is no
+  // head.
   virtual void refused(const HttpExchange&, const S3Error&) {}
 };
 

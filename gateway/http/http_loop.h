@@ -1,9 +1,9 @@
-// What the connections of one I/O thread share: deadlines, the date, the service, who is there, and
-// who could go.
+// What the connections of one I/O thread share: deadlines, the date, the service, the list of
+// connections, and the order in which they may be closed for new ones.
 //
-// At the bound of connections the one that rests longest makes room for a new one: first those that
-// wait for a request or for the rest of its head, then readers that took nothing for a while. One
-// that moves never goes for one that does not.
+// At the bound of connections, the one that has rested longest is closed for a new one: first those
+// that wait for a request or for the rest of its head, then readers that took nothing for a while.
+// A connection that moves is never closed for a new one.
 //
 // Thread-safety: its thread only, but for the counters.
 #pragma once

@@ -1,4 +1,5 @@
-// What operations do first: find the bucket, ask who may use it, read the ids of uploads and parts.
+// What operations do first: find the bucket, check who may use it, read the ids of uploads and
+// parts.
 // Ownership: every reference outlives the awaits.
 #pragma once
 #include <cstdint>
@@ -17,8 +18,8 @@ using BucketPtr = std::shared_ptr<const Bucket>;
 // The bucket of the request, if the caller may use it: a bucket belongs to its owner.
 // Errors: InvalidBucketName; NoSuchBucket; AccessDenied.
 S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request);
-// The same for who deletes it: a removal that was cut off left the bucket closed to all others, and
-// is what is to be finished.
+// The same for its deleter. A deletion that was cut off left the bucket closed to all others; this
+// opens it, so that the deletion can be finished.
 S3Task<BucketPtr> open_bucket_to_delete(Gateway& gateway, const S3Request& request);
 // As open_bucket() without waiting, if the bucket is cached; nullopt: ask with open_bucket().
 std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request);

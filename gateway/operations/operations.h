@@ -43,9 +43,9 @@ enum class Operation : std::uint8_t {
 inline constexpr std::size_t kOperationCount =
     static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
 std::string_view to_string(Operation operation);
-// Which operation a request asks for, by method, path and sub-resources. Never a plain PUT or GET
-// for a sub-resource or header that is not known (a client that asked for something else would lose
-// its object): NotImplemented then.
+// The operation that a request asks for, by method, path and sub-resources. An unknown sub-resource
+// or header is NotImplemented and never a plain PUT or GET: a client that asked for something else
+// would lose its object.
 Operation route(const S3Request& request);
 
 // Runs the operation of `request`. `body` is never null; empty for requests without one.

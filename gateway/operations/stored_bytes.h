@@ -22,7 +22,7 @@ struct StoredBytes {
   MemoryBudget::Lease memory;  // of what is inline, until it is written
 };
 
-// What a copy has to learn of the bytes that pass: each costs CPU, so it is asked for.
+// The hashes that a copy needs of the bytes that pass. Each costs CPU, so it is chosen.
 struct Hashes {
   Hashes(bool want_md5, ChecksumAlgorithm algorithm) : with_md5(want_md5), checksum(algorithm) {}
   void update(ConstBytes bytes) {
@@ -57,13 +57,13 @@ std::string md5_hex(const Md5Digest& md5);  // an ETag
 std::uint64_t inline_bytes_max(Gateway& gateway);
 // What a record says of the bytes: number 0 for a plain object.
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5);
-// What a reader of blobs tells of fragments that it had to rebuild.
+// Logs the fragments that a reader of blobs had to rebuild.
 BlobReader::Damaged damage_log(const S3Request& request);
-// A condition that fails already, before the bytes are moved; success when that cannot be told
+// Fails if a condition fails already, before the bytes are moved; succeeds if that is not known
 // soon.
 S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bucket,
                     Condition condition);
-// Puts `record`, whose bytes are `stored`, once more if the bucket was made anew since the look-up.
+// Puts `record`, whose bytes are `stored`; once more if the bucket has changed since the look-up.
 S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, BucketPtr bucket,
                                 ObjectRecord record, const StoredBytes& stored,
                                 Condition condition);

@@ -45,7 +45,7 @@ inline constexpr std::uint64_t kBodyBytesPerSecondMin =
     64 * kKiB;  // slower than this for 30 s: RequestTimeout
 inline constexpr std::chrono::seconds kBodyStall{30};
 inline constexpr std::chrono::minutes kReaderPause{
-    10};  // a peer that takes not one byte so long is gone; epochs and checkpoints take minutes
+    10};  // a peer that takes no byte for so long is gone; epochs and checkpoints take minutes
 inline constexpr std::chrono::minutes kDocumentPause{2};  // likewise; its answer is held in memory
 inline constexpr std::chrono::seconds kReaderStalled{
     1};  // then what was fetched for it is given back, and fetched again when it reads on
@@ -159,7 +159,7 @@ inline constexpr std::chrono::seconds kMemoryWait{2};         // of a request, t
 inline constexpr std::chrono::seconds kWriteMemoryWait{20};   // of an upload that has begun
 inline constexpr std::chrono::milliseconds kMemoryLookMax{100};  // between two tries
 inline constexpr std::size_t kSmallPieceBytes =
-    64 * kKiB;  // a piece for who reads slowly, and the first of an upload
+    64 * kKiB;  // a piece for a slow reader, and the first of an upload
 inline constexpr std::size_t kInlineUploadBytes =
     32 * kKiB;  // what a small upload holds until its end: buffers, frames, the bytes themselves
 inline constexpr std::size_t kFreeDocumentBytes = 16 * kKiB;  // smaller answers are not counted

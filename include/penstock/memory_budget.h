@@ -25,7 +25,8 @@ enum class MemoryUse : std::uint8_t { work, reads, writes, documents };
 inline constexpr std::array<std::string_view, 4> kMemoryUseNames{"work", "reads", "writes",
                                                                  "documents"};
 
-// Whose memory it is. The default is the process itself, which has no part but those of the kinds.
+// The account that the memory belongs to. The default is the process itself, which has no part of
+// its own beside those of the kinds.
 struct MemoryAccount {
   std::uint32_t place = 0;
 };

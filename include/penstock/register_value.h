@@ -2,8 +2,8 @@
 // frozen, golden-tested.
 //
 // A value says which update made it (op-id), what came before (chain) and two opaque strings:
-// `summary`, all that a LIST needs, and `payload`, the rest. Acceptors look only at the head; what
-// summary and payload mean is known to server/cluster.
+// `summary`, all that a LIST needs, and `payload`, the rest. Acceptors look only at the head;
+// server/records knows what summary and payload mean.
 #pragma once
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct RegisterKey {
   auto operator<=>(const RegisterKey&) const = default;
 };
 
-// On disk, never renumber. `absent` is never stored: it is what an acceptor without a row answers.
+// On disk, never renumber. `absent` is never stored: an acceptor without a row answers it.
 enum class ValueKind : std::uint8_t {
   absent = 0,
   tombstone = 1,

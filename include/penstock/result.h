@@ -21,17 +21,17 @@
 namespace penstock {
 
 enum class Errc : std::uint8_t {
-  invalid,          // the request makes no sense; repeating it will not help
+  invalid,          // the request is wrong; repeating it will not help
   not_found,        // known to be absent
   corrupt,          // bytes that fail their checksum or their format
   io,               // a system call failed; the volume that sees it closes for good
-  unavailable,      // no quorum, volume closed, not connected: known not to have been done
+  unavailable,      // no quorum, volume closed, not connected: it was not done
   timeout,          // no answer in time: the outcome is unknown
   refused,          // an acceptor has promised or accepted a higher ballot
   stale_epoch,      // the volume is at a newer group epoch, or at this one with another digest
   stale_bucket,     // the bucket's number is at or below the volume's fence
   upload_not_open,  // no such upload, or not open any more: a part row needs one beside it
-  upload_missing,   // ... and this volume lacks that row; send it first
+  upload_missing,   // ... and that row is missing here; send it first
   full,             // no space on the volume (or all volumes)
   overloaded,       // a queue, budget or connection bound is reached: SlowDown
   unknown_outcome,  // an accept was sent and its fate cannot be told: 503, never 409

@@ -49,8 +49,9 @@ class Worker {
   // What a job throws ends that job only: it is logged and counted (caught.h), and told to
   // `listener`, on the worker's thread. Before the first submit().
   virtual void on_thrown(std::function<void(const Error&)> listener) { (void)listener; }
-  // A job of it may never end: what has not begun is forgotten, what comes later too, and the
-  // destructor does not wait. Whoever waits for such a job must be answered by other means before.
+  // For a worker with a job that may never end: forgets the jobs that have not begun and those that
+  // come later, and the destructor does not wait. Before the call, answer those who wait for such a
+  // job by other means.
   virtual void abandon() {}
 };
 

@@ -1,6 +1,7 @@
-// How gateway, repairer and sweeper talk to one volume. Real: the in-process Volume, and
-// RemoteVolume over wire.h; in tests a simulated network in front of a Volume. Every operation is
-// idempotent: after `timeout` the call may or may not have happened and asking again is safe.
+// How gateways and background work talk to one volume. The real one is the in-process Volume; in
+// tests a simulated network stands in front of it. wire.h encodes the same calls for a network.
+// Every operation is idempotent: after `timeout` the call may or may not have happened, and asking
+// again is safe.
 //
 // Errors of every call: timeout; unavailable - not connected or the volume is closed; overloaded -
 // its queue is full. Thread-safety: callable from any I/O thread; the result resumes on the
@@ -61,7 +62,7 @@ struct PrepareReply {
 struct Hint {
   WriteId write_id;
   WallTime due;
-  std::string locations;  // encoded by server/cluster: slots -> (volume, generation)
+  std::string locations;  // encoded by server/records: slots -> (volume, generation)
   std::string upload_id;  // the blob belonged to an upload, which must be terminal first
 };
 // Of a hint as a volume stores it beside an accept for `key`: what limits.h bounds.
@@ -217,9 +218,9 @@ class FragmentHolder {
   virtual Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) = 0;
   // Removing an absent fragment succeeds. Waits for open reads.
   virtual Task<> remove_fragment(FragmentId id, Deadline deadline) = 0;
-  // Does the disk answer? Writes and syncs a row and a block, on the threads that all writes use,
-  // and looks a row up on those of the reads. The only answer besides a commit of a fragment that
-  // says so: many others come from memory. Errors: what the disk says.
+  // Does the disk answer? Writes and syncs a row and a block on the threads of the writes, and
+  // looks a row up on those of the reads. Only this and the commit of a fragment prove that it
+  // does: many other answers come from memory. Errors: what the disk says.
   virtual Task<> probe(Deadline deadline) = 0;
 };
 

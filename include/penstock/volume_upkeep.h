@@ -1,5 +1,5 @@
-// What background work asks of one volume: which hints, registers and fragments it holds, of
-// whatever bucket, and who owns them. Values; the calls are VolumeClient's.
+// What background work asks of one volume: which hints, registers and fragments of any bucket it
+// holds, and who owns them. Values; the calls are VolumeClient's.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-// Whose blob a fragment is part of: the object's key and, for parts and manifest pages, the upload.
+// The owner of a fragment's blob: the object's key and, for parts and manifest pages, the upload.
 // Fixed when the fragment is written: a part that becomes the object's stays under the same key.
 // An empty key: unknown; such a fragment is never taken for an orphan.
 struct FragmentOwner {
@@ -104,8 +104,8 @@ struct GroupEpoch {
   }
 };
 
-// What a volume that joins a group must know before it answers: of the old list's majority the
-// highest (R12).
+// What a volume that joins a group must know before it answers: the highest among a majority of the
+// old list (R12).
 struct JoinState {
   std::uint64_t horizon = 0;                                // H (R9)
   std::vector<std::pair<BucketId, BucketNumber>> fences{};  // of deleted buckets

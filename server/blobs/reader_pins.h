@@ -1,6 +1,6 @@
-// Keeps the fragments of blobs that a long read still needs: the holders are asked not to remove
-// what an update has freed. Best effort: a reader that loses its fragments
-// all the same fails, it never sends wrong bytes. Thread-safety: any I/O thread.
+// Keeps the fragments of blobs that a long read still needs: asks their holders not to remove what
+// an update has freed. Best effort: a reader that loses its fragments all the same fails, and never
+// sends wrong bytes. Thread-safety: any I/O thread.
 #pragma once
 #include <vector>
 

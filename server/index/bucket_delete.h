@@ -1,5 +1,5 @@
-// Deleting a bucket so that no object is lost and none is half written into it (metadata
-// "Buckets").
+// Deleting a bucket so that no object is lost and none is half written into it: "Buckets" in
+// server/proposer/README.md.
 //
 //   (0) an ordinary list; not empty -> precondition, nothing changed
 //   (1) open(n) -> deleting(n + 1): from here on its reads and writes wait

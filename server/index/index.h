@@ -18,9 +18,9 @@ class Index {
   ~Index();
 
   // ---- buckets
-  // Positive answers are cached up to 1 s (volumes check the number), absence never. A bucket being
-  // deleted: after a moment its removal is gone on with from here, in case its deleter died; waits
-  // up to 30 s. Errors: not_found; unavailable; busy.
+  // Positive answers are cached up to 1 s (volumes check the number), absence never. If the bucket
+  // is being deleted, waits up to 30 s, and after a moment continues the deletion itself, in case
+  // the deleter died. Errors: not_found; unavailable; busy.
   Task<std::shared_ptr<const Bucket>> bucket(std::string name, Deadline deadline);
   // As it stands, being deleted or not; past the cache. Errors: not_found; unavailable.
   Task<std::shared_ptr<const Bucket>> bucket_in_any_state(std::string name, Deadline deadline);
@@ -35,8 +35,8 @@ class Index {
   // With the fence. Errors: not_found; precondition - not empty, nothing changed.
   Task<> delete_bucket(std::string name, Deadline deadline);
 
-  // Ends a removal that was cut off, whoever began it; nothing to do for an open bucket, or while
-  // this process does it already. Errors: unavailable; unknown_outcome; timeout.
+  // Finishes a deletion that was cut off, whoever began it. Nothing to do for an open bucket, or
+  // while this process does it already. Errors: unavailable; unknown_outcome; timeout.
   Task<> roll_bucket_forward(std::string name, Deadline deadline);
 
   // ---- registers of a bucket
@@ -44,7 +44,7 @@ class Index {
   static RegisterRef upload(const Bucket& bucket, std::string key, std::string upload_id);
   static RegisterRef part(const Bucket& bucket, std::string key, std::string upload_id,
                           std::uint16_t number);
-  // Whose the fragments of a blob are: those of an object, or with an upload-id of its parts.
+  // The owner of a blob's fragments: an object, or with an upload-id the parts of it.
   static FragmentOwner owner(const Bucket& bucket, std::string key, std::string upload_id = {});
 
   // ---- lists. Errors: unavailable - below a majority in some group; never a shorter list.

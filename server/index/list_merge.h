@@ -1,6 +1,6 @@
-// What the replicas of one group say of a range of keys -> what is true of each key (metadata
-// "LIST, linearizable per key"). Pure: no I/O; a key on which the replicas do not agree is handed
-// out as a question and the caller answers it.
+// What the replicas of one group say of a range of keys -> what is true of each key: "LIST" in
+// server/proposer/README.md. Pure: no I/O; a key on which the replicas do not agree is handed out
+// as a question, and the caller answers it.
 //
 // Per key: a majority at one ballot decides (no row = ballot zero); else the caller must ask the
 // register. "A majority is dead", or even all replicas, decides nothing: tombstones of two ballots

@@ -75,7 +75,7 @@ class RowWalk {
   GroupScan scan_of(const Group& group) const;
   // What taking the steps of one scan has met.
   struct Trouble {
-    std::size_t misses = 0;     // summaries that the replica asked for them lacks
+    std::size_t misses = 0;     // summaries that the replica asked for them does not have
     std::size_t undecided = 0;  // keys whose register had to be read
   };
   Task<> absorb(Group& group, MergeInput input, Deadline deadline);

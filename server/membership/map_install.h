@@ -23,8 +23,8 @@ struct Installed {
   std::vector<std::pair<VolumeId, Error>> failed;
 };
 
-// `clients`: of the volumes of the map that can be reached. Errors: none that are not told by
-// volume in the answer, but timeout.
+// `clients`: of the volumes of the map that can be reached. Errors: timeout; failures of single
+// volumes stand in the answer.
 Task<Installed> install_map(std::shared_ptr<const ClusterMap> map,
                             std::vector<std::shared_ptr<VolumeClient>> clients, Clock& clock,
                             Deadline deadline);

@@ -46,9 +46,10 @@ class Membership {
   bool stays(VolumeId id) const;
 
   // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume
-  // suspect: skipped for fragments, still asked but not awaited for registers. What was said of its
-  // registers is cleared by their next success. What was said of its fragments only an answer for
-  // which the disk was written clears: a disk that hangs answers much else from memory for ever.
+  // suspect. It is skipped for fragments; register calls still ask it but do not wait for it. The
+  // next success of a register call clears what was reported of its registers. Only an answer for
+  // which the disk was written clears what was reported of its fragments: a disk that hangs answers
+  // much else from memory for ever.
   void report(VolumeId id, bool success);           // of a register call or a scan
   void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
   void report_stalled(VolumeId id);                 // of a fragment
@@ -57,8 +58,8 @@ class Membership {
   // A suspect that is due to be tried again (once each limits::kProbeEvery); true at most once per
   // interval.
   bool probe_due(VolumeId id);
-  // Probes each suspect that is due, on `executor`, beside the caller. A success clears it of all.
-  // Those who meet a suspect call this, and the process once a second.
+  // Probes each suspect that is due, on `executor`, beside the caller. A success clears all
+  // reports. Called by whoever meets a suspect, and by the process once a second.
   void probe_suspects(Executor executor);
   // Volumes that may take no new fragments: closed, suspect or full. Ring::volumes_for skips them.
   std::vector<VolumeId> unusable() const;

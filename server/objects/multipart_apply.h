@@ -1,6 +1,6 @@
-// Drives a completing upload to its end: the Complete that began it, another
-// Complete, an Abort and the sweeper all call the same functions, side by side if need be. All that
-// they need to know stands in the registers.
+// Drives a completing upload to its end. The Complete that began it, another Complete, an Abort and
+// the sweeper all call the same functions, side by side if need be. The registers hold all that
+// they need to know.
 //
 //   completing(a) --apply()--> the object, with op-id a --> done
 //        `-- a condition failed --> reopening(a) --give_up()--> open, or done if a was applied
@@ -32,8 +32,8 @@ struct ApplyContext {
   Proposer& proposer;
   Clock& clock;
   Duration hint_delay = limits::kHintDelay;  // from an update to the due time of its hints
-  // A sweeper's: the target is applied only onto the object that the Complete saw. What the client
-  // does not know to be done must not come up after others have gone on.
+  // For a sweeper: applies the target only onto the object that the Complete saw. A Complete whose
+  // client has given up must not come over newer writes.
   bool only_onto_seen = false;
   WallTime hints_due() const { return clock.wall() + hint_delay; }
 };

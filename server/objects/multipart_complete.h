@@ -55,7 +55,7 @@ CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> sto
 std::string complete_digest(const CompleteRequest& request);
 // The ETag of a multipart object: MD5 of the parts' MD5s, and their number.
 std::string multipart_etag(const std::vector<PartInfo>& parts);
-// The checksum of the whole from those of its parts; nullopt if some part lacks it.
+// The checksum of the whole from those of its parts; nullopt if one of them is missing.
 std::optional<StoredChecksum> combined_checksum(ChecksumAlgorithm algorithm, ChecksumType type,
                                                 const std::vector<PartInfo>& parts);
 

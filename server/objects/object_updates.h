@@ -1,6 +1,6 @@
 // Conditional updates of one object's register: put, new metadata, delete, and the base they share.
-// In this order: conditions on the promised value, an upload
-// that the old record carries is moved to `done` first, leases, then the accept with its hints.
+// The order: check the conditions on the promised value; move an upload that the old record names
+// to `done`; renew the leases; then send the accept with its hints.
 #pragma once
 #include <memory>
 #include <optional>
@@ -44,7 +44,7 @@ class ObjectUpdate : public RegisterUpdate {
   const std::optional<Error>& refusal() const { return refusal_; }
 
  protected:
-  // What is looked at beside the register, after the promise. A decision ends the attempt.
+  // Looks at what lies beside the register, after the promise. A decision ends the attempt.
   virtual Task<std::optional<Decision>> look_beside();
   // Pure: refuse, keep or write (without hints).
   virtual Result<Decision> judge(const Snapshot& current) = 0;

@@ -1,7 +1,6 @@
-// Updates of objects and uploads:
-// conditions on a settled value, hints for what is freed, uploads moved to `done` before their
-// object is replaced, Apply as the one visible step of a Complete. S3 operations call these; HTTP
-// is not known here. Thread-safety: all methods from any I/O thread.
+// Updates of objects and uploads: conditions on a settled value, hints for what is freed, uploads
+// moved to `done` before their object is replaced, Apply as the one visible step of a Complete. S3
+// operations call these; HTTP is not known here. Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <cstdint>
 #include <memory>

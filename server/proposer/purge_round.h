@@ -6,9 +6,9 @@
 //
 // From the drop on a replica refuses all ballots up to the mark's, so that no straggler brings back
 // what was deleted. Where a later write lives on instead, it is accepted once more, so that the
-// replicas that missed it have it, too. A drop is asked until all have answered and never becomes a
-// round: a replica whose row has changed keeps it. A purge cut short leaves tombstones that can be
-// marked anew.
+// replicas that missed it have it, too. A drop is sent until all have answered, and never becomes
+// a round: a replica whose row has changed keeps it. A purge that was cut short leaves tombstones
+// that can be marked again.
 // Thread-safety: any I/O thread.
 #pragma once
 #include <optional>

@@ -62,7 +62,7 @@ struct AcceptEnd {
   bool rejected = false;
   bool by_all = false;  // every replica has answered that it holds the value at this ballot
 };
-// A replica that refuses a part because it lacks the upload's row is sent that row, then the part.
+// A replica that refuses a part for want of the upload's row is sent that row, then the part.
 // `ballots` null: a re-send at another proposer's ballot (R6b), which learns no demand.
 Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
                              std::shared_ptr<const RegisterGroup> group, Proposal proposal,

@@ -41,7 +41,7 @@ struct VolumeParts {
   BufferPool& buffers;
   WorkerFactory make_worker;
   std::shared_ptr<SharedDevices> devices = nullptr;  // of all volumes of the process; null: alone
-  std::shared_ptr<DiskWatch> watch = nullptr;  // for who wants to look before it is open; or null
+  std::shared_ptr<DiskWatch> watch = nullptr;  // to look at it before it is open; or null
 };
 
 // When a start is counted. `later`: by count_start(), when no peer knows of a later start. Were a
@@ -172,7 +172,7 @@ class Volume final : public VolumeClient {
   std::string identity_stamp_;  // of the file that holds it; of check_identity() alone
   std::uint64_t start_counter_ = 0;
 
-  // What is synced, whether or not the caller who wrote it still waited. Shared with commits, which
+  // What is synced, whether or not its writer still waited. Shared with commits, which
   // may outlive the volume.
   struct Kept {
     std::mutex mutex;  // guards the next three

@@ -28,8 +28,8 @@ struct BackgroundOptions {
   // Rows, hints or fragments asked of a volume at once; at most limits::kFragmentListMax.
   std::uint32_t page_rows = 512;
   Duration hint_delay = limits::kHintDelay;
-  // Work of a group is its first live volume's. Who is dead is not always known: the next one
-  // begins so much later, and so on.
+  // The first live volume of a group does its work. Nobody knows for certain which volumes are
+  // dead, so the next one begins so much later, and so on.
   Duration takeover = limits::kHintTakeover;
   Duration hint_give_up = limits::kHintGiveUp;
   Duration hint_retry_first = std::chrono::minutes(1);
@@ -106,8 +106,8 @@ struct BackgroundContext {
   Deadline step_deadline() const { return clock.boot() + Duration(limits::kOperationDeadline); }
 };
 
-// Whose work a register's is: the first live volume of its group, if that is local. `rank`: how
-// many live volumes of the group come before `volume`; nullopt: it is not in the group.
+// The first live volume of a register's group does its work, if that is local. `rank`: how many
+// live volumes of the group come before `volume`; nullopt: it is not in the group.
 std::optional<std::size_t> rank_in_group(const BackgroundContext& context, VolumeId volume,
                                          BucketId bucket, std::uint32_t partitions,
                                          std::string_view key);
@@ -115,8 +115,8 @@ std::optional<std::size_t> rank_in_group(const BackgroundContext& context, Volum
 // Was a register last changed so long ago, by the wall clock? Its ballot says when, or later.
 bool is_older(const BackgroundContext& context, const Ballot& ballot, Duration age);
 
-// Background rounds pass the fences of deleted buckets: no client sees their result (metadata
-// "Buckets").
+// Background rounds pass the fences of deleted buckets: no client sees their result ("Buckets" in
+// server/proposer/README.md).
 inline constexpr BucketNumber kPassesFences{~std::uint64_t{0}};
 RegisterRef row_of(RegisterKey key, std::uint32_t partitions);
 RegisterRef object_of(const FragmentOwner& owner);

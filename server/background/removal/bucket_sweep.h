@@ -1,6 +1,5 @@
-// Ends the removals of buckets that were cut off: one that stands in
-// `deleting` in two passes has lost its deleter. The first live volume of the bucket's own register
-// does it.
+// Finishes deletions of buckets that were cut off: a bucket that is `deleting` in two passes has
+// lost its deleter. The first live volume of the group that holds the bucket's register does it.
 // Thread-safety: one executor.
 #pragma once
 #include <map>

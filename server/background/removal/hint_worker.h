@@ -1,5 +1,5 @@
-// Works off removal hints: what an update freed is removed at its
-// holders, the hint then dropped on all replicas.
+// Works off removal hints: removes what an update freed at its holders, then drops the hint on all
+// replicas.
 //
 // A hint is acted on only if
 //   (1) a majority of its group holds it at one and the same ballot: the update was really chosen,
@@ -8,8 +8,9 @@
 //   (4) no reader has pinned the fragments.
 // The hint of a manifest page frees the parts that stand in it, by the same rules, then the page:
 // it is read here, since an object may have more parts than an accept can name.
-// Else it is tried again, ever more rarely, for 24 h, then dropped: the sweep is behind it. It is
-// the first live volume of the group whose hints are worked off; each later one waits longer.
+// Otherwise the hint is tried again, ever more rarely, for 24 h, and then dropped: the sweep finds
+// what it named. The first live volume of the group works its hints off; each later one waits
+// longer.
 // Safety needs no clock: due times only spare readers a restart.
 // Thread-safety: one executor.
 #pragma once

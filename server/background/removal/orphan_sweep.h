@@ -7,10 +7,10 @@
 //   (4) if it still has none at the removal, under the holder's lock.
 // A fragment of an upload: first the upload must have ended, then the complete round.
 //
-// Why (3) spares readers: who reads a fragment has learned its place from a record, in whatever
-// process. After the complete round of the earlier pass no read finds that record any more, and
-// none can come to name the fragment without a lease on it, which a later pass sees. So whoever
-// reads it began before the earlier pass. By the later one they have ended, or have pinned the
+// Why (3) spares readers: a reader of a fragment, in any process, has learned its place from a
+// record. After the complete round of the earlier pass no read finds that record any more, and no
+// record can come to name the fragment without a lease on it, which a later pass sees. So all
+// readers began before the earlier pass. By the later one they have ended, or have pinned the
 // fragment: a GET does so each third of the grace, and each pin holds for two of them.
 // What was found is kept in memory, by the boot clock: a new process waits a grace anew. At its
 // bound what else is found waits until others are gone.

@@ -24,7 +24,7 @@ class Pace {
 };
 
 // What, done, total, rate of one pass of a job. On the board after each step; in the log at most
-// twice a minute while it goes on, and once at its end if it took long enough to be told.
+// twice a minute while it goes on, and once at its end if it took long.
 class Progress {
  public:
   // `total`: 0 if it is not known before the end.

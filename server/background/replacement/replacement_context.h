@@ -65,15 +65,15 @@ struct ReplacementContext {
   Throttle rows;
   Throttle bytes;
   std::atomic<bool> stopping{false};
-  // Does the next pass make every Complete under way list its parts again? The last one must; while
-  // passes end early, or wait for something, they leave them alone.
+  // Does the next pass make every Complete under way list its parts again? The last pass must. A
+  // pass that follows one which ended early, or which waited for something, does not.
   bool touches = true;
 };
 
 using Volumes = std::vector<std::shared_ptr<VolumeClient>>;
 
-// Do the listed volumes make up a majority of the (old) list of each group? Joint groups only, if
-// asked so.
+// Do the listed volumes make up a majority of the (old) list of each group? With `joint_only`, of
+// each joint group.
 bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joint_only);
 // What it means that they do not.
 Error too_few_listed();

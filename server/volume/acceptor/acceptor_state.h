@@ -1,8 +1,8 @@
 // The rules of one acceptor, apart from threads and disk: which ballots pass, which epochs and
 // bucket numbers are current. Source: CASPaxos (Rystsov, 2018); rules R2 (future bound), R4
-// (ceiling and restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence. What
-// is durable enters here only after its sync: were it here before, and its batch not written, the
-// next call for it would find that there is nothing to write.
+// (ceiling and restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence.
+// Durable state enters here only after its sync. If it were here before, and its batch were not
+// written, the next call for it would find nothing to write.
 // Thread-safety: none; the register store locks.
 #pragma once
 #include <algorithm>

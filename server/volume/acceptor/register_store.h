@@ -45,7 +45,7 @@ class RegisterStore {
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline);
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline);
 
-  // ---- upkeep, as VolumeClient: what this volume holds, whatever its epochs and fences.
+  // ---- upkeep, as VolumeClient: what this volume holds, whatever its epochs and fences are.
   Task<HintListReply> list_hints(HintListRequest request, Deadline deadline = Deadline::max());
   Task<Ballot> read_hint(HintName name, Deadline deadline = Deadline::max());
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline = Deadline::max());

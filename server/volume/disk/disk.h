@@ -86,9 +86,8 @@ Result<std::unique_ptr<Disk>> make_posix_disk(std::string directory);
 // later changing call fails with the first error, for ever (ATC'20, "Can Applications Recover from
 // fsync Failures?"). Failures that change and promise nothing do not latch: `overloaded`, an
 // allocate or a create that finds the disk full, a remove or a direct open of a name that is
-// absent, reads. A failed sync always does. What the disk below throws is a failure of that call:
-// nothing else would be told by it. Wraps any Disk; `on_failure` is called once, on the thread that
-// saw the failure.
+// absent, reads. A failed sync always does. An exception of the disk below is a failure of that one
+// call. Wraps any Disk; `on_failure` is called once, on the thread that saw the failure.
 std::unique_ptr<Disk> make_latching_disk(std::unique_ptr<Disk> disk,
                                          std::function<void(const Error&)> on_failure);
 

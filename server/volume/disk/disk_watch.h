@@ -1,5 +1,5 @@
-// Which calls of one volume's disk are under way, and since when: a call that does not return can
-// be told by another thread only. Whoever looks makes no call of the disk itself.
+// Which calls of one volume's disk are under way, and since when. Only another thread can notice a
+// call that does not return. Whoever looks makes no call of the disk itself.
 // Thread-safety: all methods from any thread; none blocks on the disk.
 #pragma once
 #include <array>
@@ -37,8 +37,8 @@ class DiskWatch {
     const char* call = "";
     Duration age{};
   };
-  // The oldest call under way; remembers whether one is late. A pause adds nothing to
-  // the age of a call: who did not run (SIGSTOP, a machine that slept) cannot say that a disk hung.
+  // The oldest call under way; remembers whether one is late. A pause adds nothing to the age of a
+  // call: a process that did not run (SIGSTOP, a machine that slept) cannot say that a disk hung.
   std::optional<Oldest> look();
   // As of the last look: a call is under way for longer than limits::kDiskLate.
   bool late() const { return late_.load(std::memory_order_relaxed); }

@@ -1,6 +1,6 @@
-// The calls of a store that wait for its workers. A worker may be stuck in a call of the disk that
-// never returns: closing answers all that wait, whoever else would have. What a worker says later
-// is ignored (Completion). Shared by the store and those who wait.
+// The calls of a store that wait for its workers. A worker may be stuck in a disk call that never
+// returns: closing answers all that wait, in the worker's place. What a worker answers later is
+// ignored (Completion). Shared by the store and the coroutines that wait.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <functional>

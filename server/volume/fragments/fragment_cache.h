@@ -1,5 +1,4 @@
-// What is known in memory of fragments that are read: where they are, their tables, who still reads
-// them.
+// What is known in memory of fragments that are read: their places, their tables, their readers.
 //
 // FragmentHolds says who may still touch the bytes of a fragment; FragmentCache keeps the handles
 // of recently read ones. A handle keeps its hold, a Piece that points into a file keeps its handle.

@@ -1,8 +1,8 @@
 // What a fragment looks like on disk, and the row that says where it is. Pure; frozen,
-// golden-tested; README.md shows the bytes.
+// golden-tested; server/volume/README.md shows the bytes.
 //
 // A fragment is one run of 4 KiB granules, in a segment or in a file of its own:
-//   data        as it came; zeros up to the next granule
+//   data        unchanged; zeros up to the next granule
 //   tail        whole granules: the table (CRC32C of each 16 KiB block of the data, little endian),
 //               zeros, and in the last 128 bytes the footer
 // The footer's CRC covers the whole tail, so that table and footer stand or fall together. After a

@@ -1,9 +1,9 @@
 // Which fragments may not be removed yet (R10, R11), and which are just being changed.
 //
 // Leases live in memory. A fragment has one from its commit (the row says when), one from each pin,
-// and after a restart one from the start. Readers' pins are of their own: a hint may not wait for
-// the lease of a fragment that was just written. Claims keep commit, replacement and removal of one
-// fragment apart.
+// and after a restart one from the start. Readers' pins are kept apart from leases: a hint must not
+// wait for the lease of a fragment that was just written. Claims keep commit, replacement and
+// removal of one fragment apart.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <cstdint>
@@ -41,7 +41,7 @@ class FragmentLeases {
   void forget(const FragmentId& id);
   // R11: how long the fragment has had neither a lease nor a reader; nullopt: it has.
   std::optional<Duration> unpinned_for(const FragmentId& id, const ExtentRow& row) const;
-  // After a start nobody knows who reads: everything counts as just pinned by a reader.
+  // After a start nobody knows the readers: everything counts as just pinned by one.
   bool is_read(const FragmentId& id) const;
 
   // The right to change one fragment. Movable; gives it back when destroyed.

@@ -1,7 +1,7 @@
 // The fragments of one volume: written as streams, durable when committed, verified whenever read.
 //
 // Fragments up to 16 MiB are extents of segment files, which are allocated once and reused; larger
-// ones are files of their own. Byte layout: fragment_format.h and README.md.
+// ones are files of their own. Byte layout: fragment_format.h and server/volume/README.md.
 // Durable:   commit() succeeds after data, table, footer and extent row are synced (row and data in
 //            parallel: after a crash the footer tells whether the bytes belong to the row).
 // Checked:   no byte leaves that did not match its block's CRC; nothing is repaired here.
@@ -10,9 +10,9 @@
 // Space:     an extent is reused only after the removal of its row is synced and every Piece that
 //            may still read it is gone.
 // Source:    fsync failures: Rebello et al., "Can Applications Recover from fsync Failures?",
-// ATC'20. Ownership: borrows its parts. They outlive the store and the jobs it gave to the workers;
-// a Piece or
-//            a FragmentWriter may outlive the store.
+//            ATC'20.
+// Ownership: borrows its parts. They outlive the store and the jobs it gave to the workers; a Piece
+//            or a FragmentWriter may outlive the store.
 // Thread-safety: all methods from any I/O thread; results resume on the caller's executor.
 #pragma once
 #include <cstdint>

@@ -2,11 +2,9 @@
 // FragmentWriter.
 //
 // Steps, and what a crash after each leaves:
-//   1. space reserved in memory (a file: temporary name)   nothing; the file is removed at the
-//   start
+//   1. space reserved in memory (a file: temporary name)   nothing; the start removes the file
 //   2. pieces written, the last with table and footer      bytes in free space that no row names
-//   3. row put and bytes synced, in parallel               the row alone: its footer does not
-//   match,
+//   3. row put and bytes synced, in parallel               the row alone: its footer fails,
 //                                                          reads say `corrupt`, the sweep removes
 //                                                          it; the bytes alone: as 2.
 //   4. commit() returns                                    the fragment

@@ -88,7 +88,7 @@ std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> 
                                                           const Patience& patience);
 
 // A log or manifest: each sync makes a frame (log_frames.h) of what was appended since the last one
-// and counts it. Nothing is written before a sync: a batch is bounded by who appends it.
+// and counts it. Nothing is written before a sync: the caller bounds a batch.
 std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
                                                          WitnessedLog log,
                                                          const Patience& patience);

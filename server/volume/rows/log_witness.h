@@ -6,12 +6,12 @@
 //             each file: u8 kind (1 log, 2 manifest) | u64 number | u64 marker | u64 frames
 //
 // Durable, in this order: a log or manifest is created; the witness names it; it gets its first
-// frame. It is no longer needed; the witness drops it; it is removed. With it the witness drops
-// older manifests, and says how many frames the one in use has: an earlier version would ask for
-// that log again. So at an open every log and the manifest in
-// use are there with at least `frames` frames, and a log that is not named was never written to, or
-// is not needed. `frames` grows only when the witness is written anyway: at a rotation, when a log
-// is removed, and at an orderly end.
+// frame. When it is no longer needed: the witness drops it; it is removed. With a log the witness
+// drops older manifests, and says how many frames the one in use has: an earlier version would ask
+// for that log again. So at an open every log and the manifest in use are there with at least
+// `frames` frames, and a log that is not named was never written to, or is not needed. `frames`
+// grows only when the witness is written anyway: at a rotation, when a log is removed, and at an
+// orderly end.
 // Thread-safety: all methods from any thread. All block.
 #pragma once
 #include <atomic>
