@@ -35,8 +35,8 @@ struct StoreOptions {
   std::unique_ptr<LayoutPolicy> policy;  // of a new cluster; null = by the number of volumes
 };
 
-// Ownership: borrows all; all but the options are used by threads that a start may leave behind
-// (volume_opener.h).
+// Ownership: borrows all. Threads that a start leaves behind use the opener (see its Lifetime), and
+// volumes that the set keeps, but not the start.
 struct StoreStartParts {
   const StoreOptions& options;
   const StoreDirectories& directories;
