@@ -72,7 +72,7 @@ Task<> Rebuild::run(FragmentWriter& writer) {
         crcs.push_back(fragment_block_crc(blob_.write_id, static_cast<std::uint8_t>(slot_),
                                           (at + done) / limits::kBlockBytes, block));
       }
-      CO_CHECK(co_await writer.append(std::move(bytes), std::move(crcs)));
+      CO_CHECK(co_await writer.append(std::move(bytes), std::move(crcs), deadline_));
       column.offset += column.length;
     }
   }
@@ -167,7 +167,7 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   if (!writer) co_return std::move(writer).error();
   Rebuild rebuild(context, std::move(blob), slot, layout, std::move(codec), deadline);
   CO_CHECK(co_await rebuild.run(**writer));
-  CO_CHECK(co_await (*writer)->commit());
+  CO_CHECK(co_await (*writer)->commit(deadline));
   co_return placed;
 }
 
