@@ -180,13 +180,14 @@ class LocalProcess {
                                                clock_, connect);
     proposer_ = std::make_unique<Proposer>(*membership_, clock_, random_);
     index_ = std::make_unique<Index>(*membership_, *proposer_, clock_, random_);
-    blobs_ = std::make_unique<BlobContext>(
-        BlobContext{*membership_, clock_, random_, buffers_, budget_, codecs_});
     const RemovalConfig& removal = config_.removal;
-    blobs_->lease_fresh = Duration(std::chrono::seconds(removal.lease)) / 2;
-    blobs_->reader_pin_every = Duration(std::chrono::seconds(removal.hint_delay)) / 3;
-    objects_ = std::make_unique<Objects>(*index_, *proposer_, *blobs_, random_, clock_,
-                                         std::chrono::seconds(removal.hint_delay));
+    const Duration hint_delay = std::chrono::seconds(removal.hint_delay);
+    const BlobOptions graces{Duration(std::chrono::seconds(removal.lease)) / 2, hint_delay / 3};
+    blobs_ = std::make_unique<Blobs>(*membership_, clock_, random_, buffers_, budget_, codecs_,
+                                     graces);
+    objects_ = std::make_unique<Objects>(*proposer_, *blobs_, clock_, hint_delay);
+    multipart_ = std::make_unique<Multipart>(*index_, *proposer_, *blobs_, random_, clock_,
+                                             hint_delay);
     background_ = std::make_unique<BackgroundWork>(background_context());
     auto on_map = [this](std::shared_ptr<const ClusterMap> map) { store_->take_map(map); };
     replacement_ = std::make_unique<VolumeReplacement>(
@@ -194,7 +195,8 @@ class LocalProcess {
     ring_control_ = std::make_unique<RingControl>(*store_, *replacement_, io_);
     control_ = std::make_unique<ControlSocket>(
         [this](const std::string& question) { return ring_control_->answer(question); });
-    gateway_ = std::make_unique<Gateway>(Gateway{*objects_, clock_, random_, config_.gateway});
+    gateway_ = std::make_unique<Gateway>(Gateway{*index_, *blobs_, *objects_, *multipart_, budget_,
+                                                 buffers_, clock_, random_, config_.gateway});
     Authenticator::Options options{config_.gateway.region, config_.gateway.strict_region,
                                    config_.signature_v2};
     authenticator_ = std::make_shared<Authenticator>(*credentials_, clock_, options);
@@ -259,7 +261,8 @@ class LocalProcess {
 
   BackgroundContext background_context() {
     const RemovalConfig& removal = config_.removal;
-    BackgroundContext context{*membership_, *proposer_, *objects_, clock_, {}, {}};
+    BackgroundContext context{*membership_, *proposer_, *index_, *blobs_,
+                              *objects_,    clock_,     {},      {}};
     BackgroundOptions& options = context.options;
     options.hint_delay = std::chrono::seconds(removal.hint_delay);
     options.takeover = options.hint_delay;
@@ -392,8 +395,9 @@ class LocalProcess {
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<Proposer> proposer_;
   std::unique_ptr<Index> index_;
-  std::unique_ptr<BlobContext> blobs_;
+  std::unique_ptr<Blobs> blobs_;
   std::unique_ptr<Objects> objects_;
+  std::unique_ptr<Multipart> multipart_;
   std::unique_ptr<BackgroundWork> background_;
   std::unique_ptr<VolumeReplacement> replacement_;
   std::unique_ptr<RingControl> ring_control_;

@@ -12,6 +12,7 @@
 #include "penstock/alarm.h"
 #include "penstock/limits.h"
 #include "penstock/wakeup.h"
+#include "server/blobs/blob_context.h"
 #include "server/blobs/blob_reader.h"
 
 namespace penstock {

@@ -353,7 +353,8 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
     if (!stays && holds(Rule::leaving_unnamed)) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
-    if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {
+    if (ours && slots_[i].lease_from &&
+        now - *slots_[i].lease_from < context_.options.lease_fresh) {
       (*pinned)[i] = true;
       continue;
     }

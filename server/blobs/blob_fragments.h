@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "penstock/wakeup.h"
+#include "server/blobs/blob_context.h"
 #include "server/blobs/blob_stripes.h"
-#include "server/blobs/blob_writer.h"
 
 namespace penstock {
 

@@ -30,7 +30,7 @@ void BlobRun::look(BootTime now, bool hedge_allowed) {
   if (direct_ != nullptr) look_at_direct(now);
   if (done()) return;
   const bool hedge = direct_ != nullptr && !rebuilding_ && hedge_allowed && late_volume(now) &&
-                     fetcher_->context.hedges->spend(open_->blob.shape.k);
+                     fetcher_->context.hedges.spend(open_->blob.shape.k);
   if ((direct_ == nullptr || hedge) && !rebuilding_) start_columns();
   if (rebuilding_ && !done()) look_at_columns(now);
 }

@@ -16,9 +16,6 @@
 
 namespace penstock {
 
-// What an answer says of the volume's health: an error that only a live volume gives is none.
-void report_answer(Membership& membership, VolumeId volume, std::optional<Errc> error);
-
 template <class Reply>
 class RegisterCalls {
  public:
@@ -144,7 +141,7 @@ class RegisterCalls {
     void take(Result<Reply> answer) {
       answered_ = true;
       const auto error = answer ? std::nullopt : std::optional(answer.error().code);
-      report_answer(state_->membership, state_->group->set.volumes[index_], error);
+      state_->membership.report_answer(state_->group->set.volumes[index_], error);
       state_->take(index_, std::move(answer));
     }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "server/objects/multipart.h"
 #include "server/objects/objects.h"
 #include "tests/fake/fake_node.h"
 #include "tests/fake/seeded_random.h"
@@ -19,9 +20,10 @@ struct FakeGateway {
   BufferPool buffers;
   MemoryBudget budget;
   CodecCache codecs;
-  BlobContext blobs;
+  Blobs blobs;
   Index index;
   Objects objects;
+  Multipart multipart;
 };
 
 class FakeCluster {

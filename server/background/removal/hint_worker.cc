@@ -173,7 +173,7 @@ Task<std::optional<References>> HintWorker::free_of(const StoredHint& hint, cons
 // left with its parts to the sweep; one that is gone has gone behind them.
 Task<bool> HintWorker::remove_parts(const BlobRef& page, const References& named,
                                     Deadline deadline) {
-  const auto bytes = co_await read_blob(context_.objects.blobs(), page, deadline);
+  const auto bytes = co_await context_.blobs.read_whole(page, deadline);
   if (!bytes && bytes.error().code == Errc::not_found) co_return true;
   if (!bytes) co_return bytes.error();
   CO_TRY(parts, decode_manifest_page(*bytes));
