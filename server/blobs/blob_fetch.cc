@@ -111,8 +111,8 @@ void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& 
     case Errc::not_found:
     case Errc::invalid:  // shorter than the blob's layout says
       if (error.code != Errc::corrupt) open.lost[slot] = error.code;
-      if (!damaged_ || (std::exchange(open.reported, open.reported | 1u << slot) >> slot & 1) != 0)
-        return;
+      if (!damaged_ || open.reported.has(slot)) return;
+      open.reported.add(slot);
       damaged_(open.blob, slot, error);
       return;
     default:

@@ -144,11 +144,11 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
     reads.start(executor, client->read_hint(hint.name, deadline));
   }
   CO_CHECK(co_await reads.wait_all(context_.clock, deadline));
-  std::map<Ballot, ReplicaMask> holders;
+  std::map<Ballot, IndexMask> holders;
   const auto answers = reads.take();
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i] || !*answers[i] || answers[i]->value().is_zero()) continue;
-    holders[answers[i]->value()] |= ReplicaMask{1} << asked[i];
+    holders[answers[i]->value()].add(asked[i]);
   }
   co_return std::any_of(holders.begin(), holders.end(), [&](const auto& entry) {
     return replicas.quorum.reached(entry.second);
