@@ -137,8 +137,7 @@ S3Task<S3Response> S3Service::run(Call& call) {
   call.request.principal = std::move(identity.value().principal);
   CO_CHECK(take_query_headers(call.request, identity.value().by));
   find_operation(call);  // a link may have named the source of a copy
-  MemoryBudget& budget = gateway_.objects.blobs().budget;
-  call.request.memory = budget.account(call.request.principal.account_id);
+  call.request.memory = gateway_.memory.account(call.request.principal.account_id);
   if (lacks_length(call.operation, head.framing)) {
     co_return s3_error(S3Code::MissingContentLength);
   }
@@ -153,10 +152,9 @@ S3Task<S3Response> S3Service::run(Call& call) {
 // before they are made.
 S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
   const std::size_t bytes = std::get<std::string>(response.body).capacity();
-  MemoryBudget& budget = gateway_.objects.blobs().budget;
   const MemoryUser user{MemoryUse::documents, call.request.memory};
   const BootTime until = gateway_.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await budget.take_patiently(gateway_.clock, user, bytes, until);
+  auto memory = co_await gateway_.memory.take_patiently(gateway_.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   response.memory = std::move(*memory);
   co_return S3Result<>{};

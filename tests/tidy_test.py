@@ -39,7 +39,8 @@ ARROWS = {
     "gateway/http": ("gateway/s3",),
     "gateway/auth": ("gateway/s3",),
     "gateway/body": ("gateway/s3", "gateway/http", "gateway/auth", "server/records"),
-    "gateway/operations": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "server/blobs", "server/objects"),
+    "gateway/operations": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "server/blobs", "server/index",
+                           "server/objects"),
     "gateway": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "gateway/operations", "server/objects"),
 }
 NO_PLACEMENT = ("include/penstock", "server/transport", "server/volume")  # these know only the vocabulary

@@ -49,7 +49,7 @@ constexpr std::string_view kExpectedSourceOwner = "x-amz-source-expected-bucket-
 S3Task<BucketPtr> open_named(Gateway& gateway, const S3Request& request, std::string name,
                              std::string_view owner_header) {
   CO_CHECK(check_name(name));
-  const auto found = co_await gateway.objects.index().bucket(name, request.deadline);
+  const auto found = co_await gateway.index.bucket(name, request.deadline);
   if (!found) co_return not_opened(found.error(), name);
   co_return check_access(*found, request, owner_header);
 }
@@ -62,14 +62,14 @@ S3Task<BucketPtr> open_bucket(Gateway& gateway, const S3Request& request) {
 
 S3Task<BucketPtr> open_bucket_to_delete(Gateway& gateway, const S3Request& request) {
   CO_CHECK(check_name(request.bucket));
-  Index& index = gateway.objects.index();
+  Index& index = gateway.index;
   const auto found = co_await index.bucket_in_any_state(request.bucket, request.deadline);
   if (!found) co_return not_opened(found.error(), request.bucket);
   co_return check_access(*found, request, kExpectedOwner);
 }
 
 std::optional<S3Result<BucketPtr>> open_bucket_now(Gateway& gateway, const S3Request& request) {
-  const BucketPtr cached = gateway.objects.index().cached_bucket(request.bucket);
+  const BucketPtr cached = gateway.index.cached_bucket(request.bucket);
   if (!cached) return std::nullopt;
   return check_access(cached, request, kExpectedOwner);
 }
@@ -82,7 +82,7 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
   auto found = co_await gateway.objects.get(*bucket, source.key, true, request.deadline);
   if (!found) {
     S3Error error = to_s3(found.error(), S3Code::NoSuchKey);
-    if (error.stale_bucket) gateway.objects.index().forget_bucket(source.bucket);
+    if (error.stale_bucket) gateway.index.forget_bucket(source.bucket);
     if (error.code == S3Code::NoSuchKey) error.details.emplace_back("Key", source.key);
     co_return error;
   }
@@ -99,10 +99,9 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes) {
   if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
-  MemoryBudget& budget = gateway.objects.blobs().budget;
   const MemoryUser user{MemoryUse::documents, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await budget.take_patiently(gateway.clock, user, bytes, until);
+  auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }

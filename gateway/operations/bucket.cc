@@ -95,7 +95,7 @@ std::string buckets_xml(const S3Request& request, const BucketPage& page,
 
 S3Task<S3Response> list_buckets(Gateway& gateway, const S3Request& request) {
   CO_TRY(page, bucket_page(request));
-  Index& index = gateway.objects.index();
+  Index& index = gateway.index;
   S3_TRY(buckets, co_await index.list_buckets(request.principal.account_id, request.deadline),
          S3Code::NoSuchBucket);
   std::sort(buckets.begin(), buckets.end(),
@@ -116,7 +116,7 @@ S3Task<S3Response> create_bucket(Gateway& gateway, const S3Request& request, Bod
   CO_TRY(wanted, parse_bucket_configuration(std::move(document.text)));
   if (wanted.has_other) co_return s3_error(S3Code::NotImplemented);
   CO_CHECK(check_location(wanted.location, gateway.config.region));
-  Index& index = gateway.objects.index();
+  Index& index = gateway.index;
   S3_TRY(created, co_await index.create_bucket(request.bucket, request.principal.account_id,
                                                gateway.config.region, request.deadline),
          S3Code::NoSuchBucket);
@@ -144,7 +144,7 @@ S3Task<S3Response> head_bucket(Gateway& gateway, const S3Request& request) {
 
 S3Task<S3Response> delete_bucket(Gateway& gateway, const S3Request& request) {
   CO_TRY(bucket, co_await open_bucket_to_delete(gateway, request));
-  Index& index = gateway.objects.index();
+  Index& index = gateway.index;
   const auto deleted = co_await index.delete_bucket(request.bucket, request.deadline);
   if (!deleted && deleted.error().code == Errc::precondition) {
     S3Error error = s3_error(S3Code::BucketNotEmpty);

@@ -31,9 +31,9 @@ S3Result<std::optional<ChecksumType>> checksum_type_header(const S3Request& requ
 }
 
 // What the headers and the document ask for.
-S3Result<Objects::CompleteRequest> read_request(const S3Request& request,
-                                                std::vector<Objects::CompletePart> parts) {
-  Objects::CompleteRequest plan;
+S3Result<CompleteRequest> read_request(const S3Request& request,
+                                                std::vector<CompletePart> parts) {
+  CompleteRequest plan;
   TRY(condition, write_condition(request));
   TRY(size, object_size_header(request));
   TRY(type, checksum_type_header(request));
@@ -49,7 +49,7 @@ S3Result<Objects::CompleteRequest> read_request(const S3Request& request,
 }
 
 S3Error part_error(S3Code code, const std::string& upload_id, std::uint16_t number,
-                   const std::vector<Objects::CompletePart>& parts) {
+                   const std::vector<CompletePart>& parts) {
   S3Error error = s3_error(code);
   error.details.emplace_back("UploadId", upload_id);
   error.details.emplace_back("PartNumber", std::to_string(number));
@@ -61,10 +61,10 @@ S3Error part_error(S3Code code, const std::string& upload_id, std::uint16_t numb
   return error;
 }
 
-S3Result<> check_fault(const Objects::Completed& done, const std::string& upload_id,
-                       const std::vector<Objects::CompletePart>& parts,
+S3Result<> check_fault(const Multipart::Answer& done, const std::string& upload_id,
+                       const std::vector<CompletePart>& parts,
                        std::uint64_t part_bytes_min) {
-  using Fault = Objects::PartFault;
+  using Fault = PartFault;
   switch (done.fault) {
     case Fault::none: return {};
     case Fault::missing:
@@ -123,8 +123,8 @@ S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& 
   CO_TRY(plan, read_request(request, parts));
   plan.part_bytes_min = gateway.config.part_bytes_min;
   const Condition condition = plan.condition;
-  const auto done = co_await gateway.objects.complete(*bucket, request.key, id, std::move(plan),
-                                                      fresh_deadline(gateway));
+  const auto done = co_await gateway.multipart.complete(*bucket, request.key, id, std::move(plan),
+                                                        fresh_deadline(gateway));
   if (!done) co_return write_failure(done.error(), condition);
   CO_CHECK(check_fault(*done, id, parts, gateway.config.part_bytes_min));
   S3Response response;

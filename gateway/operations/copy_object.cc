@@ -149,7 +149,7 @@ S3Task<S3Response> copy_bytes(Gateway& gateway, const S3Request& request, Bucket
   const ByteRange whole{0, source.size_bytes};
   FragmentOwner owner = Index::owner(*bucket, request.key);
   CO_TRY(stored, co_await store_copy(gateway, request, origin.object, whole, std::move(owner),
-                                     inline_bytes_max(gateway), hashes));
+                                     gateway.blobs.inline_bytes_max(), hashes));
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;
   const Md5Digest md5 = new_etag ? hashes.md5.digest() : md5_of_etag(source.etag);

@@ -132,7 +132,7 @@ S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, Bo
   const auto finished = co_await await_completion<bool>(std::move(start));
   if (!finished) co_return to_s3(finished.error());
   for (const auto& error : batch->errors) {
-    if (error && error->stale_bucket) gateway.objects.index().forget_bucket(request.bucket);
+    if (error && error->stale_bucket) gateway.index.forget_bucket(request.bucket);
   }
   S3Response response;
   response.set_xml(delete_result_xml(*batch));

@@ -161,7 +161,7 @@ S3Task<MemoryBudget::Lease> count_ranges(Gateway& gateway, const S3Request& requ
                                          std::size_t ranges) {
   const MemoryUser user{MemoryUse::reads, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.objects.blobs().budget.take_patiently(
+  auto memory = co_await gateway.memory.take_patiently(
       gateway.clock, user, ranges * kRangeBytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);

@@ -45,7 +45,7 @@ S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery
   list.after = query.start.after;
   list.after_is_prefix = query.start.is_prefix;
   list.max_keys = query.max_keys;
-  Index& index = gateway.objects.index();
+  Index& index = gateway.index;
   S3_TRY(page, co_await index.list(std::move(bucket), std::move(list), request.deadline),
          S3Code::NoSuchBucket);
   std::size_t bytes = 0;

@@ -106,7 +106,7 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
     const std::size_t most = query.list.max_uploads * entry_max;
     CO_TRY(memory, co_await lease_document(gateway, request, most));
     query.memory = std::move(memory);
-    Index& index = gateway.objects.index();
+    Index& index = gateway.index;
     S3_TRY(found, co_await index.list_uploads(std::move(bucket), query.list, request.deadline),
            S3Code::NoSuchBucket);
     page = std::move(found);

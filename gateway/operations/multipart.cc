@@ -77,8 +77,8 @@ S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& re
   upload.headers = std::move(headers);
   upload.checksum_algorithm = choice.algorithm;
   upload.checksum_type = choice.type;
-  S3_TRY(id, co_await gateway.objects.create_upload(*bucket, request.key, std::move(upload),
-                                                    request.deadline),
+  S3_TRY(id, co_await gateway.multipart.create(*bucket, request.key, std::move(upload),
+                                               request.deadline),
          S3Code::NoSuchUpload);
   S3Response response;
   if (choice.algorithm != ChecksumAlgorithm::none) {
@@ -98,7 +98,7 @@ S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& re
 S3Task<S3Response> abort_multipart_upload(Gateway& gateway, const S3Request& request) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(id, upload_id_of(request));
-  S3_CHECK(co_await gateway.objects.abort_upload(*bucket, request.key, id, request.deadline),
+  S3_CHECK(co_await gateway.multipart.abort(*bucket, request.key, id, request.deadline),
            S3Code::NoSuchUpload);
   S3Response response;
   response.status = 204;
@@ -109,10 +109,10 @@ S3Task<S3Response> list_parts(Gateway& gateway, const S3Request& request) {
   CO_TRY(page, part_page(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(id, upload_id_of(request));
-  Objects& objects = gateway.objects;
-  S3_TRY(upload, co_await objects.open_upload(*bucket, request.key, id, request.deadline),
+  Multipart& multipart = gateway.multipart;
+  S3_TRY(upload, co_await multipart.open(*bucket, request.key, id, request.deadline),
          S3Code::NoSuchUpload);
-  S3_TRY(parts, co_await objects.index().list_parts(bucket, request.key, id, request.deadline),
+  S3_TRY(parts, co_await gateway.index.list_parts(bucket, request.key, id, request.deadline),
          S3Code::NoSuchUpload);
   S3Response response;
   response.set_xml(parts_xml(request, upload, page, parts));

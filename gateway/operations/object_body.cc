@@ -5,15 +5,14 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "gateway/operations/stored_bytes.h"
-#include "server/blobs/reader_pins.h"
 
 namespace penstock {
 
 ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges)
     : gateway_(gateway),
-      pin_due_(gateway.clock.boot() + gateway.objects.blobs().reader_pin_every),
-      reader_(gateway.objects.blobs(), std::move(ranges), request.file_pieces, damage_log(request),
-              request.memory) {}
+      pin_due_(gateway.clock.boot() + gateway.blobs.reader_pin_every()),
+      reader_(gateway.blobs.read(std::move(ranges), request.file_pieces, damage_log(request),
+                                 request.memory)) {}
 
 Task<> ObjectBody::start() {
   CO_TRY(piece, co_await reader_.next(fresh_deadline(gateway_)));
@@ -29,14 +28,12 @@ Task<Piece> ObjectBody::next() {
 
 // The pins are not waited for: the bytes are there now.
 void ObjectBody::pin(const Executor& executor) {
-  BlobContext& context = gateway_.objects.blobs();
   const BootTime now = gateway_.clock.boot();
-  pin_due_ = now + context.reader_pin_every;
+  pin_due_ = now + gateway_.blobs.reader_pin_every();
+  const Deadline until = now + Duration(limits::kOperationDeadline);
   std::vector<BlobRef> blobs;
   for (const BlobRange& range : reader_.ranges()) blobs.push_back(range.blob);
-  boost::asio::co_spawn(executor,
-                        pin_for_reader(&context, std::move(blobs),
-                                       now + Duration(limits::kOperationDeadline)),
+  boost::asio::co_spawn(executor, gateway_.blobs.pin_for_reader(std::move(blobs), until),
                         boost::asio::detached);
 }
 

@@ -11,7 +11,12 @@
 #include <vector>
 
 #include "gateway/s3/request.h"
+#include "penstock/buffer.h"
 #include "penstock/limits.h"
+#include "penstock/memory_budget.h"
+#include "server/blobs/blobs.h"
+#include "server/index/index.h"
+#include "server/objects/multipart.h"
 #include "server/objects/objects.h"
 
 namespace penstock {
@@ -25,7 +30,12 @@ struct GatewayConfig {
 
 // What operations share. Ownership: borrows all.
 struct Gateway {
+  Index& index;
+  Blobs& blobs;
   Objects& objects;
+  Multipart& multipart;
+  MemoryBudget& memory;  // of all requests
+  BufferPool& buffers;
   Clock& clock;
   Random& random;
   GatewayConfig config;

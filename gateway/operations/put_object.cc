@@ -28,7 +28,7 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
   CO_CHECK(co_await check_fast(gateway, request, *bucket, condition));
   body.compute(first_named(algorithm, kChecksumByDefault));
   FragmentOwner owner = Index::owner(*bucket, request.key);
-  const std::uint64_t inline_max = inline_bytes_max(gateway);
+  const std::uint64_t inline_max = gateway.blobs.inline_bytes_max();
   CO_TRY(stored, co_await store_body(gateway, request, body, std::move(owner), inline_max));
 
   ObjectRecord record;

@@ -86,7 +86,7 @@ S3Task<S3Response> run_operation(Gateway& gateway, Operation operation, const S3
   if (!answer && answer.error().stale_bucket) {
     // The cached bucket is gone, perhaps made anew. A body cannot be read twice: then the client
     // comes again after the 503 and meets the bucket that there is.
-    gateway.objects.index().forget_bucket(request.bucket);
+    gateway.index.forget_bucket(request.bucket);
     if (body.length() == 0) answer = co_await dispatch(gateway, operation, request, body);
   }
   if (!answer) co_return name_the_missing(std::move(answer).error(), request);

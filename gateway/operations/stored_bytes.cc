@@ -97,8 +97,8 @@ S3Task<StoredBytes> open_writer(Gateway& gateway, const S3Request& request, Frag
                                 std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  auto writer = co_await BlobWriter::open(gateway.objects.blobs(), std::move(owner), size_bytes,
-                                          fresh_deadline(gateway), request.memory);
+  auto writer = co_await gateway.blobs.write(std::move(owner), size_bytes,
+                                             fresh_deadline(gateway), request.memory);
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
   co_return std::move(stored);
@@ -112,12 +112,11 @@ struct FirstBytes {
 };
 S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyReader& body) {
   const std::size_t count = std::min<std::uint64_t>(body.length(), limits::kSmallPieceBytes);
-  BlobContext& blobs = gateway.objects.blobs();
   const MemoryUser user{MemoryUse::writes, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await blobs.budget.take_patiently(gateway.clock, user, count, until);
+  auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, count, until);
   if (!memory) co_return to_s3(memory.error());
-  FirstBytes first{std::move(*memory), blobs.buffers.get(count)};
+  FirstBytes first{std::move(*memory), gateway.buffers.get(count)};
   CO_CHECK(co_await read_exactly(body, first.bytes.mutable_bytes()));
   co_return std::move(first);
 }
@@ -127,7 +126,7 @@ S3Task<MemoryBudget::Lease> lease_inline(Gateway& gateway, const S3Request& requ
   if (size == 0) co_return MemoryBudget::Lease();
   const MemoryUser user{MemoryUse::writes, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.objects.blobs().budget.take_patiently(
+  auto memory = co_await gateway.memory.take_patiently(
       gateway.clock, user, limits::kInlineUploadBytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
@@ -156,7 +155,6 @@ StoredBytes store_inline(std::string bytes) {
 S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
                                       BodyReader& body) {
   if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
-  MemoryBudget& budget = gateway.objects.blobs().budget;
   const MemoryUser user{MemoryUse::documents, request.memory};
   const auto length = static_cast<std::size_t>(body.length());
   RequestDocument document;
@@ -164,8 +162,8 @@ S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request
   while (filled < length) {
     const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
     const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-    auto memory = co_await budget.take_patiently(gateway.clock, user,
-                                                 kDocumentCopies * (room - filled), until);
+    auto memory = co_await gateway.memory.take_patiently(
+        gateway.clock, user, kDocumentCopies * (room - filled), until);
     if (!memory) co_return to_s3(memory.error());
     document.memory.push_back(std::move(*memory));
     document.text.resize(room);
@@ -190,8 +188,8 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
     stored.memory = std::move(memory);
     co_return std::move(stored);
   }
-  const auto could_open = BlobWriter::could_open(gateway.objects.blobs(), size);
-  if (!could_open) co_return to_s3(could_open.error());
+  const auto could_write = gateway.blobs.could_write(size);
+  if (!could_write) co_return to_s3(could_write.error());
   CO_TRY(first, co_await read_first(gateway, request, body));
   CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), size));
   auto filled = co_await append(*stored.writer, first.bytes.bytes());
@@ -217,8 +215,8 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway));
   if (!ranges) co_return to_s3(ranges.error());
-  BlobReader reader(gateway.objects.blobs(), std::move(*ranges), false, damage_log(request),
-                    request.memory);
+  BlobReader reader = gateway.blobs.read(std::move(*ranges), false, damage_log(request),
+                                         request.memory);
   if (to_inline) {
     CO_TRY(bytes, co_await read_all(gateway, reader));
     hashes.update(as_bytes(bytes));
@@ -236,10 +234,6 @@ std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored) {
 
 std::string md5_hex(const Md5Digest& md5) {
   return hex_encode(std::as_bytes(std::span(md5)));
-}
-
-std::uint64_t inline_bytes_max(Gateway& gateway) {
-  return gateway.objects.blobs().membership.map()->policy.inline_bytes_max;
 }
 
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5) {
@@ -278,7 +272,7 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
   if (!put && put.error().code == Errc::stale_bucket) {
     // Nothing was written. If the bucket is still the same one, it may have the bytes; fragments
     // belong to a bucket's id, so another one of that name may not.
-    gateway.objects.index().forget_bucket(bucket->name);
+    gateway.index.forget_bucket(bucket->name);
     CO_TRY(again, co_await open_bucket(gateway, request));
     if (stored.blob && again->record.id != bucket->record.id) {
       co_return s3_error(S3Code::SlowDown);

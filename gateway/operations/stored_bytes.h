@@ -53,8 +53,6 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
 std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);
 
 std::string md5_hex(const Md5Digest& md5);  // an ETag
-// Bodies up to this many bytes lie beside their record.
-std::uint64_t inline_bytes_max(Gateway& gateway);
 // What a record says of the bytes: number 0 for a plain object.
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5);
 // Logs the fragments that a reader of blobs had to rebuild.

@@ -23,8 +23,8 @@ S3Task<OpenUpload> open_upload(Gateway& gateway, const S3Request& request) {
   CO_TRY(number, part_number_of(request));
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(id, upload_id_of(request));
-  Objects& objects = gateway.objects;
-  S3_TRY(record, co_await objects.open_upload(*bucket, request.key, id, request.deadline),
+  Multipart& multipart = gateway.multipart;
+  S3_TRY(record, co_await multipart.open(*bucket, request.key, id, request.deadline),
          S3Code::NoSuchUpload);
   OpenUpload upload{std::move(bucket), std::move(id), number, std::move(record)};
   co_return std::move(upload);
@@ -49,9 +49,9 @@ S3Result<> check_algorithm(const UploadRecord& upload, ChecksumAlgorithm named) 
 S3Task<> put_part(Gateway& gateway, const S3Request& request, OpenUpload upload,
                   const StoredBytes& stored, PartInfo part) {
   const auto leases = leases_of(stored);
-  S3_CHECK(co_await gateway.objects.put_part(*upload.bucket, request.key, upload.id,
-                                             std::move(part), fresh_deadline(gateway),
-                                             leases.get()),
+  S3_CHECK(co_await gateway.multipart.put_part(*upload.bucket, request.key, upload.id,
+                                               std::move(part), fresh_deadline(gateway),
+                                               leases.get()),
            S3Code::NoSuchUpload);
   co_return S3Result<>{};
 }

@@ -148,7 +148,7 @@ std::optional<unsigned> parse_part_number(std::string_view text) {
 
 // <ChecksumCRC32> … of a part. One is served; one of an algorithm that is not, and a second one,
 // would be claims that nobody looks at.
-S3Result<> take_checksum(Objects::CompletePart& part, std::string_view algorithm_name,
+S3Result<> take_checksum(CompletePart& part, std::string_view algorithm_name,
                          std::string_view value) {
   const auto algorithm = parse_checksum_algorithm(algorithm_name);
   if (!algorithm || part.checksum.algorithm != ChecksumAlgorithm::none) {
@@ -170,9 +170,9 @@ S3Result<std::uint16_t> take_part_number(std::string_view text) {
                   "PartNumber must be an integer between 1 and 10000, inclusive");
 }
 
-S3Result<Objects::CompletePart> parse_part(pugi::xml_node node) {
+S3Result<CompletePart> parse_part(pugi::xml_node node) {
   constexpr std::string_view kChecksum = "Checksum";
-  Objects::CompletePart part;
+  CompletePart part;
   for (const auto child : node.children()) {
     const std::string_view name = local_name(child);
     const std::string_view value = trim(text_of(child));
@@ -262,11 +262,11 @@ S3Result<DeleteInput> parse_delete(std::string body) {
   return input;
 }
 
-S3Result<std::vector<Objects::CompletePart>> parse_complete(std::string body) {
+S3Result<std::vector<CompletePart>> parse_complete(std::string body) {
   Document document(std::move(body));
   const auto root = document.root("CompleteMultipartUpload");
   if (!root) return malformed();
-  std::vector<Objects::CompletePart> parts;
+  std::vector<CompletePart> parts;
   for (const auto child : root->children()) {
     if (local_name(child) != "Part") continue;
     if (parts.size() == limits::kPartsMax) return malformed();

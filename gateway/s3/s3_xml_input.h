@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gateway/s3/s3_error.h"
-#include "server/objects/objects.h"
+#include "server/objects/multipart_complete.h"
 
 namespace penstock {
 
@@ -38,7 +38,7 @@ S3Result<DeleteInput> parse_delete(std::string body);
 // CompleteMultipartUpload: 1 … limits::kPartsMax parts in the order given; ETags without quotes.
 // Further errors: InvalidPart - a checksum is not base64 of the right length; InvalidRequest - two
 // checksums of one part, or one of an algorithm that is not served; InvalidArgument - a number.
-S3Result<std::vector<Objects::CompletePart>> parse_complete(std::string body);
+S3Result<std::vector<CompletePart>> parse_complete(std::string body);
 
 // Without the quotes and blanks around an ETag.
 std::string_view bare_etag(std::string_view etag);

@@ -147,17 +147,21 @@ struct Piece {
 };
 
 // One fragment being written. Sequential. Destroying it without commit() forgets it: nothing is
-// visible, the space is free again.
+// visible, the space is free again. An error of append() is final: this fragment cannot be
+// committed any more. Errors of all: unavailable; timeout - the deadline is over.
 class FragmentWriter {
  public:
   virtual ~FragmentWriter() = default;
   // Appends `data`, a multiple of 16 KiB unless it is the last piece; `crcs` holds
   // fragment_block_crc() of each of its blocks, computed by the writer while the bytes were hot, so
   // that they are guarded end to end. May return before the bytes are on disk; keeps at most two
-  // pieces in flight. Errors: io, full - final for this fragment.
-  virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs) = 0;
+  // pieces in flight, and waits for room among them until `deadline`. Errors: io, full.
+  virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline deadline) = 0;
   // Durable: data, table, header and extent row are synced when this succeeds. Idempotent.
-  virtual Task<> commit() = 0;
+  // After `timeout` it may still become visible. A volume of this process begins nothing after the
+  // deadline, but waits for a last write that it has begun: that ends when the disk answers, or
+  // when the volume closes, at the latest after limits::kDiskCallMax.
+  virtual Task<> commit(Deadline deadline) = 0;
   // Nobody waits for this fragment any more: an append() under way and all later calls answer
   // `timeout` at once, and pieces that the disk has not begun to write are forgotten. A commit()
   // under way ends when the disk answers or the volume closes, and may still make it visible.

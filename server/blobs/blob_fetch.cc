@@ -1,8 +1,9 @@
-#include "penstock/assert.h"
-#include "penstock/caught.h"
 #include "server/blobs/blob_fetch.h"
 
 #include <boost/asio/detached.hpp>
+
+#include "penstock/assert.h"
+#include "penstock/caught.h"
 
 namespace penstock {
 namespace {
@@ -43,7 +44,7 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
   if (client == nullptr) return std::nullopt;
   auto answer = client->read_fragment_now(request_for(open, slot, offset, length, file_allowed));
   if (!answer || !*answer) return std::nullopt;
-  context.hedges->earn();
+  context.hedges.earn();
   return std::move(*answer).value();
 }
 
@@ -60,7 +61,7 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
   auto fetch = std::make_shared<Fetch>();
   fetch->slot = slot;
   fetch->volume = volume;
-  context.hedges->earn();
+  context.hedges.earn();
   const bool suspect = context.membership.suspect(volume);
   if (suspect) context.membership.probe_suspects(*executor);
   auto answer = suspect ? std::nullopt : client->read_fragment_now(request);
@@ -110,8 +111,8 @@ void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& 
     case Errc::not_found:
     case Errc::invalid:  // shorter than the blob's layout says
       if (error.code != Errc::corrupt) open.lost[slot] = error.code;
-      if (!damaged_ || (std::exchange(open.reported, open.reported | 1u << slot) >> slot & 1) != 0)
-        return;
+      if (!damaged_ || open.reported.has(slot)) return;
+      open.reported.add(slot);
       damaged_(open.blob, slot, error);
       return;
     default:

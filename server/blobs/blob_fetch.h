@@ -12,11 +12,15 @@
 #include <utility>
 
 #include "penstock/alarm.h"
+#include "penstock/index_mask.h"
 #include "penstock/limits.h"
 #include "penstock/wakeup.h"
+#include "server/blobs/blob_context.h"
 #include "server/blobs/blob_reader.h"
 
 namespace penstock {
+
+static_assert(limits::kFragmentsPerStripeMax <= IndexMask::kMax);
 
 // A blob being read.
 struct OpenBlob {
@@ -24,7 +28,7 @@ struct OpenBlob {
   Layout layout;
   // By slot: why this fragment is of no use to this reader.
   std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> lost{};
-  std::uint32_t reported = 0;  // bit per slot
+  IndexMask reported;  // slots
 };
 
 // One read of one fragment.

@@ -44,12 +44,13 @@ FragmentId BlobFragments::fragment(std::uint32_t index) const {
 }
 
 Task<> BlobFragments::open(Deadline deadline) {
-  open_deadline_ = deadline;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].client == nullptr) {
       drop(i, Errc::unavailable, "no connection");
     } else {
-      add_step(i, Step{});
+      Step step;
+      step.deadline = deadline;
+      add_step(i, std::move(step));
     }
   }
   std::function<bool()> enough = [this] {
@@ -72,6 +73,7 @@ Task<> BlobFragments::commit(Deadline deadline) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     Step step;
     step.kind = StepKind::commit;
+    step.deadline = deadline;
     add_step(i, std::move(step));
   }
   if (!holds(Rule::data_before_record)) co_return Result<>{};
@@ -109,15 +111,17 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     slot.steps.pop_front();
     slot.step_began = self->context_.clock.boot();
     const StepKind kind = step.kind;
-    if (kind == StepKind::append) self->lend(slot, step.piece);
+    if (kind == StepKind::append) {
+      self->lend(slot, step.piece);
+      step.deadline = slot.step_began + limits::kOperationDeadline;  // as long as space() waits
+    }
     const auto id = self->fragment(index);
     FragmentShape shape;
     shape.data_bytes = self->layout_.fragment_bytes(index);
     if (kind == StepKind::open) shape.owner = self->owner_;
-    const Deadline until = self->open_deadline_;
     Result<> done;
     try {
-      done = co_await run_step(&slot, std::move(step), id, std::move(shape), until);
+      done = co_await run_step(&slot, std::move(step), id, std::move(shape));
     } catch (...) {
       done = error_of_exception("a step of an upload");
     }
@@ -155,8 +159,8 @@ std::function<void()> BlobFragments::notifier() {
   };
 }
 
-Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
-                               Deadline deadline) {
+Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape) {
+  const Deadline deadline = step.deadline;
   switch (step.kind) {
     case StepKind::open: {
       slot->lease_from = slot->step_began;
@@ -167,12 +171,12 @@ Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentSha
     case StepKind::append: {
       Buffer data = std::move(step.piece.data);
       std::vector<std::uint32_t> crcs = std::move(step.piece.crcs);
-      CO_CHECK(co_await slot->writer->append(std::move(data), std::move(crcs)));
+      CO_CHECK(co_await slot->writer->append(std::move(data), std::move(crcs), deadline));
       co_return Result<>{};
     }
     case StepKind::commit:
       slot->commit_sent = true;
-      CO_CHECK(co_await slot->writer->commit());
+      CO_CHECK(co_await slot->writer->commit(deadline));
       co_return Result<>{};
   }
   co_return Result<>{};
@@ -349,7 +353,8 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
     if (!stays && holds(Rule::leaving_unnamed)) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
-    if (ours && slots_[i].lease_from && now - *slots_[i].lease_from < context_.lease_fresh) {
+    if (ours && slots_[i].lease_from &&
+        now - *slots_[i].lease_from < context_.options.lease_fresh) {
       (*pinned)[i] = true;
       continue;
     }

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "penstock/wakeup.h"
+#include "server/blobs/blob_context.h"
 #include "server/blobs/blob_stripes.h"
-#include "server/blobs/blob_writer.h"
 
 namespace penstock {
 
@@ -27,6 +27,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
 
   // Opens all fragments. A failure of some is no error here: see dropped().
   Task<> open(Deadline deadline);
+  // Queues it behind the earlier pieces of its slot.
   void append(FragmentPiece piece);
   Task<> commit(Deadline deadline);
   // From any thread: something that wait_for() may be waiting for has changed.
@@ -53,6 +54,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   struct Step {
     StepKind kind = StepKind::open;
     FragmentPiece piece;
+    Deadline deadline{};  // of an open or a commit: the caller's
   };
   using Memory = std::vector<MemoryBudget::Lease>;
   // Lives with the memory of one piece, which counts until then. `held` is emptied earlier when its
@@ -84,8 +86,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
                                  std::shared_ptr<VolumeClient> client, Deadline deadline,
                                  std::shared_ptr<std::vector<bool>> pinned,
                                  std::shared_ptr<std::size_t> left);
-  static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape,
-                         Deadline deadline);
+  static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape);
   void add_step(std::uint32_t index, Step step);
   void lend(Slot& slot, FragmentPiece& piece);
   void drop(std::uint32_t index, Errc code, const std::string& reason);
@@ -102,7 +103,6 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   WriteId write_id_;
   std::vector<Slot> slots_;
   Wakeup wakeup_;
-  Deadline open_deadline_{};
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   bool abandoned_ = false;
 };

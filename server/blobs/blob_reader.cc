@@ -1,6 +1,5 @@
 #include "server/blobs/blob_reader.h"
 
-
 #include "server/blobs/blob_run.h"
 
 namespace penstock {
@@ -249,7 +248,7 @@ Task<std::string> read_blob(BlobContext& context, const BlobRef& blob, Deadline 
   std::vector<BlobRange> ranges(1);
   ranges[0].blob = blob;
   ranges[0].length = size;
-  BlobReader reader(context, std::move(ranges), false, nullptr);
+  BlobReader reader(context, std::move(ranges), false, nullptr, MemoryAccount{});
   std::string text;
   text.reserve(static_cast<std::size_t>(size));
   while (text.size() < size) {

@@ -17,9 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "server/blobs/blob_writer.h"
+#include "penstock/memory_budget.h"
+#include "penstock/volume_client.h"
+#include "server/records/object_record.h"
 
 namespace penstock {
+
+struct BlobContext;
 
 // A range [offset, offset + length) of one blob.
 struct BlobRange {
@@ -34,10 +38,10 @@ class BlobReader {
   // (in-process volumes). `damaged` is called for each fragment that is missing or corrupt and was
   // asked for, once per reader (it logs them), never after the reader is gone.
   using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
-  // Pre: every range lies within its blob.
-  // `account`: whose memory the bytes take.
+  // Pre: every range lies within its blob. `account`: whose memory the bytes take.
+  // Made by Blobs::read().
   BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces,
-             Damaged damaged, MemoryAccount account = {});
+             Damaged damaged, MemoryAccount account);
   ~BlobReader();
   // The next verified bytes, at most 1 MiB; an empty piece (length 0) at the end.
   // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found -
@@ -55,7 +59,7 @@ class BlobReader {
   std::shared_ptr<State> state_;
 };
 
-// The whole of a small blob in memory (manifest pages, copies). Errors: as next().
+// As Blobs::read_whole().
 Task<std::string> read_blob(BlobContext& context, const BlobRef& blob, Deadline deadline);
 
 }  // namespace penstock

@@ -20,7 +20,7 @@ BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob>
 }
 
 void BlobRun::start_direct() {
-  units_tried_ |= 1u << run_.unit;
+  units_tried_.add(run_.unit);
   direct_skipped_ = false;
   direct_ = fetcher_->fetch(*open_, run_.slot, run_.fragment_offset, run_.length, file_allowed_);
 }
@@ -30,7 +30,7 @@ void BlobRun::look(BootTime now, bool hedge_allowed) {
   if (direct_ != nullptr) look_at_direct(now);
   if (done()) return;
   const bool hedge = direct_ != nullptr && !rebuilding_ && hedge_allowed && late_volume(now) &&
-                     fetcher_->context.hedges->spend(open_->blob.shape.k);
+                     fetcher_->context.hedges.spend(open_->blob.shape.k);
   if ((direct_ == nullptr || hedge) && !rebuilding_) start_columns();
   if (rebuilding_ && !done()) look_at_columns(now);
 }
@@ -67,7 +67,7 @@ std::optional<std::uint32_t> BlobRun::next_unit() const {
   std::optional<std::uint32_t> suspect;
   std::optional<std::uint32_t> healthy;
   for (std::uint32_t unit = 0; unit < open_->blob.shape.slots(); ++unit) {
-    if (unit == run_.unit || (units_tried_ >> unit & 1) != 0) continue;
+    if (unit == run_.unit || units_tried_.has(unit)) continue;
     if (stored_columns(unit) == 0) return unit;
     const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
     const VolumeId volume = open_->blob.locations[slot].volume;
@@ -84,7 +84,7 @@ std::optional<std::uint32_t> BlobRun::next_unit() const {
 bool BlobRun::add_column() {
   const auto unit = next_unit();
   if (!unit) return false;
-  units_tried_ |= 1u << *unit;
+  units_tried_.add(*unit);
   Column column;
   column.unit = *unit;
   column.length = stored_columns(*unit);

@@ -74,7 +74,7 @@ class BlobRun {
   bool rebuilding_ = false;
   bool columns_exhausted_ = false;
   Columns columns_;
-  std::uint32_t units_tried_ = 0;  // bit per unit
+  IndexMask units_tried_;
   std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> why_{};  // by slot
   MemoryBudget::Lease memory_;
   std::optional<Result<Piece>> outcome_;

@@ -1,10 +1,10 @@
 #include "server/blobs/blob_writer.h"
 
-
 #include "penstock/assert.h"
 #include "penstock/limits.h"
+#include "server/blobs/blob_context.h"
 #include "server/blobs/blob_fragments.h"
-#include "server/blobs/blob_shape.h"
+#include "server/blobs/blob_places.h"
 #include "server/blobs/blob_stripes.h"
 
 namespace penstock {
@@ -12,43 +12,6 @@ namespace {
 
 constexpr std::size_t kDataPiecesFew = 2;
 constexpr std::size_t kDataPiecesMany = 4;
-
-using Skipped = std::vector<std::pair<VolumeId, Errc>>;
-
-struct Placed {
-  Layout layout;
-  std::vector<VolumeId> volumes;  // by slot
-};
-
-// Too few volumes: are they full (the client should stop) or away (it should come again)?
-Error too_few(const BlobContext& context, const Skipped& failed, Error error) {
-  std::size_t full = 0;
-  for (const auto& client : context.membership.volumes()) {
-    const VolumeStatus status = client->status();
-    if (status.state == VolumeStatus::State::open && status.full) ++full;
-  }
-  for (const auto& [volume, code] : failed) full += code == Errc::full ? 1 : 0;
-  const std::uint32_t m = context.membership.map()->policy.m;
-  if (full >= (m > 0 ? 2u : 1u)) error.code = Errc::full;
-  return error;
-}
-
-Result<Placed> place(const BlobContext& context, WriteId write_id, std::uint64_t size_bytes,
-                     bool replicated, const Skipped& failed) {
-  const auto map = context.membership.map();
-  const LayoutPolicy& policy = map->policy;
-  std::vector<VolumeId> skip = context.membership.unusable();
-  for (const auto& [volume, code] : failed) skip.push_back(volume);
-  Placed placed;
-  placed.volumes = context.membership.ring().volumes_for(
-      ring_hash(write_id), policy.k + policy.m, std::max(policy.m, 1u), skip);
-  auto shape = choose_shape(policy, size_bytes, replicated, placed.volumes.size());
-  if (!shape) return too_few(context, failed, std::move(shape).error());
-  placed.volumes.resize(shape->slots());
-  TRY(layout, Layout::make(*shape));
-  placed.layout = layout;
-  return placed;
-}
 
 std::size_t whole_blocks(std::uint64_t bytes) {
   return static_cast<std::size_t>((bytes + limits::kBlockBytes - 1) / limits::kBlockBytes *
@@ -116,7 +79,7 @@ struct BlobWriter::State {
     context->membership.probe_suspects(executor);
     while (true) {
       const auto write_id = context->random.id128<WriteId>();
-      CO_TRY(placed, place(*context, write_id, size_bytes, replicated, failed));
+      CO_TRY(placed, place_blob(*context, write_id, size_bytes, replicated, failed));
       CO_TRY(codec, context->codecs.get(placed.layout.shape().k, placed.layout.shape().m));
       auto fragments = std::make_shared<BlobFragments>(*context, executor, owner, placed.layout,
                                                        write_id, placed.volumes);
@@ -142,27 +105,10 @@ BlobWriter::~BlobWriter() {
 }
 
 Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, FragmentOwner owner,
-                                                   std::uint64_t size_bytes, Deadline deadline,
-                                                   MemoryAccount account) {
-  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, false, deadline,
+                                                   std::uint64_t size_bytes, bool replicated,
+                                                   Deadline deadline, MemoryAccount account) {
+  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, replicated, deadline,
                                       account));
-  co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
-}
-
-Result<> BlobWriter::could_open(const BlobContext& context, std::uint64_t size_bytes) {
-  const auto write_id = context.random.id128<WriteId>();
-  TRY(placed, place(context, write_id, size_bytes, false, {}));
-  (void)placed;
-  return {};
-}
-
-Task<std::unique_ptr<BlobWriter>> BlobWriter::open_replicated(BlobContext& context,
-                                                              FragmentOwner owner,
-                                                              std::uint64_t size_bytes,
-                                                              Deadline deadline) {
-  const MemoryAccount nobody;
-  CO_TRY(state, co_await State::start(&context, std::move(owner), size_bytes, true, deadline,
-                                      nobody));
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
 }
 

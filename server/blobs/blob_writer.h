@@ -2,6 +2,7 @@
 //
 // The caller receives straight into the writer's memory, hashes it while it is hot, and says how
 // much it filled:
+//   CO_TRY(writer, co_await blobs.write(owner, left, deadline));
 //   while (left > 0) {
 //     CO_TRY(space, co_await writer->space());
 //     n = read into space; hash;
@@ -26,47 +27,22 @@
 #include <vector>
 
 #include "penstock/buffer.h"
+#include "penstock/memory_budget.h"
 #include "penstock/runtime.h"
-#include "placement/codec.h"
-#include "server/blobs/blob_hedge.h"
-#include "server/membership/membership.h"
+#include "penstock/volume_upkeep.h"
+#include "server/blobs/leases.h"
 #include "server/records/object_record.h"
 
 namespace penstock {
 
-// What writers and readers of a process share. Ownership: borrows all, which outlive it.
-struct BlobContext {
-  Membership& membership;
-  Clock& clock;
-  Random& random;
-  BufferPool& buffers;
-  MemoryBudget& budget;
-  CodecCache& codecs;
-  // Shared by all readers of the process; copies of the context share it, too.
-  std::shared_ptr<HedgeBudget> hedges = std::make_shared<HedgeBudget>();
-  // R10: a lease younger than this, by the writer's clock, needs no new pin. At most half of what
-  // holders grant.
-  Duration lease_fresh = limits::kLeaseFresh;
-  // A GET that takes longer pins its fragments, and again each time.
-  Duration reader_pin_every = limits::kReaderPinEvery;
-};
+struct BlobContext;
 
 class BlobWriter {
  public:
-  // Picks the layout and opens the fragments, which belong to `owner`: only its registers may name
-  // them. Pre: size_bytes > 0, known.
-  // `account`: whose memory it is. Waits for it, at most limits::kWriteMemoryWait.
-  // Errors: unavailable - too few usable volumes; full - all are full; overloaded - no memory.
+  // For Blobs, which says what it does. `replicated`: at 1 + m whatever its size.
   static Task<std::unique_ptr<BlobWriter>> open(BlobContext& context, FragmentOwner owner,
-                                                std::uint64_t size_bytes, Deadline deadline,
-                                                MemoryAccount account = {});
-  // What open() would say of the volumes, by what is known of them.
-  static Result<> could_open(const BlobContext& context, std::uint64_t size_bytes);
-  // A blob at 1 + m whatever its size (manifest pages).
-  static Task<std::unique_ptr<BlobWriter>> open_replicated(BlobContext& context,
-                                                           FragmentOwner owner,
-                                                           std::uint64_t size_bytes,
-                                                           Deadline deadline);
+                                                std::uint64_t size_bytes, bool replicated,
+                                                Deadline deadline, MemoryAccount account);
   // Destroying it before commit() forgets the fragments; after commit() they stay until a record
   // names them or the sweep.
   ~BlobWriter();
@@ -92,6 +68,19 @@ class BlobWriter {
   struct State;
   explicit BlobWriter(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
+};
+
+// The leases of one blob, kept by the writer that wrote it.
+class WriterLease final : public LeaseKeeper {
+ public:
+  WriterLease(BlobWriter& writer, BlobRef blob) : writer_(writer), blob_(std::move(blob)) {}
+  Task<std::vector<FragmentId>> ensure(Deadline deadline) override {
+    return writer_.ensure_leases(blob_, deadline);
+  }
+
+ private:
+  BlobWriter& writer_;
+  BlobRef blob_;
 };
 
 }  // namespace penstock

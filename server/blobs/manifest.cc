@@ -27,7 +27,7 @@ Task<std::vector<ManifestPage>> ManifestWriter::write(const std::vector<PartInfo
 }
 
 Task<BlobRef> ManifestWriter::write_page(std::string bytes, Deadline deadline) {
-  CO_TRY(writer, co_await BlobWriter::open_replicated(blobs_, owner_, bytes.size(), deadline));
+  CO_TRY(writer, co_await blobs_.write_replicated(owner_, bytes.size(), deadline));
   std::size_t written = 0;
   while (written < bytes.size()) {
     CO_TRY(space, co_await writer->space());
@@ -74,7 +74,7 @@ void ManifestCache::keep(WriteId id, ManifestEntries entries) {
 
 Task<ManifestEntries> ManifestCache::page(ManifestPage page, Deadline deadline) {
   if (auto known = find(page.blob.write_id)) co_return known;
-  CO_TRY(bytes, co_await read_blob(blobs_, page.blob, deadline));
+  CO_TRY(bytes, co_await blobs_.read_whole(page.blob, deadline));
   CO_TRY(entries, decode_manifest_page(bytes));
   if (entries.size() != page.entries) {
     co_return fail(Errc::corrupt, "a manifest page with another number of parts");

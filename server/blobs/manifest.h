@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/blobs/blob_reader.h"
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blobs.h"
 #include "server/blobs/leases.h"
 
 namespace penstock {
@@ -20,8 +19,7 @@ namespace penstock {
 class ManifestWriter final : public LeaseKeeper {
  public:
   // The pages belong to `owner`, an upload.
-  ManifestWriter(BlobContext& blobs, FragmentOwner owner)
-      : blobs_(blobs), owner_(std::move(owner)) {}
+  ManifestWriter(Blobs& blobs, FragmentOwner owner) : blobs_(blobs), owner_(std::move(owner)) {}
   // Durable when it succeeds. Errors: as BlobWriter.
   Task<std::vector<ManifestPage>> write(const std::vector<PartInfo>& parts, Deadline deadline);
   Task<std::vector<FragmentId>> ensure(Deadline deadline) override;
@@ -32,7 +30,7 @@ class ManifestWriter final : public LeaseKeeper {
     BlobRef blob;
   };
   Task<BlobRef> write_page(std::string bytes, Deadline deadline);
-  BlobContext& blobs_;
+  Blobs& blobs_;
   FragmentOwner owner_;
   std::vector<Page> pages_;
 };
@@ -42,8 +40,8 @@ using ManifestEntries = std::shared_ptr<const std::vector<PartInfo>>;
 // Decoded pages by write-id: immutable, so never stale. Thread-safety: any thread.
 class ManifestCache {
  public:
-  explicit ManifestCache(BlobContext& blobs) : blobs_(blobs) {}
-  // Errors: as read_blob(); corrupt - not the page that the record describes.
+  explicit ManifestCache(Blobs& blobs) : blobs_(blobs) {}
+  // Errors: as Blobs::read_whole(); corrupt - not the page that the record describes.
   Task<ManifestEntries> page(ManifestPage page, Deadline deadline);
 
  private:
@@ -54,7 +52,7 @@ class ManifestCache {
     WriteId id;
     ManifestEntries entries;
   };
-  BlobContext& blobs_;
+  Blobs& blobs_;
   std::mutex mutex_;
   std::list<Kept> kept_;  // most recently used first; at most limits::kManifestPagesCached
   std::unordered_map<WriteId, std::list<Kept>::iterator> by_id_;

@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-Awaitable<void> pin_for_reader(BlobContext* context, std::vector<BlobRef> blobs,
-                               Deadline deadline) {
+Awaitable<void> pin_all_for_reader(BlobContext* context, std::vector<BlobRef> blobs,
+                                   Deadline deadline) {
   std::map<VolumeId, std::vector<FragmentId>> fragments;
   for (const BlobRef& blob : blobs) {
     for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {

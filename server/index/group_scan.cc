@@ -14,11 +14,9 @@ using Answers = FanOut<ScanReply>::Answers;
 struct Asked {
   ReplicaSet set;
   std::vector<std::shared_ptr<VolumeClient>> clients;  // by replica; null = unknown
-  ReplicaMask known = 0;
-  ReplicaMask awaited = 0;  // not suspect; all that are known if those are no quorum
+  IndexMask known;
+  IndexMask awaited;  // not suspect; all that are known if those are no quorum
 };
-
-bool has(ReplicaMask mask, std::size_t replica) { return ((mask >> replica) & 1) != 0; }
 
 Asked replicas_to_ask(const Membership& membership, ReplicaSet set) {
   Asked asked;
@@ -27,8 +25,8 @@ Asked replicas_to_ask(const Membership& membership, ReplicaSet set) {
     const VolumeId id = asked.set.volumes[i];
     asked.clients.push_back(membership.volume(id));
     if (!asked.clients.back()) continue;
-    asked.known |= ReplicaMask{1} << i;
-    if (!membership.suspect(id)) asked.awaited |= ReplicaMask{1} << i;
+    asked.known.add(i);
+    if (!membership.suspect(id)) asked.awaited.add(i);
   }
   if (!asked.set.quorum.reached(asked.awaited)) asked.awaited = asked.known;
   return asked;
@@ -38,7 +36,7 @@ Asked replicas_to_ask(const Membership& membership, ReplicaSet set) {
 std::size_t summary_replica(const Asked& asked, std::size_t turn) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < asked.clients.size(); ++i) {
-    if (has(asked.awaited, i)) order.push_back(i);
+    if (asked.awaited.has(i)) order.push_back(i);
   }
   return order[turn % order.size()];
 }
@@ -53,8 +51,6 @@ Task<ScanReply> scan_volume(Membership& membership, std::shared_ptr<VolumeClient
 }
 
 Task<ScanReply> nobody() { co_return fail(Errc::unavailable, "the volume is not known"); }
-
-ReplicaMask bit_of_replica(std::size_t replica) { return ReplicaMask{1} << replica; }
 
 // The questions of one scan of one group, in the order they are put.
 class Questions {
@@ -79,7 +75,7 @@ class Questions {
     for (std::size_t step = 1; step < asked_.clients.size(); ++step) {
       const std::size_t i = (summaries_ + step) % asked_.clients.size();
       if (asked_.set.quorum.reached(put_)) return;
-      if (has(asked_.awaited, i)) put(i);
+      if (asked_.awaited.has(i)) put(i);
     }
   }
   void ask_all() {
@@ -94,7 +90,7 @@ class Questions {
                          [](const auto& answer) { return answer && !*answer; });
     };
     CO_CHECK(co_await calls_.wait(std::move(enough), clock, until));
-    co_return usable(calls_.answers()) && failed(calls_.answers()) == 0;
+    co_return usable(calls_.answers()) && failed(calls_.answers()).empty();
   }
   // A majority with the summaries among them, then those that are awaited, but not for long. A
   // replica that is silent while the others have answered is given up: another one is asked for
@@ -112,7 +108,7 @@ class Questions {
     };
     CO_CHECK(co_await calls_.wait(std::move(either), clock, deadline_));
     FanOut<ScanReply>::Enough complete = [this](const Answers& answers) {
-      return (asked_.awaited & ~(answered(answers) | failed(answers))) == 0;
+      return (asked_.awaited - (answered(answers) | failed(answers))).empty();
     };
     co_return co_await calls_.wait(std::move(complete), clock,
                                    clock.boot() + limits::kReadPatience);
@@ -129,36 +125,35 @@ class Questions {
 
  private:
   void put(std::size_t replica) {
-    if (has(put_, replica)) return;
-    put_ |= bit_of_replica(replica);
+    if (put_.has(replica)) return;
+    put_.add(replica);
     replicas_.push_back(replica);
     const auto& client = asked_.clients[replica];
     const auto& request = replica == summaries_ ? full_ : bare_;
     calls_.start(executor_, client ? scan_volume(membership_, client, request, deadline_)
                                    : nobody());
   }
-  ReplicaMask answered(const Answers& answers) const {
-    ReplicaMask mask = 0;
+  IndexMask answered(const Answers& answers) const {
+    IndexMask mask;
     for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && *answers[call]) mask |= bit_of_replica(replicas_[call]);
+      if (answers[call] && *answers[call]) mask.add(replicas_[call]);
     }
     return mask;
   }
   // Replicas that are known to stay without a reply.
-  ReplicaMask failed(const Answers& answers) const {
-    ReplicaMask mask = 0;
+  IndexMask failed(const Answers& answers) const {
+    IndexMask mask;
     for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && !*answers[call]) mask |= bit_of_replica(replicas_[call]);
+      if (answers[call] && !*answers[call]) mask.add(replicas_[call]);
     }
     return mask;
   }
   bool usable(const Answers& answers) const {
-    const ReplicaMask told = answered(answers);
-    return asked_.set.quorum.reached(told) &&
-           has(told | failed(answers), summaries_);
+    const IndexMask told = answered(answers);
+    return asked_.set.quorum.reached(told) && (told | failed(answers)).has(summaries_);
   }
   bool without_summaries(const Answers& answers) const {
-    return asked_.set.quorum.reached(answered(answers) & ~bit_of_replica(summaries_));
+    return asked_.set.quorum.reached(answered(answers) - IndexMask::of(summaries_));
   }
 
   Membership& membership_;
@@ -170,13 +165,13 @@ class Questions {
   const std::shared_ptr<ScanRequest> bare_;
   FanOut<ScanReply> calls_;
   std::vector<std::size_t> replicas_;  // by call
-  ReplicaMask put_ = 0;
+  IndexMask put_;
 };
 
-ReplicaMask answered(const Answers& answers) {
-  ReplicaMask mask = 0;
+IndexMask answered(const Answers& answers) {
+  IndexMask mask;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && *answers[i]) mask |= bit_of_replica(i);
+    if (answers[i] && *answers[i]) mask.add(i);
   }
   return mask;
 }

@@ -7,8 +7,6 @@
 
 namespace penstock {
 namespace {
-ReplicaMask bit(std::size_t replica) { return ReplicaMask{1} << replica; }
-
 // True if a reply that covers keys before `covered_to` (empty = all) speaks for `key`.
 bool covers(const std::string& covered_to, std::string_view key) {
   return covered_to.empty() || key < covered_to;
@@ -36,9 +34,9 @@ std::string ListMerge::covered_by_quorum() const {
   for (const Cursor& candidate : cursors_) {
     if (!candidate.answered) continue;
     const std::string& to = candidate.reply.covered_to;
-    ReplicaMask covering = 0;
+    IndexMask covering;
     for (std::size_t i = 0; i < cursors_.size(); ++i) {
-      if (cursors_[i].answered && covers_to(cursors_[i].reply.covered_to, to)) covering |= bit(i);
+      if (cursors_[i].answered && covers_to(cursors_[i].reply.covered_to, to)) covering.add(i);
     }
     if (!input_.quorum.reached(covering)) continue;
     if (to.empty()) return {};
@@ -47,28 +45,28 @@ std::string ListMerge::covered_by_quorum() const {
   return best;
 }
 
-ReplicaMask ListMerge::speaking_at(std::string_view key) const {
-  ReplicaMask mask = 0;
+IndexMask ListMerge::speaking_at(std::string_view key) const {
+  IndexMask mask;
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
     const Cursor& cursor = cursors_[i];
     const bool speaks = covers(cursor.reply.covered_to, key) || !holds(Rule::list_coverage);
-    if (cursor.answered && !cursor.silent && speaks) mask |= bit(i);
+    if (cursor.answered && !cursor.silent && speaks) mask.add(i);
   }
   return mask;
 }
 
-ReplicaMask ListMerge::cursors_at_smallest(std::string_view& key) const {
-  ReplicaMask mask = 0;
+IndexMask ListMerge::cursors_at_smallest(std::string_view& key) const {
+  IndexMask mask;
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].at_end()) continue;
     const std::string_view mine = cursors_[i].current().key;
-    const int order = mask == 0 ? -1 : mine.compare(key);
+    const int order = mask.empty() ? -1 : mine.compare(key);
     if (order > 0) continue;
     if (order < 0) {
       key = mine;
-      mask = 0;
+      mask = {};
     }
-    mask |= bit(i);
+    mask.add(i);
   }
   return mask;
 }
@@ -81,11 +79,11 @@ bool ListMerge::leave_prefix() {
     const std::string end = prefix_end(prefix_);
     const bool last = limit_.empty() || (!end.empty() && end <= limit_);
     const std::string& upto = last ? end : limit_;
-    ReplicaMask speaking = 0;
+    IndexMask speaking;
     for (std::size_t i = 0; i < cursors_.size(); ++i) {
       const Cursor& cursor = cursors_[i];
       const bool speaks = cursor.answered && !cursor.silent;
-      if (speaks && covers_to(cursor.reply.covered_to, upto)) speaking |= bit(i);
+      if (speaks && covers_to(cursor.reply.covered_to, upto)) speaking.add(i);
     }
     if (!input_.quorum.reached(speaking)) return false;
   }
@@ -112,41 +110,41 @@ void ListMerge::skip_prefix() {
   }
 }
 
-ListMerge::Said ListMerge::listen(ReplicaMask at, std::string_view key) const {
+ListMerge::Said ListMerge::listen(IndexMask at, std::string_view key) const {
   Said said;
   said.speaking = speaking_at(key);
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
-    if ((said.speaking & bit(i)) == 0) continue;
-    if ((at & bit(i)) == 0) {
-      said.dead |= bit(i);
+    if (!said.speaking.has(i)) continue;
+    if (!at.has(i)) {
+      said.dead.add(i);
       continue;
     }
     const ScanRow& row = cursors_[i].current();
     if (row.unreadable && holds(Rule::list_unreadable)) {
-      said.speaking &= ~bit(i);
+      said.speaking.remove(i);
       continue;
     }
-    said.holding |= bit(i);
-    if (!is_live(row.kind)) said.dead |= bit(i);
+    said.holding.add(i);
+    if (!is_live(row.kind)) said.dead.add(i);
   }
   return said;
 }
 
 std::optional<int> ListMerge::decided(const Said& said) const {
-  if (input_.quorum.reached(said.speaking & ~said.holding)) return -1;
-  ReplicaMask left = said.holding;
-  while (left != 0) {
-    const auto first = static_cast<std::size_t>(std::countr_zero(left));
+  if (input_.quorum.reached(said.speaking - said.holding)) return -1;
+  IndexMask left = said.holding;
+  while (!left.empty()) {
+    const std::size_t first = left.first();
     const Ballot& ballot = cursors_[first].current().ballot;
-    ReplicaMask same = bit(first);
+    IndexMask same = IndexMask::of(first);
     for (std::size_t i = first + 1; i < cursors_.size(); ++i) {
-      if ((left & bit(i)) != 0 && cursors_[i].current().ballot == ballot) same |= bit(i);
+      if (left.has(i) && cursors_[i].current().ballot == ballot) same.add(i);
     }
     if (input_.quorum.reached(same) || !holds(Rule::list_majority)) {
-      const bool summary = (same & bit(input_.summary_replica)) != 0;
+      const bool summary = same.has(input_.summary_replica);
       return static_cast<int>(summary ? input_.summary_replica : first);
     }
-    left &= ~same;
+    left -= same;
   }
   return std::nullopt;
 }
@@ -160,7 +158,7 @@ bool ListMerge::is_gone(const Said& said) const {
 }
 
 // Decides the key at the cursors `at` and moves them on. `end` stands for "not live".
-ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
+ListMerge::Step ListMerge::consume(IndexMask at, const Said& said) {
   Step step;
   const auto chosen = decided(said);
   const bool gone = is_gone(said);
@@ -176,7 +174,7 @@ ListMerge::Step ListMerge::consume(ReplicaMask at, const Said& said) {
     step.what = Step::What::ask;
   }
   for (std::size_t i = 0; i < cursors_.size(); ++i) {
-    if ((at & bit(i)) == 0) continue;
+    if (!at.has(i)) continue;
     Cursor& cursor = cursors_[i];
     const ScanRow& row = cursor.current();
     if (!prefix_.empty() && !row.unreadable && is_live(row.kind)) {
@@ -196,8 +194,8 @@ ListMerge::Step ListMerge::finish(std::string resume) {
 ListMerge::Step ListMerge::next() {
   for (;;) {
     std::string_view key;
-    const ReplicaMask at = cursors_at_smallest(key);
-    if (at == 0 || !covers(limit_, key)) {
+    const IndexMask at = cursors_at_smallest(key);
+    if (at.empty() || !covers(limit_, key)) {
       if (!leave_prefix()) return finish(key_after(last_key_));
       if (limit_.empty() || !holds(Rule::list_resume)) return finish({});
       // A live prefix is decided to its end, though the scans may have stopped inside it.

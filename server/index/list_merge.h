@@ -68,22 +68,22 @@ class ListMerge {
   };
   // What is said of one key.
   struct Said {
-    ReplicaMask speaking = 0;  // replicas that say something of it
-    ReplicaMask holding = 0;   // ... and have a row
-    ReplicaMask dead = 0;      // ... absent or tombstone
+    IndexMask speaking;  // replicas that say something of it
+    IndexMask holding;   // ... and have a row
+    IndexMask dead;      // ... absent or tombstone
   };
 
   std::string covered_by_quorum() const;
-  ReplicaMask speaking_at(std::string_view key) const;
-  ReplicaMask cursors_at_smallest(std::string_view& key) const;
+  IndexMask speaking_at(std::string_view key) const;
+  IndexMask cursors_at_smallest(std::string_view& key) const;
   bool enter_prefix(std::string_view prefix);
   bool leave_prefix();
   void skip_prefix();
-  Said listen(ReplicaMask at, std::string_view key) const;
+  Said listen(IndexMask at, std::string_view key) const;
   // The replica whose row decides; nullopt: no majority at one ballot. An absent majority: -1.
   std::optional<int> decided(const Said& said) const;
   bool is_gone(const Said& said) const;
-  Step consume(ReplicaMask at, const Said& said);
+  Step consume(IndexMask at, const Said& said);
   Step finish(std::string resume);
 
   MergeInput input_;

@@ -205,6 +205,21 @@ void Membership::report(VolumeId id, bool success) {
     state_->make_suspect(id, *member, kRegisters);
 }
 
+void Membership::report_answer(VolumeId id, std::optional<Errc> error) {
+  switch (error.value_or(Errc::invalid)) {
+    case Errc::overloaded:
+    case Errc::aborted:
+    case Errc::shutting_down:
+      return;  // says nothing of the volume
+    case Errc::unavailable:
+    case Errc::timeout:
+    case Errc::io:
+      return report(id, false);
+    default:
+      return report(id, true);
+  }
+}
+
 void Membership::report_fragment(VolumeId id, bool success) {
   Member* member = state_->find(id);
   if (member == nullptr) return;

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,9 @@ class Membership {
   // which the disk was written clears what was reported of its fragments: a disk that hangs answers
   // much else from memory for ever.
   void report(VolumeId id, bool success);           // of a register call or a scan
+  // The same by an answer: an error that only a live volume gives is a success, and one that says
+  // nothing of the volume is not reported.
+  void report_answer(VolumeId id, std::optional<Errc> error);
   void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed

@@ -20,8 +20,8 @@ struct RegisterGroup {
 
   std::size_t size() const { return clients.size(); }
   Epoch epoch() const { return set.epoch; }
-  ReplicaMask all() const { return (ReplicaMask{1} << clients.size()) - 1; }
-  bool majority(ReplicaMask replicas) const { return set.quorum.reached(replicas); }
+  IndexMask all() const { return IndexMask::below(clients.size()); }
+  bool majority(IndexMask replicas) const { return set.quorum.reached(replicas); }
 };
 
 class RegisterGroups {

@@ -8,12 +8,11 @@
 
 namespace penstock {
 namespace {
-ReplicaMask add_all(const std::vector<VolumeId>& list, std::vector<VolumeId>& volumes) {
-  ReplicaMask mask = 0;
+IndexMask add_all(const std::vector<VolumeId>& list, std::vector<VolumeId>& volumes) {
+  IndexMask mask;
   for (const VolumeId id : list) {
     const auto found = std::find(volumes.begin(), volumes.end(), id);
-    PENSTOCK_ASSERT(volumes.size() < 8 * sizeof(ReplicaMask));
-    mask |= ReplicaMask{1} << (found - volumes.begin());
+    mask.add(static_cast<std::size_t>(found - volumes.begin()));
     if (found == volumes.end()) volumes.push_back(id);
   }
   return mask;

@@ -1,31 +1,32 @@
 // The replicas of one register group and what a majority of them is (R1, R12): of the one list, or
 // during a change of both. Pure values.
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "penstock/index_mask.h"
+#include "penstock/limits.h"
 #include "penstock/planted.h"
 #include "penstock/volume_upkeep.h"
 #include "placement/cluster_map.h"
 
 namespace penstock {
 
-// Sets of replicas are bit masks over ReplicaSet::volumes.
-using ReplicaMask = std::uint32_t;
+static_assert(2 * limits::kReplicasMax <= IndexMask::kMax);
 
+// Replicas are told by their index in ReplicaSet::volumes.
 struct Quorum {
-  ReplicaMask replicas = 0;
-  ReplicaMask joint = 0;  // the new list during a change, else empty
-  bool reached(ReplicaMask answered) const {
-    const bool both = joint == 0 || more_than_half(answered, joint);
+  IndexMask replicas{};
+  IndexMask joint{};  // the new list during a change, else empty
+  bool reached(IndexMask answered) const {
+    const bool both = joint.empty() || more_than_half(answered, joint);
     return more_than_half(answered, replicas) && (both || !holds(Rule::joint_majority));
   }
 
  private:
-  static bool more_than_half(ReplicaMask answered, ReplicaMask list) {
-    return std::popcount(answered & list) * 2 > std::popcount(list);
+  static bool more_than_half(IndexMask answered, IndexMask list) {
+    return (answered & list).count() * 2 > list.count();
   }
 };
 

@@ -12,8 +12,9 @@ namespace {
 
 BackgroundContext background_of(const ServerWorkParts& parts) {
   ObjectStack& objects = parts.objects;
-  return BackgroundContext{objects.membership(), objects.proposer(), objects.objects(),
-                           objects.clock(),      {},                 parts.background};
+  return BackgroundContext{objects.membership(), objects.proposer(), objects.index(),
+                           objects.blobs(),      objects.objects(),  objects.clock(),
+                           {},                   parts.background};
 }
 
 ReplacementParts replacement_of(const ServerWorkParts& parts) {

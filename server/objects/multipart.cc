@@ -16,6 +16,14 @@ constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
 constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
 constexpr int kPartTriesMax = 3;
 
+UploadName upload_name(const Bucket& bucket, std::string key, std::string upload_id) {
+  UploadName name;
+  name.bucket = std::make_shared<const Bucket>(bucket);
+  name.key = std::move(key);
+  name.upload_id = std::move(upload_id);
+  return name;
+}
+
 Error no_such_upload() { return fail(Errc::upload_not_open, "no such upload"); }
 
 std::string new_upload_id(Random& random) {
@@ -100,23 +108,30 @@ Result<std::optional<Multipart::Answer>> stored_answer(const UploadRecord& uploa
 }
 }  // namespace
 
-Task<std::string> Multipart::create(UploadName name, UploadRecord record, Deadline deadline) {
-  name.upload_id = new_upload_id(random_);
-  const RegisterRef ref = name.upload();
+Task<std::string> Multipart::create(const Bucket& bucket, std::string key, UploadRecord record,
+                                    Deadline deadline) {
+  std::string id = new_upload_id(random_);
+  const RegisterRef ref = Index::upload(bucket, std::move(key), id);
   CreateUpload update(std::move(record), context_.proposer.new_op_id());
   CO_CHECK(co_await context_.proposer.update(ref, update, deadline));
-  co_return std::move(name.upload_id);
+  co_return std::move(id);
 }
 
-Task<UploadRecord> Multipart::open(UploadName name, Deadline deadline) {
+Task<UploadRecord> Multipart::open(const Bucket& bucket, std::string key, std::string upload_id,
+                                   Deadline deadline) {
+  return open_named(upload_name(bucket, std::move(key), std::move(upload_id)), deadline);
+}
+
+Task<UploadRecord> Multipart::open_named(UploadName name, Deadline deadline) {
   const RegisterRef ref = name.upload();
   CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
   if (now.kind() != ValueKind::upload_open) co_return no_such_upload();
   co_return upload_record(*now.value);
 }
 
-Task<> Multipart::put_part(UploadName name, PartInfo part, LeaseKeeper* leases,
-                           Deadline deadline) {
+Task<> Multipart::put_part(const Bucket& bucket, std::string key, std::string upload_id,
+                           PartInfo part, Deadline deadline, LeaseKeeper* leases) {
+  const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
   const RegisterRef ref =
       Index::part(*name.bucket, name.key, name.upload_id, part.number);
   const WallTime due = context_.hints_due();
@@ -127,7 +142,7 @@ Task<> Multipart::put_part(UploadName name, PartInfo part, LeaseKeeper* leases,
     const Errc code = stored.error().code;
     if (code != Errc::upload_missing && code != Errc::upload_not_open) co_return stored.error();
     // The read hands the row of an open upload to replicas that lack it.
-    CO_CHECK(co_await open(name, deadline));
+    CO_CHECK(co_await open_named(name, deadline));
     if (tries == kPartTriesMax) co_return fail(Errc::unavailable, "replicas lack the upload");
   }
 }
@@ -141,8 +156,10 @@ Task<> Multipart::back_off(Duration& backoff, Deadline deadline) {
   co_return Result<>{};
 }
 
-Task<Multipart::Answer> Multipart::complete(UploadName name, CompleteRequest request,
+Task<Multipart::Answer> Multipart::complete(const Bucket& bucket, std::string key,
+                                            std::string upload_id, CompleteRequest request,
                                             Deadline deadline) {
+  const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
   const std::string digest = complete_digest(request);
   Duration backoff = kBackoffFirst;
   for (;;) {
@@ -228,7 +245,9 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   co_return answer;
 }
 
-Task<> Multipart::abort(UploadName name, Deadline deadline) {
+Task<> Multipart::abort(const Bucket& bucket, std::string key, std::string upload_id,
+                        Deadline deadline) {
+  const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
   Duration backoff = kBackoffFirst;
   for (;;) {
     auto aborted = co_await abort_step(name, deadline);

@@ -5,39 +5,48 @@
 #include <optional>
 #include <string>
 
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blobs.h"
 #include "server/objects/multipart_apply.h"
 #include "server/objects/multipart_complete.h"
 
 namespace penstock {
 
+// A `const Bucket&` must live until the call has ended. Upload ids: 32 characters of a-z 2-7.
 class Multipart {
  public:
-  // Ownership: borrows all.
-  Multipart(ApplyContext context, BlobContext& blobs, Random& random)
-      : context_(context), blobs_(blobs), random_(random) {}
+  // `hint_delay`: how long readers may still use what is freed. Ownership: borrows all.
+  Multipart(Index& index, Proposer& proposer, Blobs& blobs, Random& random, Clock& clock,
+            Duration hint_delay = limits::kHintDelay)
+      : context_{index, proposer, clock, hint_delay}, blobs_(blobs), random_(random) {}
 
-  // Answers the upload-id: 160 random bits as 32 characters of a-z 2-7, which clients put into
-  // queries without escaping. Pre: name.upload_id is empty.
-  Task<std::string> create(UploadName name, UploadRecord record, Deadline deadline);
-  // Errors: upload_not_open.
-  Task<UploadRecord> open(UploadName name, Deadline deadline);
-  // Errors: upload_not_open.
-  Task<> put_part(UploadName name, PartInfo part, LeaseKeeper* leases, Deadline deadline);
+  // Answers the upload-id: 160 random bits, which clients put into queries without escaping.
+  Task<std::string> create(const Bucket& bucket, std::string key, UploadRecord record,
+                           Deadline deadline);
+  // An upload that is open. Errors: upload_not_open - absent, aborted, done or being completed.
+  Task<UploadRecord> open(const Bucket& bucket, std::string key, std::string upload_id,
+                          Deadline deadline);
+  // The last accepted wins. The blob that it replaces stays until the upload has ended. `leases`:
+  // of the part's blob, looked at after each promise; may be null. Errors: upload_not_open; else as
+  // Objects::put().
+  Task<> put_part(const Bucket& bucket, std::string key, std::string upload_id, PartInfo part,
+                  Deadline deadline, LeaseKeeper* leases = nullptr);
 
   struct Answer {
     PartFault fault = PartFault::none;
     std::uint16_t fault_part = 0;
-    std::uint64_t fault_bytes = 0;
-    ObjectRecord record;
+    std::uint64_t fault_bytes = 0;  // PartFault::too_small: the size of that part
+    ObjectRecord record;            // etag, checksums, size
   };
-  // Errors: upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
+  // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
+  // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
   // unknown_outcome.
-  Task<Answer> complete(UploadName name, CompleteRequest request, Deadline deadline);
+  Task<Answer> complete(const Bucket& bucket, std::string key, std::string upload_id,
+                        CompleteRequest request, Deadline deadline);
   // Errors: upload_not_open.
-  Task<> abort(UploadName name, Deadline deadline);
+  Task<> abort(const Bucket& bucket, std::string key, std::string upload_id, Deadline deadline);
 
  private:
+  Task<UploadRecord> open_named(UploadName name, Deadline deadline);
   // One look at the upload and one step from there; nullopt: look again.
   Task<std::optional<Answer>> complete_step(UploadName name, const CompleteRequest& request,
                                             const std::string& digest, Deadline deadline);
@@ -51,7 +60,7 @@ class Multipart {
   Task<> back_off(Duration& backoff, Deadline deadline);
 
   ApplyContext context_;
-  BlobContext& blobs_;
+  Blobs& blobs_;
   Random& random_;
 };
 

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 using How = AttemptEnd::How;
-using Blobs = std::shared_ptr<const std::vector<BlobRef>>;
+using LeftOver = std::shared_ptr<const std::vector<BlobRef>>;
 
 constexpr Duration kApplyBackoffFirst = std::chrono::milliseconds(10);
 constexpr Duration kApplyBackoffLast = std::chrono::milliseconds(500);
@@ -91,7 +91,7 @@ class ApplyTarget final : public ObjectUpdate {
 
 // Blobs of stored parts that the upload's target does not name. Empty if that cannot be told: the
 // sweep frees what no hint names.
-Task<Blobs> find_left_over(ApplyContext context, UploadName name, Deadline deadline) {
+Task<LeftOver> find_left_over(ApplyContext context, UploadName name, Deadline deadline) {
   auto none = std::make_shared<const std::vector<BlobRef>>();
   auto now = co_await context.proposer.read(name.upload(), ReadWant::value, deadline);
   if (!now || !now->value) co_return none;
@@ -109,10 +109,10 @@ Task<Blobs> find_left_over(ApplyContext context, UploadName name, Deadline deadl
     });
     if (!kept) left_over->push_back(std::move(*part.blob));
   }
-  co_return Blobs(std::move(left_over));
+  co_return LeftOver(std::move(left_over));
 }
 
-Task<AttemptEnd> finish(ApplyContext context, UploadName name, OpId attempt, Blobs left_over,
+Task<AttemptEnd> finish(ApplyContext context, UploadName name, OpId attempt, LeftOver left_over,
                         Deadline deadline) {
   if (!left_over) {
     CO_TRY(found, co_await find_left_over(context, name, deadline));
@@ -127,7 +127,7 @@ Task<AttemptEnd> finish(ApplyContext context, UploadName name, OpId attempt, Blo
 }
 
 // One run of Apply.
-Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt, Blobs left_over,
+Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt, LeftOver left_over,
                             Deadline deadline) {
   const RegisterRef object = name.object();
   const OpId op_id = holds(Rule::attempt_op_id) ? attempt : context.proposer.new_op_id();

@@ -7,12 +7,11 @@
 namespace penstock {
 namespace {
 
-BlobContext blobs_of(const ObjectStackParts& parts, Membership& membership) {
-  BlobContext blobs{membership,    parts.clock,  parts.random,
-                    parts.buffers, parts.budget, parts.codecs};
-  blobs.lease_fresh = parts.lease / 2;
-  blobs.reader_pin_every = parts.hint_delay / 3;
-  return blobs;
+BlobOptions graces_of(const ObjectStackParts& parts) {
+  BlobOptions graces;
+  graces.lease_fresh = parts.lease / 2;
+  graces.reader_pin_every = parts.hint_delay / 3;
+  return graces;
 }
 
 }  // namespace
@@ -28,8 +27,10 @@ ObjectStack::ObjectStack(ObjectStackParts parts, Ring ring)
                   std::move(parts.connect)),
       proposer_(membership_, parts.clock, parts.random),
       index_(membership_, proposer_, parts.clock, parts.random),
-      blobs_(blobs_of(parts, membership_)),
-      objects_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
+      blobs_(membership_, parts.clock, parts.random, parts.buffers, parts.budget, parts.codecs,
+             graces_of(parts)),
+      objects_(proposer_, blobs_, parts.clock, parts.hint_delay),
+      multipart_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
 
 void ObjectStack::begin_probes(boost::asio::io_context& io) {
   boost::asio::co_spawn(io, probe(io.get_executor()), boost::asio::detached);

@@ -13,6 +13,7 @@
 
 #include "penstock/metrics.h"
 #include "server/membership/membership.h"
+#include "server/objects/multipart.h"
 #include "server/objects/objects.h"
 #include "server/proposer/proposer.h"
 
@@ -42,8 +43,10 @@ class ObjectStack {
 
   Membership& membership() { return membership_; }
   Proposer& proposer() { return proposer_; }
-  BlobContext& blobs() { return blobs_; }
+  Index& index() { return index_; }
+  Blobs& blobs() { return blobs_; }
   Objects& objects() { return objects_; }
+  Multipart& multipart() { return multipart_; }
   Clock& clock() { return clock_; }
 
   // Suspects are asked again once a second though nobody needs them, on this context, until
@@ -64,8 +67,9 @@ class ObjectStack {
   Membership membership_;
   Proposer proposer_;
   Index index_;
-  BlobContext blobs_;
+  Blobs blobs_;
   Objects objects_;
+  Multipart multipart_;
   std::atomic<bool> probes_end_{false};
 };
 

@@ -2,7 +2,6 @@
 
 #include "penstock/planted.h"
 #include "server/blobs/manifest.h"
-#include "server/objects/multipart.h"
 #include "server/objects/object_updates.h"
 
 namespace penstock {
@@ -20,47 +19,27 @@ Result<ObjectRead> read_from(Snapshot now) {
 ReadWant wanted(bool with_inline) {
   return with_inline ? ReadWant::value_and_inline : ReadWant::value;
 }
-
-UploadName upload_name(const Bucket& bucket, std::string key, std::string upload_id) {
-  UploadName name;
-  name.bucket = std::make_shared<const Bucket>(bucket);
-  name.key = std::move(key);
-  name.upload_id = std::move(upload_id);
-  return name;
-}
 }  // namespace
 
 struct Objects::State {
-  State(Index& index_in, Proposer& proposer_in, BlobContext& blobs_in, Random& random,
-        Clock& clock_in, Duration hint_delay)
-      : index(index_in),
-        proposer(proposer_in),
-        blobs(blobs_in),
-        context{index_in, proposer_in, clock_in, hint_delay},
-        multipart(context, blobs_in, random),
-        manifests(blobs_in) {}
+  State(Proposer& proposer_in, Blobs& blobs, Clock& clock_in, Duration hint_delay_in)
+      : proposer(proposer_in), clock(clock_in), hint_delay(hint_delay_in), manifests(blobs) {}
 
   UpdateFrame frame(RegisterRef object, LeaseKeeper* leases, Deadline deadline) {
     return UpdateFrame{proposer, std::move(object),
-                       proposer.new_op_id(), context.hints_due(),
+                       proposer.new_op_id(), clock.wall() + hint_delay,
                        deadline, leases};
   }
 
-  Index& index;
   Proposer& proposer;
-  BlobContext& blobs;
-  const ApplyContext context;
-  Multipart multipart;
+  Clock& clock;
+  const Duration hint_delay;
   ManifestCache manifests;
 };
 
-Objects::Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock,
-                 Duration hint_delay)
-    : state_(std::make_unique<State>(index, proposer, blobs, random, clock, hint_delay)) {}
+Objects::Objects(Proposer& proposer, Blobs& blobs, Clock& clock, Duration hint_delay)
+    : state_(std::make_unique<State>(proposer, blobs, clock, hint_delay)) {}
 Objects::~Objects() = default;
-
-Index& Objects::index() { return state_->index; }
-BlobContext& Objects::blobs() { return state_->blobs; }
 
 Task<ObjectRead> Objects::get(const Bucket& bucket, std::string key, bool with_inline,
                               Deadline deadline) {
@@ -79,7 +58,7 @@ std::optional<Result<ObjectRead>> Objects::get_now(const Bucket& bucket, const s
 Task<> Objects::fast_check(const Bucket& bucket, std::string key, Condition condition) {
   if (condition.empty()) co_return Result<>{};
   const RegisterRef ref = Index::object(bucket, std::move(key));
-  const Deadline patience = state_->context.clock.boot() + limits::kFastCondition;
+  const Deadline patience = state_->clock.boot() + limits::kFastCondition;
   auto now = co_await state_->proposer.read(ref, ReadWant::value, patience);
   if (!now) co_return Result<>{};  // the check at the prepare decides
   co_return condition.check(*now);
@@ -122,44 +101,6 @@ Task<> Objects::remove(const Bucket& bucket, std::string key, Condition conditio
   RemoveObject update(state_->frame(ref, nullptr, deadline), std::move(condition));
   CO_CHECK(co_await state_->proposer.update(ref, update, deadline));
   co_return Result<>{};
-}
-
-Task<std::string> Objects::create_upload(const Bucket& bucket, std::string key,
-                                         UploadRecord record, Deadline deadline) {
-  return state_->multipart.create(upload_name(bucket, std::move(key), {}), std::move(record),
-                                  deadline);
-}
-
-Task<UploadRecord> Objects::open_upload(const Bucket& bucket, std::string key,
-                                        std::string upload_id, Deadline deadline) {
-  return state_->multipart.open(upload_name(bucket, std::move(key), std::move(upload_id)),
-                                deadline);
-}
-
-Task<> Objects::put_part(const Bucket& bucket, std::string key, std::string upload_id,
-                         PartInfo part, Deadline deadline, LeaseKeeper* leases) {
-  return state_->multipart.put_part(upload_name(bucket, std::move(key), std::move(upload_id)),
-                                    std::move(part), leases, deadline);
-}
-
-Task<Objects::Completed> Objects::complete(const Bucket& bucket, std::string key,
-                                           std::string upload_id, CompleteRequest request,
-                                           Deadline deadline) {
-  UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
-  CO_TRY(answer, co_await state_->multipart.complete(std::move(name), std::move(request),
-                                                     deadline));
-  Completed completed;
-  completed.fault = answer.fault;
-  completed.fault_part = answer.fault_part;
-  completed.fault_bytes = answer.fault_bytes;
-  completed.record = std::move(answer.record);
-  co_return completed;
-}
-
-Task<> Objects::abort_upload(const Bucket& bucket, std::string key, std::string upload_id,
-                             Deadline deadline) {
-  return state_->multipart.abort(upload_name(bucket, std::move(key), std::move(upload_id)),
-                                 deadline);
 }
 
 Task<std::vector<PartInfo>> Objects::parts(const ObjectRecord& record, Deadline deadline) {

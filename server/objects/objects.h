@@ -1,6 +1,6 @@
-// Updates of objects and uploads: conditions on a settled value, hints for what is freed, uploads
-// moved to `done` before their object is replaced, Apply as the one visible step of a Complete. S3
-// operations call these; HTTP is not known here. Thread-safety: all methods from any I/O thread.
+// Objects as registers: read, put, removed, with conditions on a settled value, hints for what is
+// freed, and an upload that the old record carries moved to `done` first. S3 operations call these;
+// HTTP is not known here. Uploads: multipart.h. Thread-safety: all methods from any I/O thread.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,12 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/blobs/blob_reader.h"
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blobs.h"
 #include "server/blobs/leases.h"
 #include "server/index/index.h"
 #include "server/objects/condition.h"
-#include "server/objects/multipart_complete.h"
 
 namespace penstock {
 
@@ -24,28 +22,13 @@ struct ObjectRead {
   OpId op_id;
 };
 
-// The leases of one blob, kept by the writer that wrote it.
-class WriterLease final : public LeaseKeeper {
- public:
-  WriterLease(BlobWriter& writer, BlobRef blob) : writer_(writer), blob_(std::move(blob)) {}
-  Task<std::vector<FragmentId>> ensure(Deadline deadline) override {
-    return writer_.ensure_leases(blob_, deadline);
-  }
-
- private:
-  BlobWriter& writer_;
-  BlobRef blob_;
-};
-
 // A `const Bucket&` must live until the call has ended.
 class Objects {
  public:
-  // `hint_delay`: how long readers may still use what an update frees.
-  Objects(Index& index, Proposer& proposer, BlobContext& blobs, Random& random, Clock& clock,
+  // `hint_delay`: how long readers may still use what an update frees. Ownership: borrows all.
+  Objects(Proposer& proposer, Blobs& blobs, Clock& clock,
           Duration hint_delay = limits::kHintDelay);
   ~Objects();
-  Index& index();
-  BlobContext& blobs();
 
   // Errors: not_found - absent or deleted.
   Task<ObjectRead> get(const Bucket& bucket, std::string key, bool with_inline, Deadline deadline);
@@ -69,34 +52,6 @@ class Objects {
                                       ObjectRecord record, Deadline deadline);
   // Deletes; succeeds when absent (unless a condition is given).
   Task<> remove(const Bucket& bucket, std::string key, Condition condition, Deadline deadline);
-
-  // ---- multipart. Upload ids: 32 characters of a-z 2-7.
-  Task<std::string> create_upload(const Bucket& bucket, std::string key, UploadRecord record,
-                                  Deadline deadline);
-  // An upload that is open. Errors: upload_not_open - absent, aborted, done or being completed.
-  Task<UploadRecord> open_upload(const Bucket& bucket, std::string key, std::string upload_id,
-                                 Deadline deadline);
-  // The last accepted wins. The blob that it replaces stays until the upload has ended.
-  // Errors: upload_not_open; else as put().
-  Task<> put_part(const Bucket& bucket, std::string key, std::string upload_id, PartInfo part,
-                  Deadline deadline, LeaseKeeper* leases = nullptr);
-  using CompletePart = penstock::CompletePart;
-  using CompleteRequest = penstock::CompleteRequest;
-  using PartFault = penstock::PartFault;
-  struct Completed {
-    PartFault fault = PartFault::none;
-    std::uint16_t fault_part = 0;
-    std::uint64_t fault_bytes = 0;  // PartFault::too_small: the size of that part
-    ObjectRecord record;  // etag, checksums, size
-  };
-  // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
-  // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
-  // unknown_outcome.
-  Task<Completed> complete(const Bucket& bucket, std::string key, std::string upload_id,
-                           CompleteRequest request, Deadline deadline);
-  // Errors: upload_not_open.
-  Task<> abort_upload(const Bucket& bucket, std::string key, std::string upload_id,
-                      Deadline deadline);
 
   // Parts of an object in order, from the record or its manifest (pages are cached by write-id).
   Task<std::vector<PartInfo>> parts(const ObjectRecord& record, Deadline deadline);

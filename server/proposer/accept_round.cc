@@ -25,7 +25,8 @@ AcceptRequests make_requests(const RegisterTask& task, const RegisterGroup& grou
   whole.hints = std::move(proposal.hints);
   requests.without_inline = requests.whole;
   if (proposal.inline_bytes == nullptr) return requests;
-  if (proposal.have_inline != 0) requests.without_inline = std::make_shared<AcceptRequest>(whole);
+  if (!proposal.have_inline.empty())
+    requests.without_inline = std::make_shared<AcceptRequest>(whole);
   whole.inline_bytes = std::move(proposal.inline_bytes);
   return requests;
 }
@@ -72,14 +73,14 @@ void start_all(ProposerContext& context, const RegisterTask& task, const AcceptR
   const Deadline deadline = context.clock.boot() + Duration(limits::kOperationDeadline);
   for (std::size_t i = 0; i < group.size(); ++i) {
     const auto& client = group.clients[i];
-    if ((proposal.holders & calls.bit(i)) != 0) continue;
+    if (proposal.holders.has(i)) continue;
     if (!holds(Rule::stragglers) && i >= majority(group.size())) continue;
     if (client == nullptr) {
       calls.fail(i, fail(Errc::unavailable, "out of reach"));
     } else if (!context.stragglers->has_room(group.set.volumes[i])) {
       calls.fail(i, fail(Errc::overloaded, "too many accepts under way"));
     } else {
-      const bool spare = (proposal.have_inline & calls.bit(i)) != 0;
+      const bool spare = proposal.have_inline.has(i);
       const auto& request = spare ? requests.without_inline : requests.whole;
       auto call = task.ref.key.kind == RowKind::part
                       ? accept_at(context, task, client, request, deadline)
@@ -110,7 +111,7 @@ bool is_not_written(Errc code) {
 
 // The reason that every volume gave, if the accept is known to have been taken by none.
 std::optional<Error> rejection(const RegisterCalls<AcceptReply>& calls) {
-  if (calls.answered() != calls.group().all() || grants(calls) != 0) return std::nullopt;
+  if (calls.answered() != calls.group().all() || !grants(calls).empty()) return std::nullopt;
   std::optional<Error> reason;
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
     const auto& answer = calls.answer(i);
@@ -134,14 +135,14 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
     group = std::move(newest);
   }
   PENSTOCK_ASSERT(!proposal.ballot.is_zero() && proposal.value != nullptr);
-  PENSTOCK_ASSERT(((proposal.holders | proposal.have_inline) & ~group->all()) == 0 ||
+  PENSTOCK_ASSERT(((proposal.holders | proposal.have_inline) - group->all()).empty() ||
                   !holds(Rule::epoch_of_round));
   const AcceptRequests requests = make_requests(task, *group, proposal);
   const bool sent_again = ballots == nullptr;
   if (sent_again && !holds(Rule::fenced_resend)) requests.whole->round.pass_fence = true;
   const auto executor = co_await boost::asio::this_coro::executor;
   const BootTime until = call_end(context, task);
-  const ReplicaMask held = proposal.holders;
+  const IndexMask held = proposal.holders;
   RegisterCalls<AcceptReply> calls(context, group, frame_bytes(*requests.whole), held);
   start_all(context, task, requests, proposal, executor, calls);
   const bool for_all = proposal.wait_for_all;
@@ -149,7 +150,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   CO_CHECK(co_await calls.wait(std::move(enough), until));
 
   AcceptEnd end;
-  PENSTOCK_ASSERT((grants(calls) & held) == 0 && "who holds it is not asked");
+  PENSTOCK_ASSERT((grants(calls) & held).empty() && "who holds it is not asked");
   end.by_all = (grants(calls) | held) == calls.group().all();
   end.end = end_of(calls, proposal.ballot, held, ballots);
   if (end.end == RoundEnd::majority) co_return end;
@@ -177,7 +178,7 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
     const auto& row = promises.rows[i];
     if (!row || row->value == nullptr) continue;
     const auto head = decode_head(*row->value);
-    if (head && head->op_id == value.op_id) proposal.have_inline |= ReplicaMask{1} << i;
+    if (head && head->op_id == value.op_id) proposal.have_inline.add(i);
   }
   if (proposal.have_inline == promises.group->all()) co_return proposal;
   auto request = std::make_shared<ReadRequest>();
@@ -185,7 +186,7 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
   request->round = promises.round;
   request->want = ReadWant::value_and_inline;
   for (std::size_t i = 0; i < promises.rows.size(); ++i) {
-    if ((proposal.have_inline >> i & 1) == 0) continue;
+    if (!proposal.have_inline.has(i)) continue;
     const BootTime until = call_end(context, task);
     auto call = promises.group->clients[i]->read(request, until);
     auto row = co_await call_one(context, promises.group, i, std::move(call), until);

@@ -16,7 +16,7 @@ Task<std::optional<TombstoneMark>> mark_round(ProposerContext& context, Register
   if (promises.end != RoundEnd::majority) co_return std::move(promises.error);
   const RegisterGroup& group = *promises.group;
   std::optional<TombstoneMark> mark;
-  if (group.set.quorum.joint != 0) co_return mark;
+  if (!group.set.quorum.joint.empty()) co_return mark;
   CO_TRY(value, value_of(task.ref.key, promises.highest));
   if (value != nullptr && is_live(value->kind)) {
     // The tombstone is what a replica kept that missed a later write: it is told the write.
@@ -37,7 +37,7 @@ Task<std::optional<TombstoneMark>> mark_round(ProposerContext& context, Register
 Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneMark mark) {
   const RegisterKey& key = task.ref.key;
   CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
-  const bool same_epoch = group->epoch() == mark.epoch && group->set.quorum.joint == 0;
+  const bool same_epoch = group->epoch() == mark.epoch && group->set.quorum.joint.empty();
   if (!same_epoch && holds(Rule::mark_in_epoch)) co_return DropEnd::void_mark;
   auto request = std::make_shared<DropRequest>();
   request->key = key;
@@ -55,7 +55,7 @@ Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneM
   }
   auto all = [] { return false; };
   CO_CHECK(co_await calls.wait(std::move(all), until));
-  if (calls.failed_with(Errc::stale_epoch) != 0) co_return DropEnd::void_mark;
+  if (!calls.failed_with(Errc::stale_epoch).empty()) co_return DropEnd::void_mark;
   for (std::size_t i = 0; i < group->size(); ++i) {
     const auto& answer = calls.answer(i);
     const bool done = (answer && *answer) || !holds(Rule::dropped_by_all);

@@ -32,7 +32,7 @@ std::size_t preferred(const Membership& membership, const RegisterGroup& group,
 }
 
 // The replicas that hold one ballot.
-ReplicaMask holders_of(const ReadCalls& calls, Ballot ballot) {
+IndexMask holders_of(const ReadCalls& calls, Ballot ballot) {
   return calls.where([ballot](const Accepted& row) { return row.ballot == ballot; });
 }
 
@@ -45,7 +45,7 @@ Accepted highest_of(const ReadCalls& calls) {
   return highest;
 }
 
-ReplicaMask told(const ReadCalls& calls) {
+IndexMask told(const ReadCalls& calls) {
   return calls.where([](const Accepted&) { return true; });
 }
 
@@ -64,7 +64,8 @@ std::optional<Ballot> agreed(const ReadCalls& calls) {
 }
 
 bool is_stale(const ReadCalls& calls) {
-  return (calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket)) != 0;
+  const auto stale = calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket);
+  return !stale.empty();
 }
 
 // A row read whole: decoded, with its inline bytes if they were asked for.
@@ -119,12 +120,12 @@ class ReadAttempt {
   using Row = std::optional<Accepted>;
 
   // Suspects are asked but not awaited, unless there is no majority without them.
-  ReplicaMask unawaited() const {
-    ReplicaMask suspects = 0;
+  IndexMask unawaited() const {
+    IndexMask suspects;
     for (std::size_t i = 0; i < group_->size(); ++i) {
-      if (context_.membership.suspect(group_->set.volumes[i])) suspects |= ReadCalls::bit(i);
+      if (context_.membership.suspect(group_->set.volumes[i])) suspects.add(i);
     }
-    return group_->majority(group_->all() & ~suspects) ? suspects : 0;
+    return group_->majority(group_->all() - suspects) ? suspects : IndexMask{};
   }
   std::shared_ptr<const ReadRequest> request(ReadWant want) const;
   void ask_all(Executor executor);
@@ -191,16 +192,16 @@ Task<ReadAttempt::Outcome> ReadAttempt::run() {
   CO_CHECK(co_await gather());
   Outcome outcome;
   if (const auto ballot = agreed(calls_)) co_return co_await answer(*ballot);
-  if (calls_.failed_with(Errc::stale_bucket) != 0) {
+  if (!calls_.failed_with(Errc::stale_bucket).empty()) {
     outcome.next = Next::stale_bucket;
     co_return outcome;
   }
-  if (calls_.failed_with(Errc::stale_epoch) != 0) {
+  if (!calls_.failed_with(Errc::stale_epoch).empty()) {
     outcome.next = Next::stale_epoch;
     co_return outcome;
   }
   if (group_->majority(told(calls_))) co_return co_await send_again();
-  if (calls_.failed_with(Errc::epoch_behind) != 0) {
+  if (!calls_.failed_with(Errc::epoch_behind).empty()) {
     outcome.next = Next::stale_epoch;
     co_return outcome;
   }
@@ -256,11 +257,11 @@ Task<ReadAttempt::Row> ReadAttempt::fetch(Ballot ballot, ReadWant want) {
       snapshot_of(key, first->value(), want, false)) {
     co_return Row(first->value());
   }
-  const ReplicaMask holders = holders_of(calls_, ballot);
+  const IndexMask holders = holders_of(calls_, ballot);
   const auto whole = request(want);
   for (std::size_t step = 0; step < group_->size(); ++step) {
     const std::size_t index = (preferred_ + step) % group_->size();
-    if ((holders & ReadCalls::bit(index)) == 0) continue;
+    if (!holders.has(index)) continue;
     const BootTime until = call_end(context_, task_);
     auto call = group_->clients[index]->read(whole, until);
     auto row = co_await call_one(context_, group_, index, std::move(call), until);
@@ -314,7 +315,7 @@ std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef
   request.key = ref.key;
   request.round = make_round(group, ref, false);
   request.want = want;
-  ReplicaMask holders = 0;
+  IndexMask holders;
   Accepted row;
   for (std::size_t step = 0; step < group.size(); ++step) {
     const std::size_t index = (first + step) % group.size();
@@ -324,7 +325,7 @@ std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef
     if (step == 0) row = std::move(**answer);
     request.want = ReadWant::ballot;
     if (step != 0 && (!answer || !*answer || (*answer)->ballot != row.ballot)) continue;
-    holders |= ReadCalls::bit(index);
+    holders.add(index);
     if (!group.majority(holders)) continue;
     auto snapshot = snapshot_of(ref.key, row, want, true);
     return snapshot ? std::optional(std::move(*snapshot)) : std::nullopt;

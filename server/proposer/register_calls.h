@@ -17,9 +17,6 @@
 
 namespace penstock {
 
-// What an answer says of the volume's health: an error that only a live volume gives is none.
-void report_answer(Membership& membership, VolumeId volume, std::optional<Errc> error);
-
 template <class Reply>
 class RegisterCalls {
  public:
@@ -28,7 +25,7 @@ class RegisterCalls {
   // `accept_bytes` > 0: the calls are accepts of that size and count as stragglers when left
   // behind. `unawaited`: replicas whose answers no wait waits for; they count if they come.
   RegisterCalls(ProposerContext& context, std::shared_ptr<const RegisterGroup> group,
-                std::size_t accept_bytes = 0, ReplicaMask unawaited = 0)
+                std::size_t accept_bytes = 0, IndexMask unawaited = {})
       : state_(std::make_shared<State>(context, std::move(group), accept_bytes, unawaited)) {}
   ~RegisterCalls() { state_->leave(); }
   RegisterCalls(const RegisterCalls&) = delete;
@@ -36,7 +33,7 @@ class RegisterCalls {
 
   const RegisterGroup& group() const { return *state_->group; }
   void start(Executor executor, std::size_t index, Task<Reply> call) {
-    state_->running |= bit(index);
+    state_->running.add(index);
     boost::asio::co_spawn(executor, run(Running(state_, index), std::move(call)),
                           boost::asio::detached);
   }
@@ -44,7 +41,7 @@ class RegisterCalls {
   void fail(std::size_t index, Error error) { state_->take(index, std::move(error)); }
 
   // From now on waits wait for all.
-  void await_all() { state_->unawaited = 0; }
+  void await_all() { state_->unawaited = {}; }
   // Until `enough` holds, all have answered or it is `until`. `enough` may refer to the caller's
   // frame.
   Task<> wait(std::function<bool()> enough, BootTime until) {
@@ -52,32 +49,31 @@ class RegisterCalls {
   }
 
   const Answer& answer(std::size_t index) const { return state_->answers[index]; }
-  ReplicaMask answered() const { return state_->answered; }
+  IndexMask answered() const { return state_->answered; }
   // The replicas whose answer fulfils `test(const Reply&)`.
   template <class Test>
-  ReplicaMask where(Test test) const {
-    ReplicaMask mask = 0;
+  IndexMask where(Test test) const {
+    IndexMask mask;
     for (std::size_t i = 0; i < group().size(); ++i) {
       const Answer& given = answer(i);
-      if (given && *given && test(given->value())) mask |= bit(i);
+      if (given && *given && test(given->value())) mask.add(i);
     }
     return mask;
   }
   // The replicas that answered with this error.
-  ReplicaMask failed_with(Errc code) const {
-    ReplicaMask mask = 0;
+  IndexMask failed_with(Errc code) const {
+    IndexMask mask;
     for (std::size_t i = 0; i < group().size(); ++i) {
       const Answer& given = answer(i);
-      if (given && !*given && given->error().code == code) mask |= bit(i);
+      if (given && !*given && given->error().code == code) mask.add(i);
     }
     return mask;
   }
-  static ReplicaMask bit(std::size_t index) { return ReplicaMask{1} << index; }
 
  private:
   struct State {
     State(ProposerContext& c, std::shared_ptr<const RegisterGroup> g, std::size_t bytes,
-          ReplicaMask not_awaited)
+          IndexMask not_awaited)
         : clock(c.clock),
           membership(c.membership),
           stragglers(c.stragglers),
@@ -88,7 +84,7 @@ class RegisterCalls {
     void take(std::size_t index, Result<Reply> answer) {
       if (left) return;
       answers[index] = std::move(answer);
-      answered |= bit(index);
+      answered.add(index);
       if (waiter && satisfied()) wake();
     }
     bool satisfied() const { return enough() || (answered | unawaited) == group->all(); }
@@ -104,11 +100,11 @@ class RegisterCalls {
       for (Answer& answer : answers) answer.reset();
       if (accept_bytes == 0) return;
       for (std::size_t i = 0; i < group->size(); ++i) {
-        if ((running & bit(i)) != 0) stragglers->add(group->set.volumes[i], accept_bytes);
+        if (running.has(i)) stragglers->add(group->set.volumes[i], accept_bytes);
       }
     }
     void ended(std::size_t index) {
-      running &= ~bit(index);
+      running.remove(index);
       if (!left || accept_bytes == 0) return;
       stragglers->remove(group->set.volumes[index], accept_bytes);
     }
@@ -118,10 +114,10 @@ class RegisterCalls {
     const std::shared_ptr<StragglerSet> stragglers;
     const std::shared_ptr<const RegisterGroup> group;  // keeps the clients
     const std::size_t accept_bytes;
-    ReplicaMask unawaited;
+    IndexMask unawaited;
     std::array<Answer, 2 * limits::kReplicasMax> answers;
-    ReplicaMask answered = 0;
-    ReplicaMask running = 0;
+    IndexMask answered;
+    IndexMask running;
     bool left = false;
     std::function<bool()> enough;
     std::optional<Completion<void>> waiter;
@@ -145,7 +141,7 @@ class RegisterCalls {
     void take(Result<Reply> answer) {
       answered_ = true;
       const auto error = answer ? std::nullopt : std::optional(answer.error().code);
-      report_answer(state_->membership, state_->group->set.volumes[index_], error);
+      state_->membership.report_answer(state_->group->set.volumes[index_], error);
       state_->take(index_, std::move(answer));
     }
 
@@ -189,7 +185,7 @@ class RegisterCalls {
 template <class Reply>
 Task<Reply> call_one(ProposerContext& context, std::shared_ptr<const RegisterGroup> group,
                      std::size_t index, Task<Reply> call, BootTime until) {
-  const ReplicaMask others = group->all() & ~RegisterCalls<Reply>::bit(index);
+  const IndexMask others = group->all() - IndexMask::of(index);
   const auto executor = co_await boost::asio::this_coro::executor;
   RegisterCalls<Reply> calls(context, std::move(group), 0, others);
   calls.start(executor, index, std::move(call));

@@ -17,7 +17,7 @@ bool is_newer(const Accepted& row, const Accepted& highest) {
 }
 
 void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promises) {
-  ReplicaMask holders = 0;
+  IndexMask holders;
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
     auto& row = promises.rows.emplace_back();
     const auto& answer = calls.answer(i);
@@ -27,9 +27,9 @@ void collect_promises(const RegisterCalls<PrepareReply>& calls, Promises& promis
     promises.horizon = std::max(promises.horizon, reply.horizon);
     if (is_newer(reply.accepted, promises.highest)) {
       promises.highest = reply.accepted;
-      holders = 0;
+      holders = {};
     }
-    if (reply.accepted.ballot == promises.highest.ballot) holders |= calls.bit(i);
+    if (reply.accepted.ballot == promises.highest.ballot) holders.add(i);
   }
   PENSTOCK_ASSERT(promises.rows.size() == calls.group().size());
   PENSTOCK_ASSERT(promises.highest.ballot <= promises.ballot ||

@@ -49,8 +49,8 @@ struct Proposal {
   Ballot ballot;
   SharedBytes value;
   SharedBytes inline_bytes;
-  ReplicaMask have_inline = 0;  // these replicas hold the inline row already
-  ReplicaMask holders = 0;  // these hold (ballot, value) already: they are not sent it and count
+  IndexMask have_inline;  // these replicas hold the inline row already
+  IndexMask holders;      // these hold (ballot, value) already: they are not sent it and count
   std::vector<Hint> hints;
   bool identity = false;
   bool wait_for_all = false;  // not only for a majority

@@ -19,7 +19,7 @@ inline bool granted(const PrepareReply& reply) { return reply.promised; }
 inline bool granted(const AcceptReply& reply) { return reply.accepted; }
 
 template <class Reply>
-ReplicaMask grants(const RegisterCalls<Reply>& calls) {
+IndexMask grants(const RegisterCalls<Reply>& calls) {
   return calls.where([](const Reply& reply) { return granted(reply); });
 }
 
@@ -28,16 +28,16 @@ template <class Reply>
 std::optional<std::uint64_t> demanded(const RegisterCalls<Reply>& calls, Ballot ballot) {
   const Quorum& quorum = calls.group().set.quorum;
   std::uint64_t counter = 0;
-  for (const ReplicaMask list : {quorum.replicas, quorum.joint}) {
-    if (list == 0) continue;
+  for (const IndexMask list : {quorum.replicas, quorum.joint}) {
+    if (list.empty()) continue;
     boost::container::static_vector<std::uint64_t, limits::kReplicasMax> demands;
     for (std::size_t i = 0; i < calls.group().size(); ++i) {
       const auto& answer = calls.answer(i);
-      if ((list & calls.bit(i)) == 0 || !answer || !*answer) continue;
+      if (!list.has(i) || !answer || !*answer) continue;
       const Reply& reply = answer->value();
       demands.push_back(granted(reply) ? ballot.counter : reply.demand_ballot.counter);
     }
-    const std::size_t needed = majority(static_cast<std::size_t>(std::popcount(list)));
+    const std::size_t needed = majority(list.count());
     if (demands.size() < needed) return std::nullopt;
     std::sort(demands.begin(), demands.end());
     const std::size_t nth = holds(Rule::majority_demand) ? needed : demands.size();
@@ -49,29 +49,29 @@ std::optional<std::uint64_t> demanded(const RegisterCalls<Reply>& calls, Ballot 
 
 // No further answer can change how the step ends. `held` replicas count as grants.
 template <class Reply>
-bool decided(const RegisterCalls<Reply>& calls, ReplicaMask held) {
+bool decided(const RegisterCalls<Reply>& calls, IndexMask held) {
   const RegisterGroup& group = calls.group();
-  const ReplicaMask yes = grants(calls) | held;
+  const IndexMask yes = grants(calls) | held;
   if (group.majority(yes)) return true;
-  if ((calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket)) != 0)
-    return true;
-  const ReplicaMask told = calls.where([](const Reply&) { return true; });
-  return !group.majority(yes | (group.all() & ~calls.answered())) && group.majority(told | held);
+  const auto stale = calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket);
+  if (!stale.empty()) return true;
+  const IndexMask told = calls.where([](const Reply&) { return true; });
+  return !group.majority(yes | (group.all() - calls.answered())) && group.majority(told | held);
 }
 
 template <class Reply>
-RoundEnd end_of(const RegisterCalls<Reply>& calls, Ballot ballot, ReplicaMask held,
+RoundEnd end_of(const RegisterCalls<Reply>& calls, Ballot ballot, IndexMask held,
                 BallotSource* ballots) {
   if (calls.group().majority(grants(calls) | held)) return RoundEnd::majority;
-  if (calls.failed_with(Errc::stale_bucket) != 0) return RoundEnd::stale_bucket;
+  if (!calls.failed_with(Errc::stale_bucket).empty()) return RoundEnd::stale_bucket;
   // R12: a newer epoch ends the round, even one that is only on its way: not all have it yet.
-  if ((calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::epoch_behind)) != 0) {
-    return RoundEnd::stale_epoch;
-  }
+  const auto other_epoch =
+      calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::epoch_behind);
+  if (!other_epoch.empty()) return RoundEnd::stale_epoch;
   const auto counter = demanded(calls, ballot);
   if (counter && ballots != nullptr) ballots->demand(*counter);
-  const bool refused = (calls.where([](const Reply& reply) { return !granted(reply); })) != 0;
-  return refused ? RoundEnd::refused : RoundEnd::no_quorum;
+  const IndexMask refused = calls.where([](const Reply& reply) { return !granted(reply); });
+  return refused.empty() ? RoundEnd::no_quorum : RoundEnd::refused;
 }
 
 // What each volume said, for the log and the operator.

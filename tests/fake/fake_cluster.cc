@@ -39,9 +39,10 @@ FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
       proposer(membership, clock, random),
       buffers(16 * limits::kMiB),
       budget(256 * limits::kMiB),
-      blobs{membership, clock, random, buffers, budget, codecs},
+      blobs(membership, clock, random, buffers, budget, codecs),
       index(membership, proposer, clock, random),
-      objects(index, proposer, blobs, random, clock) {}
+      objects(proposer, blobs, clock),
+      multipart(index, proposer, blobs, random, clock) {}
 
 FakeCluster::FakeCluster(std::uint64_t seed, std::uint32_t groups)
     : random(seed), map(map_of(kVolumes, groups)) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/objects/multipart.h"
 #include "server/objects/objects.h"
 #include "tests/fake/fake_node.h"
 #include "tests/fake/seeded_random.h"
@@ -23,9 +24,10 @@ struct FakeGateway {
   BufferPool buffers;
   MemoryBudget budget;
   CodecCache codecs;
-  BlobContext blobs;
+  Blobs blobs;
   Index index;
   Objects objects;
+  Multipart multipart;
 };
 
 class FakeCluster {

@@ -13,7 +13,7 @@ class FakeFragmentWriter final : public FragmentWriter {
   }
   ~FakeFragmentWriter() override { --volume_.counters.writers_open; }
 
-  Task<> append(Buffer data, std::vector<std::uint32_t> crcs) override {
+  Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline) override {
     assert(!std::exchange(busy_, true) && "one append at a time");
     ++volume_.counters.appends;
     FakeFaults& faults = volume_.faults;
@@ -29,7 +29,7 @@ class FakeFragmentWriter final : public FragmentWriter {
     co_return Result<>{};
   }
 
-  Task<> commit() override {
+  Task<> commit(Deadline) override {
     if (volume_.faults.stall_commit) CO_CHECK(co_await volume_.stall());
     if (volume_.faults.state != VolumeStatus::State::open) {
       co_return fail(Errc::unavailable, "closed");

@@ -5,9 +5,9 @@
 namespace penstock::sim {
 namespace {
 
-Task<StoredBlob> write_blob(BlobContext* blobs, FragmentOwner owner, Deadline deadline) {
+Task<StoredBlob> write_blob(Blobs* blobs, FragmentOwner owner, Deadline deadline) {
   StoredBlob stored;
-  CO_TRY(writer, co_await BlobWriter::open(*blobs, std::move(owner), kBlobBody.size(), deadline));
+  CO_TRY(writer, co_await blobs->write(std::move(owner), kBlobBody.size(), deadline));
   stored.writer = std::move(writer);
   CO_CHECK(co_await write_text(*stored.writer, kBlobBody));
   CO_TRY(blob, co_await stored.writer->commit(deadline));
@@ -29,7 +29,7 @@ ObjectRecord StoredBlob::record() const {
 }
 
 std::optional<StoredBlob> store_blob(Stage& stage, const std::string& key) {
-  BlobContext& blobs = stage.gateway(0).background_context().objects.blobs();
+  Blobs& blobs = stage.gateway(0).blobs();
   auto stored = stage.wait(write_blob(&blobs, Index::owner(stage.bucket(), key), stage.until()));
   stage.expect(stored.has_value(), "a blob is not stored");
   if (!stored) return std::nullopt;

@@ -23,8 +23,8 @@ Task<> write_one(std::shared_ptr<VolumeClient> volume, Deadline until) {
   CO_TRY(writer, co_await volume->write_fragment(id, shape, until));
   Buffer data = Buffer::copy_of(as_bytes(std::string(1000, 'x')));
   std::vector<std::uint32_t> crcs(1, fragment_block_crc(id.write_id, 0, 0, data.bytes()));
-  CO_CHECK(co_await writer->append(std::move(data), std::move(crcs)));
-  co_return co_await writer->commit();
+  CO_CHECK(co_await writer->append(std::move(data), std::move(crcs), until));
+  co_return co_await writer->commit(until);
 }
 
 }  // namespace

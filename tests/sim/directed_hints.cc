@@ -100,8 +100,7 @@ Violations freed_page_spares_named_parts(SimClusters& clusters) {
   const auto stored = store_blob(stage, kFreed);
   const auto other = store_blob(stage, kFreed);
   if (!stored || !other) return stage.violations;
-  ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
-                        Index::owner(stage.bucket(), kFreed));
+  ManifestWriter writer(stage.gateway(0).blobs(), Index::owner(stage.bucket(), kFreed));
   std::vector<PartInfo> parts = stored->record().parts;
   parts.push_back(other->record().parts.front());
   auto pages = stage.wait(writer.write(parts, stage.until()));

@@ -163,7 +163,7 @@ Violations parts_in_manifests_are_kept(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   auto stored = store_blob(stage, kKept);
   if (!stored) return stage.violations;
-  ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
+  ManifestWriter writer(stage.gateway(0).blobs(),
                         Index::owner(stage.bucket(), kKept));
   ObjectRecord record = stored->record();
   std::vector<PartInfo> parts = std::exchange(record.parts, {});
@@ -212,13 +212,12 @@ Violations long_reads_pin_all_their_blobs(SimClusters& clusters) {
   const auto two = store_blob(stage, kKept);
   if (!one || !two) return stage.violations;
   SimGateway& reader = stage.gateway(0);
-  Gateway gateway{reader.background_context().objects, reader.clock(), reader.random(), {}};
   const S3Request request;
   std::vector<BlobRange> ranges;
   for (const BlobRef& blob : {one->blob, two->blob}) {
     ranges.push_back({blob, 0, kBlobBody.size()});
   }
-  ObjectBody body(gateway, request, std::move(ranges));
+  ObjectBody body(reader.operations(), request, std::move(ranges));
   stage.expect(stage.wait(body.start()).has_value(), "a body cannot be read");
   stage.run_for(2 * kSecond);
   for (int piece = 0; piece < 2; ++piece) {

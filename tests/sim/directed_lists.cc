@@ -33,7 +33,7 @@ ScanRow row_of_scan(std::string key, std::uint64_t counter, ValueKind kind) {
 
 MergeInput three_replies() {
   MergeInput input;
-  input.quorum.replicas = 7;
+  input.quorum.replicas = IndexMask::below(3);
   input.replies.resize(3);
   return input;
 }

@@ -88,7 +88,7 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   // All parts are one blob; which of them is shown, the length of the answer tells.
   const std::vector<PartInfo> parts(kParts, record.parts.front());
   record.parts.clear();
-  ManifestWriter writer(stage.gateway(0).background_context().objects.blobs(),
+  ManifestWriter writer(stage.gateway(0).blobs(),
                         Index::owner(stage.bucket(), kHeaded));
   auto pages = stage.wait(writer.write(parts, stage.until()));
   stage.expect(pages && pages->size() == 3, "a manifest is not written");

@@ -16,7 +16,7 @@ const std::string kReplaced = "key";
 struct Replacement {
   explicit Replacement(SimClusters& clusters)
       : stage(clusters, 4, 1),
-        driver(ReplacementParts{context().membership, context().proposer, context().objects.blobs(),
+        driver(ReplacementParts{context().membership, context().proposer, context().blobs,
                                 context().clock, {}, nullptr}) {
     stage.stop_background();
     const auto kept = stage.replicas_of_register(BucketCatalog::register_of(SimClient::kBucket));
@@ -114,7 +114,7 @@ Violations complete_behind_the_last_pass(SimClusters& clusters) {
   const auto done =
       stage.begin(1, "POST", kReplaced, complete_body(named), {}, Pairs{{"uploadId", id}});
   stage.run_for(100 * kMillisecond);
-  ReplacementContext driver({context.membership, context.proposer, context.objects.blobs(),
+  ReplacementContext driver({context.membership, context.proposer, context.blobs,
                              context.clock, {}, nullptr});
   bool last = false;
   for (int pass = 0; pass < 5 && !last; ++pass) {

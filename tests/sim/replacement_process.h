@@ -11,6 +11,7 @@
 #include "penstock/checksum.h"
 #include "penstock/md5.h"
 #include "server/background/replacement/volume_replacement.h"
+#include "server/objects/multipart.h"
 #include "server/objects/objects.h"
 #include "tests/fake/write_text.h"
 #include "tests/sim/sim_network.h"
@@ -31,8 +32,9 @@ struct ReplacementProcess {
         index(membership, proposer, clock, random),
         buffers(limits::kMiB),
         budget(256 * limits::kMiB),
-        blobs{membership, clock, random, buffers, budget, codecs},
-        objects(index, proposer, blobs, random, clock),
+        blobs(membership, clock, random, buffers, budget, codecs),
+        objects(proposer, blobs, clock),
+        multipart(index, proposer, blobs, random, clock),
         driver(ReplacementParts{membership, proposer, blobs, clock, options, nullptr}) {}
 
   static std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
@@ -45,7 +47,7 @@ struct ReplacementProcess {
   // A durable blob, as a part of an object; `writer` keeps its leases.
   Task<PartInfo> write(FragmentOwner owner, std::string text, std::unique_ptr<BlobWriter>& writer,
                        Deadline deadline) {
-    CO_TRY(opened, co_await BlobWriter::open(blobs, std::move(owner), text.size(), deadline));
+    CO_TRY(opened, co_await blobs.write(std::move(owner), text.size(), deadline));
     writer = std::move(opened);
     CO_CHECK(co_await write_text(*writer, text));
     PartInfo part;
@@ -64,8 +66,9 @@ struct ReplacementProcess {
   BufferPool buffers;
   MemoryBudget budget;
   CodecCache codecs;
-  BlobContext blobs;
+  Blobs blobs;
   Objects objects;
+  Multipart multipart;
   VolumeReplacement driver;
 };
 

@@ -214,7 +214,7 @@ Task<> ReplacementWorld::put_part(std::string key, Upload& upload, std::string t
                                       deadline));
   part.number = static_cast<std::uint16_t>(upload.parts.size() + 1);
   WriterLease lease(*writer, *part.blob);
-  CO_CHECK(co_await process.objects.put_part(*bucket_, key, upload.id, part, deadline, &lease));
+  CO_CHECK(co_await process.multipart.put_part(*bucket_, key, upload.id, part, deadline, &lease));
   upload.text += text;
   upload.parts.push_back(std::move(part));
   co_return Result<>{};
@@ -241,7 +241,7 @@ Task<std::string> ReplacementWorld::get(std::string key) {
   std::string text;
   for (const PartInfo& part : parts) {
     look_at_blob(key, *part.blob);
-    CO_TRY(bytes, co_await read_blob(process.blobs, *part.blob, deadline));
+    CO_TRY(bytes, co_await process.blobs.read_whole(*part.blob, deadline));
     text += bytes;
   }
   co_return text;
@@ -253,7 +253,7 @@ Awaitable<void> ReplacementWorld::begin_upload(std::size_t key) {
   const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
   UploadRecord record;
   const auto id =
-      co_await client().objects.create_upload(*bucket_, name, std::move(record), deadline);
+      co_await client().multipart.create(*bucket_, name, std::move(record), deadline);
   if (!id) co_return;
   Upload upload;
   upload.id = *id;
@@ -290,7 +290,7 @@ Awaitable<void> ReplacementWorld::complete(std::size_t key) {
   for (int tries = 0; tries < 100; ++tries) {
     const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
     CompleteRequest asked = request;
-    const auto done = co_await client().objects.complete(*bucket_, name, upload.id,
+    const auto done = co_await client().multipart.complete(*bucket_, name, upload.id,
                                                          std::move(asked), deadline);
     if (done && done->fault == PartFault::none) {
       known.possible.assign(1, upload.text);

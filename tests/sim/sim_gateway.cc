@@ -58,16 +58,17 @@ SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& clus
       index_(membership_, proposer_, clock_, random_),
       buffers_(limits::kMiB),
       budget_(64 * limits::kMiB),
-      blobs_{membership_, clock_, random_, buffers_, budget_, codecs_},
-      objects_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
-      gateway_{objects_, clock_, random_, gateway_config()},
-      context_{membership_, proposer_,        objects_,
-               clock_,      std::move(local), background_options(page_rows)},
+      blobs_(membership_, clock_, random_, buffers_, budget_, codecs_,
+             BlobOptions{graces::kLeaseFresh, graces::kReaderPinEvery}),
+      objects_(proposer_, blobs_, clock_, graces::kHintDelay),
+      multipart_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
+      gateway_{index_,   blobs_, objects_, multipart_,      budget_,
+               buffers_, clock_, random_,  gateway_config()},
+      context_{membership_, proposer_, index_,           blobs_,
+               objects_,    clock_,    std::move(local), background_options(page_rows)},
       background_(context_),
       replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_,
                                     replacement_options(page_rows), nullptr}) {
-  blobs_.lease_fresh = graces::kLeaseFresh;
-  blobs_.reader_pin_every = graces::kReaderPinEvery;
   background_.start(time.io().get_executor());
 }
 

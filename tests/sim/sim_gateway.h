@@ -49,6 +49,9 @@ class SimGateway {
   Membership& membership() { return membership_; }
   Proposer& proposer() { return proposer_; }
   Index& index() { return index_; }
+  Blobs& blobs() { return blobs_; }
+  // What operations share.
+  Gateway& operations() { return gateway_; }
   BackgroundContext& background_context() { return context_; }
   BackgroundWork& background() { return background_; }
   // Runs in one gateway at a time, once that has started it.
@@ -73,8 +76,9 @@ class SimGateway {
   BufferPool buffers_;
   MemoryBudget budget_;
   CodecCache codecs_;
-  BlobContext blobs_;
+  Blobs blobs_;
   Objects objects_;
+  Multipart multipart_;
   Gateway gateway_;
   BackgroundContext context_;
   BackgroundWork background_;

@@ -85,35 +85,36 @@ class RemoteWriter final : public FragmentWriter {
                std::weak_ptr<VolumeClient> volume)
       : state_(std::move(state)), writer_(std::move(writer)), volume_(std::move(volume)) {}
 
-  Task<> append(Buffer data, std::vector<std::uint32_t> crcs) override {
+  Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline deadline) override {
     Buffer copy = Buffer::copy_of(data.bytes());
-    Call<void> call = [writer = writer_, home = volume_, copy,
+    Call<void> call = [writer = writer_, home = volume_, host = state_->host, copy,
                        crcs = std::move(crcs)](VolumeClient& volume) -> Task<> {
-      return append_there(writer, home.lock().get() == &volume, copy, crcs);
+      return append_there(writer, home.lock().get() == &volume, copy, crcs, host->bound());
     };
-    return run(std::move(call));
+    return run(std::move(call), deadline);
   }
-  Task<> commit() override {
-    Call<void> call = [writer = writer_, home = volume_](VolumeClient& volume) -> Task<> {
-      return commit_there(writer, home.lock().get() == &volume);
+  Task<> commit(Deadline deadline) override {
+    Call<void> call = [writer = writer_, home = volume_,
+                       host = state_->host](VolumeClient& volume) -> Task<> {
+      return commit_there(writer, home.lock().get() == &volume, host->bound());
     };
-    return run(std::move(call));
+    return run(std::move(call), deadline);
   }
 
  private:
   static Task<> append_there(std::shared_ptr<FragmentWriter> writer, bool same, Buffer data,
-                             std::vector<std::uint32_t> crcs) {
+                             std::vector<std::uint32_t> crcs, Deadline deadline) {
     if (!same) co_return fail(Errc::unavailable, "the volume restarted");
-    co_return co_await writer->append(std::move(data), std::move(crcs));
+    co_return co_await writer->append(std::move(data), std::move(crcs), deadline);
   }
-  static Task<> commit_there(std::shared_ptr<FragmentWriter> writer, bool same) {
+  static Task<> commit_there(std::shared_ptr<FragmentWriter> writer, bool same, Deadline deadline) {
     if (!same) co_return fail(Errc::unavailable, "the volume restarted");
-    co_return co_await writer->commit();
+    co_return co_await writer->commit(deadline);
   }
   // A stream is ordered: no loss inside it, only a broken connection.
-  Task<> run(Call<void> call) {
+  Task<> run(Call<void> call, Deadline deadline) {
     constexpr SimMicros kStreamTimeout = 5'000'000;
-    return over_the_wire<void>(state_, std::move(call), Deadline{}, kStreamTimeout, false);
+    return over_the_wire<void>(state_, std::move(call), deadline, kStreamTimeout, false);
   }
   StatePtr state_;
   std::shared_ptr<FragmentWriter> writer_;

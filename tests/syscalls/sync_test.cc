@@ -84,9 +84,9 @@ struct RealVolume {
         crcs.push_back(fragment_block_crc(id.write_id, id.slot, block,
                                           data.bytes().subspan(at, length)));
       }
-      REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs))));
+      REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs), h.later())));
     }
-    REQUIRE(h.run((*writer)->commit()));
+    REQUIRE(h.run((*writer)->commit(h.later())));
   }
 
   RealDirectory directory;

@@ -93,6 +93,8 @@ class StatusBoard {
 struct BackgroundContext {
   Membership& membership;
   Proposer& proposer;
+  Index& index;
+  Blobs& blobs;
   Objects& objects;
   Clock& clock;
   // The volumes whose hints, fragments and uploads are looked after; none named: all of the map.

@@ -5,7 +5,7 @@
 namespace penstock {
 
 Task<> BucketSweep::pass() {
-  Index& index = context_.objects.index();
+  Index& index = context_.index;
   if (!co_await pace_.turn()) co_return Result<>{};
   CO_TRY(buckets, co_await index.list_buckets("", context_.step_deadline()));
   Progress progress(context_, "buckets", buckets.size());

@@ -144,11 +144,11 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
     reads.start(executor, client->read_hint(hint.name, deadline));
   }
   CO_CHECK(co_await reads.wait_all(context_.clock, deadline));
-  std::map<Ballot, ReplicaMask> holders;
+  std::map<Ballot, IndexMask> holders;
   const auto answers = reads.take();
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i] || !*answers[i] || answers[i]->value().is_zero()) continue;
-    holders[answers[i]->value()] |= ReplicaMask{1} << asked[i];
+    holders[answers[i]->value()].add(asked[i]);
   }
   co_return std::any_of(holders.begin(), holders.end(), [&](const auto& entry) {
     return replicas.quorum.reached(entry.second);
@@ -173,7 +173,7 @@ Task<std::optional<References>> HintWorker::free_of(const StoredHint& hint, cons
 // left with its parts to the sweep; one that is gone has gone behind them.
 Task<bool> HintWorker::remove_parts(const BlobRef& page, const References& named,
                                     Deadline deadline) {
-  const auto bytes = co_await read_blob(context_.objects.blobs(), page, deadline);
+  const auto bytes = co_await context_.blobs.read_whole(page, deadline);
   if (!bytes && bytes.error().code == Errc::not_found) co_return true;
   if (!bytes) co_return bytes.error();
   CO_TRY(parts, decode_manifest_page(*bytes));

@@ -15,7 +15,7 @@ using References = std::set<Reference>;
 void add_references(const BlobRef& blob, References& references);
 
 // All that the object's record names, the parts in its manifest pages with it.
-// Errors: corrupt; as read_blob() - the pages cannot be read: nothing may be removed.
+// Errors: corrupt; as Blobs::read_whole() - the pages cannot be read: nothing may be removed.
 Task<References> references_of(BackgroundContext& context, Snapshot object, Deadline deadline);
 
 // Is the upload terminal: done, aborted, or gone? True for an owner without an upload. Ask it

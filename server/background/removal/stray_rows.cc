@@ -93,7 +93,7 @@ Task<bool> StrayRows::bucket_is_gone(BucketId bucket) {
   if (there_.contains(bucket)) co_return false;
   if (gone_.contains(bucket)) co_return true;
   if (!co_await pace_.turn()) co_return false;
-  CO_TRY(buckets, co_await context_.objects.index().list_buckets("", context_.step_deadline()));
+  CO_TRY(buckets, co_await context_.index.list_buckets("", context_.step_deadline()));
   for (const Bucket& known : buckets) there_.insert(known.record.id);
   if (!there_.contains(bucket)) gone_.insert(bucket);
   co_return gone_.contains(bucket);

@@ -63,7 +63,7 @@ Task<> UploadSweep::sweep_volume(VolumeId volume, Progress& progress) {
     std::erase_if(page.rows, [&](const RegisterEntry& row) { return !wants_work(volume, row); });
     if (page.rows.empty()) continue;
     // After the rows: a bucket that is not there any more can have no new uploads.
-    CO_TRY(buckets, co_await context_.objects.index().list_buckets("", context_.step_deadline()));
+    CO_TRY(buckets, co_await context_.index.list_buckets("", context_.step_deadline()));
     for (RegisterEntry& row : page.rows) {
       if (!co_await pace_.turn()) co_return Result<>{};
       Home home;
@@ -134,7 +134,7 @@ Task<> UploadSweep::end_open(Home home, UploadName name, UploadRecord upload, De
   const WallTime now = context_.clock.wall();
   const bool expired = now >= upload.initiated + context_.options.upload_expiry;
   if (home.bucket && !expired) co_return Result<>{};
-  Index& index = context_.objects.index();
+  Index& index = context_.index;
   CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id, deadline));
   const WallTime due = now + context_.options.hint_delay;
   std::vector<Hint> freed;
@@ -153,7 +153,7 @@ Task<> UploadSweep::end_open(Home home, UploadName name, UploadRecord upload, De
 // who deletes the bucket. In a deleted one nothing can be completed any more.
 Task<> UploadSweep::roll_forward(Home home, UploadName name, UploadRecord upload,
                                  Deadline deadline) {
-  ApplyContext apply{context_.objects.index(), context_.proposer, context_.clock,
+  ApplyContext apply{context_.index, context_.proposer, context_.clock,
                      context_.options.hint_delay};
   apply.only_onto_seen = true;
   const RegisterRef ref = name.upload();
@@ -175,7 +175,7 @@ Task<> UploadSweep::roll_forward(Home home, UploadName name, UploadRecord upload
 // The parts first: without the upload's row nobody would know that they have ended. There may be
 // thousands, each is a step.
 Task<> UploadSweep::forget(UploadName name) {
-  Index& index = context_.objects.index();
+  Index& index = context_.index;
   CO_TRY(parts, co_await index.list_parts(name.bucket, name.key, name.upload_id,
                                           context_.step_deadline()));
   for (const PartInfo& part : parts) {

@@ -43,7 +43,7 @@ class Pass {
  public:
   explicit Pass(ReplacementContext& context)
       : context_(context),
-        repair_(context.parts.proposer, context.parts.blobs),
+        repair_(context.parts.proposer, context.parts.blobs, context.parts.clock),
         touches_(std::exchange(context.touches, false)) {}
 
   Task<bool> run(std::shared_ptr<const ClusterMap> map, Volumes volumes) {

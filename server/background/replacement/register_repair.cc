@@ -1,9 +1,7 @@
 #include "server/background/replacement/register_repair.h"
 
 #include <algorithm>
-#include <set>
 
-#include "server/background/replacement/blob_rebuild.h"
 #include "server/blobs/leases.h"
 #include "server/blobs/manifest.h"
 
@@ -27,48 +25,6 @@ struct Moves {
   std::vector<PageMove> pages;
   bool empty() const { return slots.empty() && pages.empty(); }
 };
-
-bool hosts_are_domains(const ClusterMap& map) {
-  std::set<std::string_view> hosts;
-  for (const MapVolume& volume : map.volumes) {
-    if (volume.successor.value == 0) hosts.insert(volume.host);
-  }
-  return hosts.size() >= kHostsAsDomains;
-}
-
-// A volume for one more fragment of the blob: the first of the ring that holds none of it; where
-// hosts are failure domains, on a host that has less than m of them.
-std::optional<VolumeId> target_for(const BlobContext& context, const BlobRef& blob) {
-  const auto map = context.membership.map();
-  std::vector<VolumeId> skip = context.membership.unusable();
-  for (const Location& location : blob.locations) skip.push_back(location.volume);
-  const std::size_t all = map->volumes.size();
-  const auto candidates =
-      context.membership.ring().volumes_for(ring_hash(blob.write_id), all, all, skip);
-  const bool by_host = hosts_are_domains(*map);
-  for (const VolumeId id : candidates) {
-    std::size_t on_host = 0;
-    for (const Location& location : blob.locations) {
-      const MapVolume* other = map->find(location.volume);
-      const bool stays = other != nullptr && other->successor.value == 0;
-      if (stays && other->host == map->find(id)->host) ++on_host;
-    }
-    if (!by_host || on_host < std::max<std::size_t>(blob.shape.m, 1)) return id;
-  }
-  return std::nullopt;
-}
-
-// Slots on volumes that do not stay, and slots that were never written if there is a volume for
-// them now.
-std::vector<std::uint32_t> misplaced_slots(const BlobContext& context, const BlobRef& blob) {
-  std::vector<std::uint32_t> slots;
-  for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
-    const VolumeId volume = blob.locations[slot].volume;
-    if (context.membership.stays(volume)) continue;
-    if (volume.value != 0 || target_for(context, blob)) slots.push_back(slot);
-  }
-  return slots;
-}
 
 template <class Visit>
 void visit_blobs(ObjectRecord& record, Visit visit) {
@@ -149,20 +105,20 @@ FragmentOwner owner_in(const RegisterRef& ref, const std::string& upload_id) {
   return owner;
 }
 
-Task<Named> named_by_record(BlobContext& context, const RegisterRef& ref, ObjectRecord record,
+Task<Named> named_by_record(Blobs& blobs, const RegisterRef& ref, ObjectRecord record,
                             Deadline deadline) {
   Named named;
   named.owner = owner_in(ref, record.upload_id);
   visit_blobs(record, [&named](BlobRef& blob) { named.blobs.push_back(blob); });
   for (ManifestPage& page : record.manifest) {
-    CO_TRY(bytes, co_await read_blob(context, page.blob, deadline));
+    CO_TRY(bytes, co_await blobs.read_whole(page.blob, deadline));
     CO_TRY(entries, decode_manifest_page(bytes));
     named.pages.push_back({std::move(page), std::move(entries)});
   }
   co_return named;
 }
 
-Task<Named> named_by(BlobContext& context, const RegisterRef& ref, Snapshot current,
+Task<Named> named_by(Blobs& blobs, const RegisterRef& ref, Snapshot current,
                      Deadline deadline) {
   Named named;
   if (current.kind() == ValueKind::part) {
@@ -173,17 +129,17 @@ Task<Named> named_by(BlobContext& context, const RegisterRef& ref, Snapshot curr
   }
   if (current.kind() != ValueKind::object) co_return named;
   CO_TRY(record, object_record(*current.value));
-  co_return co_await named_by_record(context, ref, std::move(record), deadline);
+  co_return co_await named_by_record(blobs, ref, std::move(record), deadline);
 }
 
-void add_to(RegisterHealth& health, const BlobContext& context, const BlobRef& blob) {
-  const auto slots = misplaced_slots(context, blob);
+void add_to(RegisterHealth& health, const Blobs& blobs, const BlobRef& blob) {
+  const auto slots = blobs.misplaced_slots(blob);
   const auto missing = std::count_if(
       blob.locations.begin(), blob.locations.end(),
       [](const Location& location) { return location.volume.value == 0; });
   health.missing += static_cast<std::uint64_t>(missing);
   if (slots.empty()) return;
-  const int spares = spares_of(context.membership, blob);
+  const int spares = blobs.spares(blob);
   health.spares = health.misplaced == 0 ? spares : std::min(health.spares, spares);
   health.misplaced += slots.size();
   const auto layout = Layout::make(blob.shape);
@@ -192,12 +148,12 @@ void add_to(RegisterHealth& health, const BlobContext& context, const BlobRef& b
   }
 }
 
-RegisterHealth health_of(const BlobContext& context, const Named& named) {
+RegisterHealth health_of(const Blobs& blobs, const Named& named) {
   RegisterHealth health;
-  for (const BlobRef& blob : named.blobs) add_to(health, context, blob);
+  for (const BlobRef& blob : named.blobs) add_to(health, blobs, blob);
   for (const Named::Page& page : named.pages) {
     for (const PartInfo& part : page.entries) {
-      if (part.blob) add_to(health, context, *part.blob);
+      if (part.blob) add_to(health, blobs, *part.blob);
     }
   }
   return health;
@@ -214,8 +170,8 @@ Task<ValueKind> upload_state(Proposer& proposer, const RegisterRef& part, Deadli
 // The moves of one blob and of the entries in its pages.
 class Mover {
  public:
-  Mover(BlobContext& context, Named& named, Deadline deadline)
-      : context_(context), named_(named), deadline_(deadline) {}
+  Mover(Blobs& blobs, Named& named, Deadline deadline)
+      : blobs_(blobs), named_(named), deadline_(deadline) {}
 
   Task<> run() {
     for (Named::Page& page : named_.pages) CO_CHECK(co_await move_page(page));
@@ -238,15 +194,8 @@ class Mover {
   // Each misplaced slot of `blob` that can be is made again; `blob` names the new places.
   Task<std::vector<Move>> move_slots(BlobRef& blob) {
     std::vector<Move> done;
-    for (const std::uint32_t slot : misplaced_slots(context_, blob)) {
-      const auto target = target_for(context_, blob);
-      if (!target) {
-        ++repaired.unplaced;
-        repaired.why = fail(Errc::unavailable, "no volume is left for a fragment");
-        continue;
-      }
-      auto placed = co_await rebuild_fragment(context_, named_.owner, blob, slot, *target,
-                                              deadline_);
+    for (const std::uint32_t slot : blobs_.misplaced_slots(blob)) {
+      auto placed = co_await blobs_.make_again(named_.owner, blob, slot, deadline_);
       if (!placed) {
         ++repaired.unplaced;
         repaired.why = std::move(placed).error();
@@ -271,7 +220,7 @@ class Mover {
       changed = changed || !done.empty();
     }
     if (!changed) co_return Result<>{};
-    auto writer = std::make_unique<ManifestWriter>(context_, named_.owner);
+    auto writer = std::make_unique<ManifestWriter>(blobs_, named_.owner);
     CO_TRY(pages, co_await writer->write(page.entries, deadline_));
     if (pages.size() != 1) co_return fail(Errc::corrupt, "a manifest page with too many parts");
     moves.pages.push_back(PageMove{page.page.blob.write_id, std::move(pages.front().blob)});
@@ -279,7 +228,7 @@ class Mover {
     co_return Result<>{};
   }
 
-  BlobContext& context_;
+  Blobs& blobs_;
   Named& named_;
   const Deadline deadline_;
 };
@@ -321,7 +270,7 @@ Task<Repaired> RegisterRepair::repair(RegisterRef ref, Deadline deadline) {
   if (mover.moves.empty()) co_return mover.repaired;
   std::vector<LeaseKeeper*> leases;
   for (const auto& writer : mover.writers) leases.push_back(writer.get());
-  const Deadline until = blobs_.clock.boot() + Duration(limits::kOperationDeadline);
+  const Deadline until = clock_.boot() + Duration(limits::kOperationDeadline);
   Relocate update(std::move(mover.moves), std::move(leases), until);
   CO_CHECK(co_await proposer_.update_background(ref, update, until));
   co_return mover.repaired;

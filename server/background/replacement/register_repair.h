@@ -12,7 +12,7 @@
 #pragma once
 #include <cstdint>
 
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blobs.h"
 #include "server/proposer/proposer.h"
 
 namespace penstock {
@@ -36,13 +36,14 @@ struct Repaired {
 class RegisterRepair {
  public:
   // Ownership: borrows all.
-  RegisterRepair(Proposer& proposer, BlobContext& blobs) : proposer_(proposer), blobs_(blobs) {}
+  RegisterRepair(Proposer& proposer, Blobs& blobs, Clock& clock)
+      : proposer_(proposer), blobs_(blobs), clock_(clock) {}
 
   // `touch`: an open upload's row gets a new ballot, so that no Complete which has listed its parts
   // before this goes on with what it listed (begin_completing()). A pass that looks at parts first,
   // then uploads, then objects, touches all open uploads and finds nothing misplaced is followed by
   // nothing that names other places.
-  // Errors: as Proposer::read(); corrupt, and as read_blob() for manifest pages.
+  // Errors: as Proposer::read(); corrupt, and as Blobs::read_whole() for manifest pages.
   Task<RegisterHealth> examine(RegisterRef ref, bool touch, Deadline deadline);
   // Makes all of it whole that can be; `deadline` is for the fragments. Errors: the same; as
   // Proposer::update().
@@ -50,7 +51,8 @@ class RegisterRepair {
 
  private:
   Proposer& proposer_;
-  BlobContext& blobs_;
+  Blobs& blobs_;
+  Clock& clock_;
 };
 
 }  // namespace penstock

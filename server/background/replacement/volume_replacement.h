@@ -23,7 +23,7 @@
 #include <string>
 
 #include "placement/map_change.h"
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blobs.h"
 #include "server/proposer/proposer.h"
 
 namespace penstock {
@@ -61,7 +61,7 @@ struct ReplacementStatus {
 struct ReplacementParts {
   Membership& membership;
   Proposer& proposer;
-  BlobContext& blobs;
+  Blobs& blobs;
   Clock& clock;
   ReplacementOptions options;
   // A newer map holds: the volumes that it names no more are of no use. May be empty.

@@ -120,8 +120,9 @@ void submit_write(const StreamPtr& stream, std::uint64_t offset, Buffer data) {
       [stream, offset, queued] { run_write(stream, offset, queued); });
 }
 
-// Resumes when a write in flight ends; at once if none is. Errors: timeout - it was given up.
-Task<> wait_for_write(StreamPtr stream) {
+// Resumes when a write in flight ends; at once if none is. Errors: timeout - it was given up, or
+// the deadline is over.
+Task<> wait_for_write(StreamPtr stream, Deadline deadline) {
   const void* const owner = stream.get();
   const auto pending = stream->core->pending;
   auto start = [stream = std::move(stream)](Completion<void> done) {
@@ -136,11 +137,11 @@ Task<> wait_for_write(StreamPtr stream) {
     }
     done(outcome);
   };
-  return pending->wait<void>(std::move(start), Deadline::max(), Errc::unavailable, owner);
+  return pending->wait<void>(std::move(start), deadline, Errc::unavailable, owner);
 }
 
 // Resumes when at most `count_max` writes are in flight. Errors: those of the writes that ended.
-Task<> wait_until_in_flight(StreamPtr stream, int count_max) {
+Task<> wait_until_in_flight(StreamPtr stream, int count_max, Deadline deadline) {
   while (true) {
     {
       std::lock_guard lock(stream->mutex);
@@ -148,7 +149,7 @@ Task<> wait_until_in_flight(StreamPtr stream, int count_max) {
       if (stream->given_up) co_return fail(Errc::timeout, "the writer was given up");
       if (stream->in_flight <= count_max) co_return Result<>{};
     }
-    CO_CHECK(co_await wait_for_write(stream));
+    CO_CHECK(co_await wait_for_write(stream, deadline));
   }
 }
 
@@ -165,7 +166,8 @@ Result<> accept_piece(Stream& stream, const Buffer& data, const std::vector<std:
   return {};
 }
 
-Task<> append_piece(StreamPtr stream, Buffer data, std::vector<std::uint32_t> crcs) {
+Task<> append_piece(StreamPtr stream, Buffer data, std::vector<std::uint32_t> crcs,
+                    Deadline deadline) {
   CO_CHECK(stream->core->check_open());
   CO_CHECK(accept_piece(*stream, data, crcs));
   const std::uint64_t offset = stream->received;
@@ -185,7 +187,8 @@ Task<> append_piece(StreamPtr stream, Buffer data, std::vector<std::uint32_t> cr
     aligned = stream->core->parts.buffers.get(direct);
     std::memcpy(aligned.data(), data.data(), direct);
   }
-  const auto admitted = co_await wait_until_in_flight(stream, limits::kFragmentWritesInFlight - 1);
+  constexpr int kOthersMax = limits::kFragmentWritesInFlight - 1;
+  const auto admitted = co_await wait_until_in_flight(stream, kOthersMax, deadline);
   if (!admitted) {
     stream->phase = Stream::Phase::failed;
     co_return admitted.error();
@@ -273,11 +276,12 @@ Task<> settle(StreamPtr stream, std::optional<ExtentRow> old) {
   co_return removed;
 }
 
-Task<> commit_steps(StreamPtr stream) {
+Task<> commit_steps(StreamPtr stream, Deadline deadline) {
   FragmentCore& core = *stream->core;
   CO_CHECK(core.check_open());
   CO_TRY(claim, core.leases.claim(stream->id));
-  CO_CHECK(co_await wait_until_in_flight(stream, 0));
+  CO_CHECK(co_await wait_until_in_flight(stream, 0, deadline));
+  if (deadline < core.parts.clock.boot()) co_return fail(Errc::timeout, "commit: too late");
   auto last = std::make_shared<LastWrite>(make_last_write(*stream));
   auto outcome = std::make_shared<Outcome>();
   auto write = [stream, last, outcome] { return write_last(stream, *last, outcome); };
@@ -307,7 +311,7 @@ Task<> commit_steps(StreamPtr stream) {
   co_return co_await settle(stream, old);
 }
 
-Task<> commit_stream(StreamPtr stream) {
+Task<> commit_stream(StreamPtr stream, Deadline deadline) {
   if (stream->phase == Stream::Phase::committed) co_return Result<>{};
   if (stream->phase != Stream::Phase::receiving ||
       stream->received != stream->geometry.data_bytes) {
@@ -315,7 +319,7 @@ Task<> commit_stream(StreamPtr stream) {
                                       ": commit of an incomplete or failed stream");
   }
   stream->phase = Stream::Phase::committing;
-  const Result<> result = co_await commit_steps(stream);
+  const Result<> result = co_await commit_steps(stream, deadline);
   if (!result && stream->phase == Stream::Phase::committing) {
     stream->phase = Stream::Phase::failed;
   }
@@ -325,10 +329,10 @@ Task<> commit_stream(StreamPtr stream) {
 class StreamWriter final : public FragmentWriter {
  public:
   explicit StreamWriter(StreamPtr stream) : stream_(std::move(stream)) {}
-  Task<> append(Buffer data, std::vector<std::uint32_t> crcs) override {
-    return append_piece(stream_, std::move(data), std::move(crcs));
+  Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline deadline) override {
+    return append_piece(stream_, std::move(data), std::move(crcs), deadline);
   }
-  Task<> commit() override { return commit_stream(stream_); }
+  Task<> commit(Deadline deadline) override { return commit_stream(stream_, deadline); }
   void give_up() override { give_up_stream(stream_); }
 
  private:

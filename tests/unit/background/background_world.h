@@ -58,6 +58,7 @@ class BackgroundWorld {
   }
 
   Objects& objects() { return cluster.gateway->objects; }
+  Multipart& multipart() { return cluster.gateway->multipart; }
   FakeNode& node(VolumeId id) { return cluster.node(id); }
   std::size_t held(const BlobRef& blob) { return cluster.held(blob); }
   std::size_t hints() {
@@ -87,6 +88,8 @@ class BackgroundWorld {
   std::shared_ptr<const Bucket> bucket;
   BackgroundContext context{cluster.gateway->membership,
                             cluster.gateway->proposer,
+                            cluster.gateway->index,
+                            cluster.gateway->blobs,
                             cluster.gateway->objects,
                             cluster.clock,
                             {},
@@ -95,8 +98,8 @@ class BackgroundWorld {
  private:
   Task<BlobRef> write_blob(FragmentOwner owner, std::unique_ptr<BlobWriter>* keep) {
     constexpr std::size_t kBytes = 200'000;
-    CO_TRY(writer, co_await BlobWriter::open(cluster.gateway->blobs, std::move(owner), kBytes,
-                                             cluster.soon()));
+    CO_TRY(writer,
+           co_await cluster.gateway->blobs.write(std::move(owner), kBytes, cluster.soon()));
     *keep = std::move(writer);
     const std::string text(kBytes, 'x');
     CO_CHECK(co_await write_text(**keep, text));

@@ -22,8 +22,8 @@ void run_ready(BlobWorld& world) {
 // Opens an upload of `announced` bytes and sends the first `count` of them.
 void send_some(BlobWorld& world, std::size_t announced, std::size_t count) {
   world.writer = run_task(world.io, world.clock,
-                          BlobWriter::open(*world.context, world.owner, announced,
-                                           world.deadline())).value();
+                          world.blobs->write(world.owner, announced, world.deadline()))
+                     .value();
   while (count > 0) {
     const MutBytes space =
         run_task(world.io, world.clock, world.writer->space()).value();

@@ -250,7 +250,7 @@ TEST_CASE("hedges are 5 % of the reads; without budget a stalled read is given u
   const std::string body = BlobWorld::body(4 * kUnit);
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
-  while (world.context->hedges->spend(1)) {
+  while (world.blobs->hedges().spend(1)) {
   }
   world.slot(*blob, 2).faults.stall_reads = true;
   const BootTime before = world.clock.boot();
@@ -334,7 +334,7 @@ TEST_CASE("a reader that is destroyed early leaves its reads to end by themselve
   std::vector<BlobRange> ranges(1);
   ranges[0].blob = *blob;
   ranges[0].length = body.size();
-  auto reader = std::make_unique<BlobReader>(*world.context, ranges, false, nullptr);
+  std::unique_ptr<BlobReader> reader(new BlobReader(world.blobs->read(ranges, false, nullptr)));
   const auto piece = run_task(world.io, world.clock, reader->next(world.deadline()));
   REQUIRE(piece.has_value());
   CHECK(as_text(piece->bytes()) == body.substr(0, piece->length));
@@ -356,7 +356,7 @@ TEST_CASE("what is put back comes again, in small pieces first, and costs nothin
     ranges[1] = {ranges[0].blob, 0, 0};
     ranges[2] = {world.put(second, 1 << 20).value(), 0, 3 << 20};
     world.set_cached(cached);
-    BlobReader reader(*world.context, ranges, false, nullptr);
+    BlobReader reader = world.blobs->read(ranges, false, nullptr);
     std::string read;
     std::size_t smallest = 1 << 20;
     for (int i = 0; read.size() < whole.size(); ++i) {
@@ -395,13 +395,13 @@ TEST_CASE("a reader waits for memory, and takes small pieces when there is littl
   CHECK(world.clock.boot() - before >= Duration(limits::kMemoryWait));
 }
 
-TEST_CASE("read_blob gives the whole blob, and needs memory for it") {
+TEST_CASE("read_whole gives the whole blob, and needs memory for it") {
   BlobWorld world;
   const std::string body = BlobWorld::body(500'000);
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
   const auto read = [&](const BlobRef& what) {
-    return run_task(world.io, world.clock, read_blob(*world.context, what, world.deadline()));
+    return run_task(world.io, world.clock, world.blobs->read_whole(what, world.deadline()));
   };
   CHECK(read(*blob).value() == body);
   CHECK(read(without(*blob, 0b11)).value() == body);

@@ -41,7 +41,7 @@ struct OneStripe {
   std::string text() const { return body.substr(0, wanted[0].length); }
   Result<std::string> get() { return run_task(world.io, world.clock, world.read(wanted)); }
   std::unique_ptr<BlobReader> reader() {
-    return std::make_unique<BlobReader>(*world.context, wanted, false, nullptr);
+    return std::unique_ptr<BlobReader>(new BlobReader(world.blobs->read(wanted, false, nullptr)));
   }
   Result<Piece> next(BlobReader& reader) {
     return run_task(world.io, world.clock, reader.next(world.deadline()));
@@ -72,7 +72,7 @@ TEST_CASE("reads that are answered take no time, and twenty of them earn an extr
     CAPTURE(cached);
     OneStripe stripe(kSmallUnit, 4 * kSmallUnit);
     stripe.world.set_cached(cached);
-    HedgeBudget& hedges = *stripe.world.context->hedges;
+    HedgeBudget& hedges = stripe.world.blobs->hedges();
     while (hedges.spend(1)) {
     }
     const BootTime before = stripe.world.clock.boot();
@@ -177,7 +177,7 @@ TEST_CASE("a late column is waited for where all that could replace it failed be
   std::vector<BlobRange> ranges(1);
   ranges[0].blob = blob;
   ranges[0].length = (5 * 4 + 1) * kSmallUnit;
-  BlobReader reader(*world.context, ranges, false, nullptr);
+  BlobReader reader = world.blobs->read(ranges, false, nullptr);
   fail(0);
   for (int i = 0; i < 5 * 4; ++i) {
     REQUIRE(run_task(world.io, world.clock, reader.next(world.deadline())).has_value());
@@ -247,7 +247,7 @@ TEST_CASE("a volume is hedged though another one, asked later, has not answered 
   std::vector<BlobRange> ranges(1);
   ranges[0].blob = blob;
   ranges[0].length = body.size();
-  BlobReader reader(*world.context, ranges, false, nullptr);
+  BlobReader reader = world.blobs->read(ranges, false, nullptr);
   const auto next = [&] { return run_task(world.io, world.clock, reader.next(world.deadline())); };
   world.slot(blob, 1).faults.stall_reads = true;
   const BootTime before = world.clock.boot();

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "penstock/log.h"
-#include "server/blobs/blob_reader.h"
-#include "server/blobs/blob_writer.h"
+#include "server/blobs/blob_hedge.h"
+#include "server/blobs/blobs.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_volume.h"
 #include "tests/fake/seeded_random.h"
@@ -59,8 +59,7 @@ class BlobWorld {
     map->policy.unit_bytes = shape.unit_bytes;
     map->policy.replicated_bytes_max = shape.replicated_bytes_max;
     membership = std::make_unique<Membership>(map, Ring::build(*map).value(), clients, clock);
-    context = std::make_unique<BlobContext>(
-        BlobContext{*membership, clock, random, buffers, budget, codecs});
+    blobs = std::make_unique<Blobs>(*membership, clock, random, buffers, budget, codecs);
   }
 
   Deadline deadline() const { return clock.boot() + std::chrono::seconds(30); }
@@ -97,10 +96,10 @@ class BlobWorld {
                       bool replicated = false) {
     if (replicated) {
       const Deadline until = deadline();
-      CO_TRY(opened, co_await BlobWriter::open_replicated(*context, owner, text.size(), until));
+      CO_TRY(opened, co_await blobs->write_replicated(owner, text.size(), until));
       writer = std::move(opened);
     } else {
-      CO_TRY(opened, co_await BlobWriter::open(*context, owner, text.size(), deadline()));
+      CO_TRY(opened, co_await blobs->write(owner, text.size(), deadline()));
       writer = std::move(opened);
     }
     for (std::size_t at = 0; at < text.size();) {
@@ -125,7 +124,7 @@ class BlobWorld {
     BlobReader::Damaged note = [this](const BlobRef&, std::uint32_t slot_index, const Error& why) {
       damaged.emplace_back(slot_index, why.code);
     };
-    BlobReader reader(*context, std::move(ranges), false, std::move(note));
+    BlobReader reader = blobs->read(std::move(ranges), false, std::move(note));
     std::string text;
     while (true) {
       CO_TRY(piece, co_await reader.next(deadline()));
@@ -162,7 +161,7 @@ class BlobWorld {
   CodecCache codecs;
   std::vector<std::shared_ptr<FakeVolume>> volumes;
   std::unique_ptr<Membership> membership;
-  std::unique_ptr<BlobContext> context;
+  std::unique_ptr<Blobs> blobs;
   std::unique_ptr<BlobWriter> writer;
   std::vector<std::pair<std::uint32_t, Errc>> damaged;
   int pieces = 0;

@@ -11,7 +11,7 @@ TEST_CASE("a fragment that any page of a manifest has lost is told") {
   for (std::size_t page = 0; page < kPages; ++page) {
     CAPTURE(page);
     BlobWorld world;
-    ManifestWriter writer(*world.context, world.owner);
+    ManifestWriter writer(*world.blobs, world.owner);
     const std::vector<PartInfo> parts(limits::kManifestPageEntries * (kPages - 1) + 1);
     const auto pages = run_task(world.io, world.clock, writer.write(parts, world.deadline()));
     REQUIRE(pages);
@@ -29,7 +29,7 @@ TEST_CASE("a fragment that any page of a manifest has lost is told") {
 
 TEST_CASE("a page says which bytes and which parts of its object it holds") {
   BlobWorld world;
-  ManifestWriter writer(*world.context, world.owner);
+  ManifestWriter writer(*world.blobs, world.owner);
   std::vector<PartInfo> parts(limits::kManifestPageEntries * 2 + 1);
   std::uint64_t size_bytes = 0;
   for (PartInfo& part : parts) part.size_bytes = ++size_bytes % 7;
@@ -58,7 +58,7 @@ int fragment_reads(const BlobWorld& world) {
 
 TEST_CASE("as many pages are kept as the bound says, those that were used last") {
   BlobWorld world;
-  ManifestWriter writer(*world.context, world.owner);
+  ManifestWriter writer(*world.blobs, world.owner);
   std::vector<ManifestPage> pages;
   for (std::size_t n = 0; n < limits::kManifestPagesCached + 1; ++n) {
     PartInfo part;
@@ -68,7 +68,7 @@ TEST_CASE("as many pages are kept as the bound says, those that were used last")
     REQUIRE(written);
     pages.push_back(written->front());
   }
-  ManifestCache cache(*world.context);
+  ManifestCache cache(*world.blobs);
   // Whether the page had to be read.
   const auto take = [&](std::size_t n) {
     const int before = fragment_reads(world);
@@ -90,11 +90,11 @@ TEST_CASE("as many pages are kept as the bound says, those that were used last")
 
 TEST_CASE("a page with another number of parts than its record says is corrupt") {
   BlobWorld world;
-  ManifestWriter writer(*world.context, world.owner);
+  ManifestWriter writer(*world.blobs, world.owner);
   const std::vector<PartInfo> parts(3);
   const auto pages = run_task(world.io, world.clock, writer.write(parts, world.deadline()));
   REQUIRE(pages);
-  ManifestCache cache(*world.context);
+  ManifestCache cache(*world.blobs);
   ManifestPage page = pages->front();
   page.entries = 2;
   const auto wrong = run_task(world.io, world.clock, cache.page(page, world.deadline()));

@@ -1,5 +1,3 @@
-#include "server/blobs/reader_pins.h"
-
 #include <doctest/doctest.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -16,7 +14,7 @@ TEST_CASE("each holder of a blob that is being read is asked once to keep all it
   std::vector<BlobRef> asked = blobs;
   asked[0].locations[1] = Location{};                             // its volume had failed
   asked[1].locations[2] = Location{VolumeId{999}, Generation{1}};  // has left the cluster
-  boost::asio::co_spawn(world.io, pin_for_reader(world.context.get(), asked, world.deadline()),
+  boost::asio::co_spawn(world.io, world.blobs->pin_for_reader(asked, world.deadline()),
                         boost::asio::detached);
   run_all(world.io, world.clock);
   for (std::size_t n = 0; n < asked.size(); ++n) {

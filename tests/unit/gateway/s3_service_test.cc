@@ -94,7 +94,9 @@ struct Bench {
   FakeCluster cluster;
   CredentialStore credentials = make_credentials();
   Authenticator authenticator{credentials, cluster.clock, {}};
-  Gateway gateway{cluster.gateway->objects, cluster.clock, cluster.random, {}};
+  FakeGateway& parts = *cluster.gateway;
+  Gateway gateway{parts.index,   parts.blobs,   parts.objects,  parts.multipart, parts.budget,
+                  parts.buffers, cluster.clock, cluster.random, {}};
   Metrics metrics{S3Service::operation_names(), S3Service::error_code_names()};
   S3Service service{gateway, authenticator, metrics};
 

@@ -33,7 +33,7 @@ std::optional<ScanReply> reply(std::vector<ScanRow> rows, std::string covered_to
 
 MergeInput input_of(std::vector<std::optional<ScanReply>> replies) {
   MergeInput input;
-  input.quorum.replicas = (ReplicaMask{1} << replies.size()) - 1;
+  input.quorum.replicas = IndexMask::below(replies.size());
   input.replies = std::move(replies);
   for (auto& made : input.replies) {
     if (!made) continue;
@@ -153,13 +153,13 @@ TEST_CASE("A replica that covers all does not speak for the others, which stoppe
 TEST_CASE("During a change a majority of both lists decides") {
   MergeInput input = input_of({reply({row("a", 1)}), reply({row("a", 1)}), reply({row("a", 1)}),
                                reply({}), reply({})});
-  input.quorum.replicas = 0b00111;
-  input.quorum.joint = 0b11100;
+  input.quorum.replicas = IndexMask::below(3);
+  input.quorum.joint = IndexMask::below(5) - IndexMask::below(2);
   CHECK(run(std::move(input)).steps == Steps{"a?"});
   MergeInput agreed = input_of({reply({row("a", 1)}), reply({row("a", 1)}), reply({row("a", 1)}),
                                 reply({row("a", 1)}), reply({})});
-  agreed.quorum.replicas = 0b00111;
-  agreed.quorum.joint = 0b11100;
+  agreed.quorum.replicas = IndexMask::below(3);
+  agreed.quorum.joint = IndexMask::below(5) - IndexMask::below(2);
   CHECK(run(std::move(agreed)).steps == Steps{"a"});
 }
 

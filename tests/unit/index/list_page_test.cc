@@ -100,13 +100,13 @@ TEST_CASE("A list of parts holds no part of a key that goes on where the upload-
   const auto bucket = cluster.make_bucket("bucket", 1);
   Objects& objects = cluster.gateway->objects;
   const auto begin = [&](const std::string& key) {
-    return cluster.run(objects.create_upload(*bucket, key, UploadRecord{}, cluster.soon())).value();
+    return cluster.run(multipart.create(*bucket, key, UploadRecord{}, cluster.soon())).value();
   };
   const auto put_part = [&](const std::string& key, const std::string& id, std::uint16_t number) {
     PartInfo part;
     part.number = number;
     part.size_bytes = 1;
-    REQUIRE(cluster.run(objects.put_part(*bucket, key, id, part, cluster.soon())));
+    REQUIRE(cluster.run(multipart.put_part(*bucket, key, id, part, cluster.soon())));
   };
   const std::string id = begin("key");
   put_part("key", id, 1);
@@ -151,13 +151,13 @@ TEST_CASE("The parts of an upload are found in every group that a key may lie in
         CHECK(request.partition_count == kPartitions);
       };
     }
-    auto begun = cluster.run(objects.create_upload(*bucket, key, UploadRecord{}, cluster.soon()));
+    auto begun = cluster.run(multipart.create(*bucket, key, UploadRecord{}, cluster.soon()));
     const std::string id = begun.value();
     for (const std::uint16_t number : {3, 256}) {
       PartInfo part;
       part.number = number;
       part.size_bytes = 1;
-      REQUIRE(cluster.run(objects.put_part(*bucket, key, id, part, cluster.soon())));
+      REQUIRE(cluster.run(multipart.put_part(*bucket, key, id, part, cluster.soon())));
     }
     const auto parts =
         cluster.run(cluster.gateway->index.list_parts(bucket, key, id, cluster.soon()));

@@ -250,9 +250,9 @@ TEST_CASE("Two gateways that complete one upload make one object") {
     auto& other = cluster.another_gateway();
     auto& objects = cluster.gateway->objects;
     const auto id =
-        cluster.run(objects.create_upload(*bucket, "key", UploadRecord{}, cluster.soon())).value();
+        cluster.run(multipart.create(*bucket, "key", UploadRecord{}, cluster.soon())).value();
     const PartInfo only = a_part(1, 9, 1);
-    REQUIRE(cluster.run(objects.put_part(*bucket, "key", id, only, cluster.soon())).has_value());
+    REQUIRE(cluster.run(multipart.put_part(*bucket, "key", id, only, cluster.soon())).has_value());
     for (auto& node : cluster.nodes) {
       node->acceptor.fate = [&cluster](VolumeId, RegisterCall, const RegisterKey&) {
         Fate fate;
@@ -266,7 +266,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
     request.parts.push_back({1, hex_encode(std::as_bytes(std::span(only.md5))), {}});
     int succeeded = 0, ended = 0;
     for (Objects* each : {&objects, &other.objects}) {
-      auto done = [&](std::exception_ptr, Result<Objects::Completed> answer) {
+      auto done = [&](std::exception_ptr, Result<Multipart::Answer> answer) {
         ++ended;
         if (answer) ++succeeded;
       };
@@ -290,13 +290,13 @@ TEST_CASE("Uploads under way are listed by key and upload-id, with prefixes and 
   for (const char* key : {"a", "d/1", "d/2", "e"}) {
     UploadRecord record;
     record.owner = "me";
-    ids[key] = cluster.run(objects.create_upload(*bucket, key, record, cluster.soon())).value();
+    ids[key] = cluster.run(multipart.create(*bucket, key, record, cluster.soon())).value();
   }
   const auto second =
-      cluster.run(objects.create_upload(*bucket, "a", UploadRecord{}, cluster.soon())).value();
+      cluster.run(multipart.create(*bucket, "a", UploadRecord{}, cluster.soon())).value();
   const auto gone =
-      cluster.run(objects.create_upload(*bucket, "c", UploadRecord{}, cluster.soon())).value();
-  REQUIRE(cluster.run(objects.abort_upload(*bucket, "c", gone, cluster.soon())).has_value());
+      cluster.run(multipart.create(*bucket, "c", UploadRecord{}, cluster.soon())).value();
+  REQUIRE(cluster.run(multipart.abort(*bucket, "c", gone, cluster.soon())).has_value());
   const auto list = [&](UploadListRequest request) {
     return cluster.run(cluster.gateway->index.list_uploads(bucket, request, cluster.soon()))
         .value();

@@ -35,6 +35,7 @@ struct MultipartFixture {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("b");
   Objects& objects = cluster.gateway->objects;
+  Multipart& multipart = cluster.gateway->multipart;
   std::vector<PartInfo> stored;
 
   std::string create() {
@@ -42,10 +43,10 @@ struct MultipartFixture {
     record.owner = "me";
     record.initiated = cluster.clock.wall();
     record.headers["content-type"] = "text/plain";
-    return cluster.run(objects.create_upload(*bucket, "key", record, cluster.soon())).value();
+    return cluster.run(multipart.create(*bucket, "key", record, cluster.soon())).value();
   }
   Result<> put_part(const std::string& id, PartInfo info) {
-    auto put = cluster.run(objects.put_part(*bucket, "key", id, info, cluster.soon()));
+    auto put = cluster.run(multipart.put_part(*bucket, "key", id, info, cluster.soon()));
     if (put) stored.push_back(std::move(info));
     return put;
   }
@@ -75,11 +76,11 @@ struct MultipartFixture {
     CHECK(hints[0].write_id == WriteId{5, 5});
     CHECK(hints[0].upload_id == id);
   }
-  Result<Objects::Completed> complete(const std::string& id, CompleteRequest made) {
-    return cluster.run(objects.complete(*bucket, "key", id, std::move(made), cluster.soon()));
+  Result<Multipart::Answer> complete(const std::string& id, CompleteRequest made) {
+    return cluster.run(multipart.complete(*bucket, "key", id, std::move(made), cluster.soon()));
   }
   Result<> abort(const std::string& id) {
-    return cluster.run(objects.abort_upload(*bucket, "key", id, cluster.soon()));
+    return cluster.run(multipart.abort(*bucket, "key", id, cluster.soon()));
   }
   Result<ObjectRead> get() {
     return cluster.run(objects.get(*bucket, "key", false, cluster.soon()));

@@ -23,7 +23,7 @@ struct MovesFixture {
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("bucket");
   Proposer& proposer = cluster.gateway->proposer;
   std::string id = cluster
-                       .run(cluster.gateway->objects.create_upload(*bucket, "key", UploadRecord{},
+                       .run(cluster.gateway->multipart.create(*bucket, "key", UploadRecord{},
                                                                    cluster.soon()))
                        .value();
   RegisterRef ref = Index::upload(*bucket, "key", id);
@@ -109,7 +109,7 @@ TEST_CASE("A part is not stored unless its fragments are pinned, and names none 
   leases.none_left = true;
   const auto put = [&] {
     return f.cluster.run(
-        objects.put_part(*f.bucket, "key", f.id, part, f.cluster.soon(), &leases));
+        multipart.put_part(*f.bucket, "key", f.id, part, f.cluster.soon(), &leases));
   };
   const auto stored = [&] {
     return f.cluster.run(f.cluster.gateway->index.list_parts(f.bucket, "key", f.id,

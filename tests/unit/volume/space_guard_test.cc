@@ -141,8 +141,8 @@ TEST_CASE("a volume that segments filled opens again with deletes, and only for 
       crcs.push_back(fragment_block_crc(id.write_id, id.slot, at / limits::kBlockBytes,
                                         data.bytes().subspan(at, length)));
     }
-    CHECK_OK(h.run(writer->append(std::move(data), std::move(crcs))));
-    return h.run(writer->commit());
+    CHECK_OK(h.run(writer->append(std::move(data), std::move(crcs), h.later())));
+    return h.run(writer->commit(h.later()));
   };
   const auto tick = [&] {  // the guard looks at the disk
     h.clock.advance(std::chrono::seconds(1));

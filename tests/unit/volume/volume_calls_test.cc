@@ -159,7 +159,7 @@ TEST_CASE("a list or a row that the disk does not give is an error, never a shor
   const FragmentShape empty{0};
   auto writer = h.run(h.volume->write_fragment(kFragment, empty, h.later()));
   REQUIRE(writer);
-  REQUIRE(h.run((*writer)->commit()));
+  REQUIRE(h.run((*writer)->commit(h.later())));
   writer->reset();
   h.close();
   h.open();  // moves the log into a table
@@ -243,7 +243,7 @@ TEST_CASE("a page of hints or fragments has as many as were asked for, and the n
     const FragmentId id{WriteId{4, n}, 0, Generation{1}};
     auto writer = h.run(h.volume->write_fragment(id, empty, h.later()));
     REQUIRE(writer);
-    REQUIRE(h.run((*writer)->commit()));
+    REQUIRE(h.run((*writer)->commit(h.later())));
   }
   HintListRequest hints;
   hints.due_until = h.clock.wall();
@@ -300,8 +300,8 @@ void put_fragment(VolumeHarness& h, const FragmentId& id, std::size_t size) {
     crcs.push_back(fragment_block_crc(id.write_id, id.slot, at / limits::kBlockBytes,
                                       data.bytes().subspan(at, length)));
   }
-  REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs))));
-  REQUIRE(h.run((*writer)->commit()));
+  REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs), h.later())));
+  REQUIRE(h.run((*writer)->commit(h.later())));
 }
 
 }  // namespace

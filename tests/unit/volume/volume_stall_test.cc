@@ -150,8 +150,8 @@ struct StallWorld {
       crcs.push_back(fragment_block_crc(
           id.write_id, id.slot, block, bytes.first(std::min(bytes.size(), limits::kBlockBytes))));
     }
-    CO_CHECK(co_await writer->append(std::move(data), std::move(crcs)));
-    CO_CHECK(co_await writer->commit());
+    CO_CHECK(co_await writer->append(std::move(data), std::move(crcs), later()));
+    CO_CHECK(co_await writer->commit(later()));
     FragmentReadRequest request;
     request.id = id;
     request.length = 1000;
@@ -175,6 +175,46 @@ struct StallWorld {
     return volume->scan(std::move(request), later());
   }
   Deadline later() const { return clock.boot() + std::chrono::hours(1); }
+
+  // A fragment that is sent in pieces of 1 MiB.
+  Task<> open_stream(std::unique_ptr<FragmentWriter>* writer, std::uint64_t size) {
+    FragmentShape shape;
+    shape.data_bytes = size;
+    CO_TRY(opened, co_await volume->write_fragment(kStream, shape, later()));
+    *writer = std::move(opened);
+    co_return Result<>{};
+  }
+  // `pieces`: alive while their memory is.
+  Task<> append_pieces(FragmentWriter* writer, std::vector<std::weak_ptr<int>>* pieces, int count,
+                       Deadline deadline) {
+    for (int piece = 0; piece < count; ++piece) {
+      const auto credit = std::make_shared<int>(piece);
+      pieces->push_back(credit);
+      Buffer data = buffers.get(limits::kMiB).keeping(credit);
+      std::vector<std::uint32_t> crcs(limits::kMiB / limits::kBlockBytes);
+      CO_CHECK(co_await writer->append(std::move(data), std::move(crcs), deadline));
+    }
+    co_return Result<>{};
+  }
+  Task<> read_stream() {
+    FragmentReadRequest request;
+    request.id = kStream;
+    request.length = 1;
+    CO_TRY(piece, co_await volume->read_fragment(request, later()));
+    (void)piece;
+    co_return Result<>{};
+  }
+  // Pre: writes are stuck. Two pieces are on their way, the third waits for room until `deadline`.
+  void stream_until_stuck(std::unique_ptr<FragmentWriter>& writer,
+                          std::vector<std::weak_ptr<int>>& pieces, Deadline deadline) {
+    start(open_stream(&writer, 8 * limits::kMiB));
+    finish();
+    start(append_pieces(writer.get(), &pieces, 4, deadline));
+    turn_until_stuck();
+    while (pieces.size() < 3) turn();
+    turn();
+  }
+  static constexpr FragmentId kStream{WriteId{1, 2}, 0, Generation{2}};
 
   std::unique_ptr<StallGround> ground = std::make_unique<StallGround>();
   FakeDisk& disk = ground->disk;
@@ -256,32 +296,9 @@ TEST_CASE("a writer that is given up lets its pieces go") {
   world.start(world.write(1));
   world.finish();
   world.gate->shut(Call::write);
-  const FragmentId id{WriteId{1, 2}, 0, Generation{2}};
-  FragmentShape shape;
-  shape.data_bytes = 8 * limits::kMiB;
   std::unique_ptr<FragmentWriter> writer;
-  auto open = [&]() -> Task<> {
-    CO_TRY(opened, co_await world.volume->write_fragment(id, shape, world.later()));
-    writer = std::move(opened);
-    co_return Result<>{};
-  };
-  world.start(open());
-  world.finish();
   std::vector<std::weak_ptr<int>> pieces;
-  auto append = [&]() -> Task<> {
-    for (int piece = 0; piece < 4; ++piece) {
-      const auto credit = std::make_shared<int>(piece);
-      pieces.push_back(credit);
-      Buffer data = world.buffers.get(limits::kMiB).keeping(credit);
-      std::vector<std::uint32_t> crcs(limits::kMiB / limits::kBlockBytes);
-      CO_CHECK(co_await writer->append(std::move(data), std::move(crcs)));
-    }
-    co_return Result<>{};
-  };
-  world.start(append());
-  world.turn_until_stuck();
-  while (pieces.size() < 3) world.turn();
-  world.turn();
+  world.stream_until_stuck(writer, pieces, world.later());
   writer->give_up();
   world.finish();
   CHECK(world.errors == std::vector{Errc::timeout});
@@ -292,6 +309,56 @@ TEST_CASE("a writer that is given up lets its pieces go") {
   CHECK(held <= 2);
   world.gate->open();
   world.gate->wait_until_passed();
+}
+
+TEST_CASE("a piece that waits for a stuck one is answered when its deadline is over") {
+  StallWorld world;
+  world.open();
+  world.start(world.write(1));
+  world.finish();
+  world.gate->shut(Call::write);
+  std::unique_ptr<FragmentWriter> writer;
+  std::vector<std::weak_ptr<int>> pieces;
+  world.stream_until_stuck(writer, pieces, world.clock.boot() + std::chrono::seconds(2));
+  CHECK(world.errors.empty());
+  world.clock.advance(std::chrono::seconds(3));
+  world.volume->look_for_stall();
+  world.finish();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  CHECK(world.volume->status().state == VolumeStatus::State::open);
+  world.gate->open();
+  world.gate->wait_until_passed();
+  // That was final for the fragment, also when the disk answers again.
+  world.start(writer->commit(world.later()));
+  world.finish();
+  CHECK(world.errors.back() == Errc::invalid);
+}
+
+TEST_CASE("a commit waits for pieces until its deadline, and begins nothing after it") {
+  StallWorld world;
+  world.open();
+  world.start(world.write(1));
+  world.finish();
+  world.gate->shut(Call::write);
+  std::unique_ptr<FragmentWriter> writer;
+  std::vector<std::weak_ptr<int>> pieces;
+  world.start(world.open_stream(&writer, 2 * limits::kMiB));
+  world.finish();
+  world.start(world.append_pieces(writer.get(), &pieces, 2, world.later()));
+  world.finish();
+  CHECK(world.errors.empty());
+  world.start(writer->commit(world.clock.boot() + std::chrono::seconds(2)));
+  world.turn();
+  world.clock.advance(std::chrono::seconds(3));
+  world.volume->look_for_stall();
+  world.finish();
+  CHECK(world.errors == std::vector{Errc::timeout});
+  world.gate->open();
+  world.gate->wait_until_passed();
+  world.turn();
+  world.start(world.read_stream());
+  world.finish();
+  CHECK(world.errors.back() == Errc::not_found);
 }
 
 TEST_CASE("a probe says whether the disk answers, not the memory") {

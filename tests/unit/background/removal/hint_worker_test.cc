@@ -224,8 +224,8 @@ TEST_CASE("a holder that this process has no connection to keeps the hint waitin
   FakeGateway& other = f.cluster.another_gateway();
   f.cluster.nodes.push_back(away);
   REQUIRE(other.membership.volume(away->id()) == nullptr);
-  BackgroundContext context{other.membership, other.proposer, other.objects, f.cluster.clock,
-                            f.context.local, f.context.options};
+  BackgroundContext context{other.membership, other.proposer,  other.index,     other.blobs,
+                            other.objects,    f.cluster.clock, f.context.local, f.context.options};
   HintWorker worker(context);
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.pass(worker);
@@ -256,14 +256,14 @@ TEST_CASE("a hint that cannot be judged now is judged again later") {
 TEST_CASE("the blob of an upload waits for the upload's end") {
   HintFixture f;
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const auto put_part = [&](const BlobRef& blob) {
     PartInfo part;
     part.number = 1;
     part.size_bytes = blob.shape.size_bytes;
     part.blob = blob;
-    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", *made, part, f.cluster.soon())));
+    REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "key", *made, part, f.cluster.soon())));
     f.cluster.settle_down();
   };
   const BlobRef first = f.write("key", *made);
@@ -273,7 +273,7 @@ TEST_CASE("the blob of an upload waits for the upload's end") {
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
   CHECK(f.held(first) == 6);  // a Complete may have read it
-  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", *made, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().abort(*f.bucket, "key", *made, f.cluster.soon())));
   f.wait(kHintGrace + std::chrono::minutes(2));
   f.work();
   CHECK(f.held(first) == 0);
@@ -331,7 +331,7 @@ TEST_CASE("hints that wait are counted once each, over as many pages as they tak
 
 TEST_CASE("what a part left behind is freed once its upload is done") {
   HintFixture f;
-  const std::string id = f.cluster.run(f.objects().create_upload(*f.bucket, "key", UploadRecord{},
+  const std::string id = f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{},
                                                                  f.cluster.soon())).value();
   PartInfo part;
   part.number = 1;
@@ -341,10 +341,10 @@ TEST_CASE("what a part left behind is freed once its upload is done") {
     blob = f.write("key", id);
     part.blob = blob;
     part.size_bytes = blob.shape.size_bytes;
-    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "key", id, part, f.cluster.soon())));
+    REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "key", id, part, f.cluster.soon())));
   }
   request.parts.push_back(CompletePart{1, std::string(32, '0'), {}});
-  REQUIRE(f.cluster.run(f.objects().complete(*f.bucket, "key", id, request, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().complete(*f.bucket, "key", id, request, f.cluster.soon())));
   f.cluster.settle_down();
   f.wait(kHintGrace + std::chrono::minutes(1));
   f.work();

@@ -149,13 +149,13 @@ TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {
 TEST_CASE("fragments of an upload stay while it is open, and go when it was aborted") {
   SweepFixture f;
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const BlobRef blob = f.write("key", *made);  // a part whose register was never written
   f.unpin(blob);
   CHECK(f.sweep());
   CHECK(f.held(blob) == 6);
-  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", *made, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().abort(*f.bucket, "key", *made, f.cluster.soon())));
   CHECK(f.sweep());
   CHECK(f.held(blob) == 0);
 }
@@ -164,7 +164,7 @@ TEST_CASE("a part that becomes an object's while its upload is looked at stays")
   SweepFixture f;
   f.put();
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const BlobRef blob = f.write("key", *made);
   f.unpin(blob);

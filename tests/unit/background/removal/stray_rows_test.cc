@@ -31,12 +31,12 @@ TEST_CASE("rows of buckets and uploads that are there stay") {
   StrayFixture f;
   const BlobRef blob = f.put();
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   PartInfo part;
   part.number = 1;
   part.blob = f.write("big", *made);
-  REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
   f.cluster.settle_down();
   CHECK(f.sweep());
   CHECK(f.ended() == 0);
@@ -122,12 +122,12 @@ TEST_CASE("an object of a bucket made after the buckets were listed stays") {
 TEST_CASE("a part of an upload that is gone ends") {
   StrayFixture f;
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   PartInfo part;
   part.number = 1;
   part.blob = f.write("big", *made);
-  REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
   f.cluster.settle_down();
   const RegisterKey upload = Index::upload(*f.bucket, "big", *made).key;
   for (const auto& node : f.cluster.nodes) node->acceptor.rows.erase(upload);
@@ -150,12 +150,12 @@ TEST_CASE("parts of many pages end once their upload is gone, which the last pas
   f.context.options.page_rows = 1;
   StrayRows rows(f.context);
   auto made = f.cluster.run(
-      f.objects().create_upload(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   for (std::uint16_t number = 1; number <= 4; ++number) {
     PartInfo part;
     part.number = number;
-    REQUIRE(f.cluster.run(f.objects().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
+    REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
   }
   f.cluster.settle_down();
   CHECK(f.pass(rows));

@@ -15,7 +15,7 @@ struct UploadFixture : BackgroundWorld {
   UploadFixture() {
     UploadRecord record;
     record.initiated = cluster.clock.wall();
-    id = cluster.run(objects().create_upload(*bucket, "key", record, cluster.soon())).value();
+    id = cluster.run(multipart().create(*bucket, "key", record, cluster.soon())).value();
   }
   void sweep() { pass(uploads); }
   void sweep_later() {
@@ -28,7 +28,7 @@ struct UploadFixture : BackgroundWorld {
     part.number = 1;
     part.size_bytes = blob.shape.size_bytes;
     part.blob = blob;
-    REQUIRE(cluster.run(objects().put_part(*bucket, "key", id, part, cluster.soon())));
+    REQUIRE(cluster.run(multipart().put_part(*bucket, "key", id, part, cluster.soon())));
     cluster.settle_down();
     return blob;
   }
@@ -73,7 +73,7 @@ TEST_CASE("an upload left open for a week is aborted, and what it held is freed 
 TEST_CASE("an ended upload is forgotten after a day: its parts first, then itself") {
   UploadFixture f;
   f.put_part();
-  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", f.id, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().abort(*f.bucket, "key", f.id, f.cluster.soon())));
   f.cluster.settle_down();
   f.sweep();
   CHECK(f.upload() == ValueKind::upload_aborted);
@@ -159,7 +159,7 @@ TEST_CASE("uploads of many pages are all looked after") {
   for (int i = 0; i < 5; ++i) {
     UploadRecord record;
     record.initiated = f.cluster.clock.wall();
-    ids.push_back(f.cluster.run(f.objects().create_upload(*f.bucket, "more", record,
+    ids.push_back(f.cluster.run(f.multipart().create(*f.bucket, "more", record,
                                                           f.cluster.soon())).value());
   }
   f.cluster.clock.advance(limits::kUploadExpiry + std::chrono::minutes(10));

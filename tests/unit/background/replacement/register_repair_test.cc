@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 struct RepairFixture : BackgroundWorld {
-  RegisterRepair repairs{cluster.gateway->proposer, cluster.gateway->blobs};
+  RegisterRepair repairs{cluster.gateway->proposer, cluster.gateway->blobs, cluster.clock};
   const RegisterRef ref = Index::object(*bucket, "key");
 
   // A blob with one slot that was never written, on the volume that failed meanwhile.
@@ -28,13 +28,13 @@ struct RepairFixture : BackgroundWorld {
   }
   // Part 1 of a new upload, whose id is answered, the same way.
   std::string put_short_part() {
-    std::string id = cluster.run(objects().create_upload(*bucket, "key", UploadRecord{},
+    std::string id = cluster.run(multipart().create(*bucket, "key", UploadRecord{},
                                                          cluster.soon())).value();
     PartInfo part;
     part.number = 1;
     part.blob = write_short(id);
     part.size_bytes = part.blob->shape.size_bytes;
-    REQUIRE(cluster.run(objects().put_part(*bucket, "key", id, part, cluster.soon())));
+    REQUIRE(cluster.run(multipart().put_part(*bucket, "key", id, part, cluster.soon())));
     cluster.settle_down();
     return id;
   }
@@ -158,7 +158,7 @@ TEST_CASE("a part is made whole while its upload is open, and is nobody's afterw
   const RegisterRef stored = Index::part(*f.bucket, "key", id, 1);
   CHECK(f.examine(stored).misplaced == 1);
   CHECK(f.examine(stored).missing == 1);
-  REQUIRE(f.cluster.run(f.objects().abort_upload(*f.bucket, "key", id, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.multipart().abort(*f.bucket, "key", id, f.cluster.soon())));
   f.cluster.settle_down();
   const RegisterHealth ended = f.examine(stored);
   CHECK(ended.misplaced == 0);
@@ -184,7 +184,7 @@ TEST_CASE("what the manifest of an upload that is being completed names is waite
   RepairFixture f;
   for (const bool is_short : {false, true}) {
     CAPTURE(is_short);
-    const std::string id = f.cluster.run(f.objects().create_upload(
+    const std::string id = f.cluster.run(f.multipart().create(
         *f.bucket, "key", UploadRecord{}, f.cluster.soon())).value();
     PartInfo part = BackgroundWorld::record_of(is_short ? f.write_short(id) : f.write("key", id))
                         .parts.front();

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "penstock/log.h"
-#include "server/background/replacement/blob_rebuild.h"
 #include "server/background/replacement/volume_replacement.h"
 #include "server/blobs/manifest.h"
 #include "server/objects/multipart_apply.h"
@@ -76,13 +75,13 @@ class ReplacementWorld {
   Upload open_upload(const std::string& key, std::size_t size) {
     Upload upload;
     upload.name = {bucket, key, ""};
-    upload.name.upload_id = cluster.run(gateway().objects.create_upload(
+    upload.name.upload_id = cluster.run(gateway().multipart.create(
         *bucket, key, UploadRecord{}, cluster.soon())).value();
     const std::string& id = upload.name.upload_id;
     std::unique_ptr<BlobWriter> writer;
     upload.part = cluster.run(write(Index::owner(*bucket, key, id), bytes_of(key, size),
                                     &writer)).value();
-    REQUIRE(cluster.run(gateway().objects.put_part(*bucket, key, id, upload.part,
+    REQUIRE(cluster.run(gateway().multipart.put_part(*bucket, key, id, upload.part,
                                                    cluster.soon())));
     cluster.settle_down();
     return upload;
@@ -127,7 +126,7 @@ class ReplacementWorld {
     const auto parts = cluster.run(gateway().objects.parts(read->record, cluster.soon()));
     if (!parts) return "error: " + parts.error().context;
     for (const PartInfo& part : *parts) {
-      auto bytes = cluster.run(read_blob(gateway().blobs, *part.blob, cluster.soon()));
+      auto bytes = cluster.run(gateway().blobs.read_whole(*part.blob, cluster.soon()));
       text += bytes ? *bytes : "error: " + bytes.error().context;
     }
     return text;
@@ -204,8 +203,7 @@ class ReplacementWorld {
 
  private:
   Task<PartInfo> write(FragmentOwner owner, std::string text, std::unique_ptr<BlobWriter>* keep) {
-    CO_TRY(writer, co_await BlobWriter::open(gateway().blobs, std::move(owner), text.size(),
-                                             cluster.soon()));
+    CO_TRY(writer, co_await gateway().blobs.write(std::move(owner), text.size(), cluster.soon()));
     *keep = std::move(writer);
     CO_CHECK(co_await write_text(**keep, text));
     PartInfo part;

@@ -208,7 +208,7 @@ TEST_CASE("an open upload gets a new ballot: its Complete may know places of bef
     return world.cluster.run(world.gateway().proposer.read(ref, ReadWant::ballot,
                                                            world.cluster.soon()))->ballot;
   };
-  RegisterRepair repair(world.gateway().proposer, world.gateway().blobs);
+  RegisterRepair repair(world.gateway().proposer, world.gateway().blobs, world.cluster.clock);
   const Ballot before = ballot();
   REQUIRE(world.cluster.run(repair.examine(ref, false, world.cluster.soon())));
   CHECK(ballot() == before);
@@ -220,15 +220,16 @@ TEST_CASE("parts of an upload that has ended hold no replacement up") {
   ReplacementWorld world;
   fill(world);
   Objects& objects = world.gateway().objects;
+  Multipart& multipart = world.gateway().multipart;
   auto& cluster = world.cluster;
   const auto& bucket = *world.bucket;
   auto object = cluster.run(objects.get(bucket, "striped", false, cluster.soon()));
-  auto id = cluster.run(objects.create_upload(bucket, "big", UploadRecord{}, cluster.soon()));
+  auto id = cluster.run(multipart.create(bucket, "big", UploadRecord{}, cluster.soon()));
   REQUIRE(id);
   PartInfo part = object->record.parts.front();  // a blob with a fragment on each volume
   part.number = 1;
-  REQUIRE(cluster.run(objects.put_part(bucket, "big", *id, part, cluster.soon())));
-  REQUIRE(cluster.run(objects.abort_upload(bucket, "big", *id, cluster.soon())));
+  REQUIRE(cluster.run(multipart.put_part(bucket, "big", *id, part, cluster.soon())));
+  REQUIRE(cluster.run(multipart.abort(bucket, "big", *id, cluster.soon())));
   cluster.settle_down();
   REQUIRE(world.begin(first_volume()));
   CHECK(world.run_until_replaced());

@@ -208,7 +208,7 @@ class Volume {
       Buffer buffer = buffers.get(piece.size());
       std::memcpy(buffer.data(), piece.data(), piece.size());
       auto crcs = crcs_of(id, offset, buffer.bytes());
-      CHECK_OK(run(writer.append(std::move(buffer), std::move(crcs))));
+      CHECK_OK(run(writer.append(std::move(buffer), std::move(crcs), Deadline::max())));
       offset += piece.size();
       bytes.remove_prefix(piece.size());
     }
@@ -218,7 +218,7 @@ class Volume {
                std::size_t piece_bytes = limits::kPieceBytes) {
     TRY(writer, run(store->create(id, FragmentShape{bytes.size()})));
     CHECK_OK(append(*writer, id, bytes, 0, piece_bytes));
-    return run(writer->commit());
+    return run(writer->commit(Deadline::max()));
   }
 
   Result<std::string> get(const FragmentId& id, std::uint64_t offset, std::uint64_t length) {

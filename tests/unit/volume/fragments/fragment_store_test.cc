@@ -46,8 +46,8 @@ TEST_CASE("bytes that are not aligned in memory are stored all the same") {
   const std::string bytes = pattern(id, 512 * limits::kKiB);
   auto writer = volume.run(volume.store->create(id, FragmentShape{bytes.size()})).value();
   const Buffer odd = Buffer::copy_of(as_bytes("x" + bytes)).slice(1, bytes.size());
-  REQUIRE(volume.run(writer->append(odd, crcs_of(id, 0, odd.bytes()))));
-  REQUIRE(volume.run(writer->commit()));
+  REQUIRE(volume.run(writer->append(odd, crcs_of(id, 0, odd.bytes()), Deadline::max())));
+  REQUIRE(volume.run(writer->commit(Deadline::max())));
   CHECK(volume.get_all(id, bytes.size()).value() == bytes);
 }
 
@@ -128,13 +128,13 @@ TEST_CASE("a writer takes what was announced, no less and no more") {
   const std::string bytes = pattern(id, 40'000);
   auto writer = volume.run(volume.store->create(id, FragmentShape{30'000})).value();
   CHECK(code_of(volume.append(*writer, id, bytes, 0)) == Errc::invalid);
-  CHECK(code_of(volume.run(writer->commit())) == Errc::invalid);
+  CHECK(code_of(volume.run(writer->commit(Deadline::max()))) == Errc::invalid);
   const Buffer block = Buffer::copy_of(as_bytes(bytes).first(16'384));
-  CHECK(code_of(volume.run(writer->append(block, {1, 2}))) == Errc::invalid);
+  CHECK(code_of(volume.run(writer->append(block, {1, 2}, Deadline::max()))) == Errc::invalid);
   CHECK(volume.append(*writer, id, bytes.substr(0, 30'000), 0));
   CHECK(code_of(volume.append(*writer, id, "x", 30'000)) == Errc::invalid);
-  CHECK(volume.run(writer->commit()));
-  CHECK(volume.run(writer->commit()));  // again: the same answer
+  CHECK(volume.run(writer->commit(Deadline::max())));
+  CHECK(volume.run(writer->commit(Deadline::max())));  // again: the same answer
   CHECK(code_of(volume.append(*writer, id, "x", 30'000)) == Errc::invalid);
   CHECK(volume.get_all(id, 30'000).value() == bytes.substr(0, 30'000));
 }
@@ -261,7 +261,7 @@ TEST_CASE("a fragment tells whose it is, and how long it has been without a leas
   const FragmentId id = make_id(1);
   const FragmentOwner owner{BucketId{7}, 16, "key", std::string(32, 'u')};
   auto writer = volume.run(volume.store->create(id, FragmentShape{0, owner})).value();
-  REQUIRE(volume.run(writer->commit()));
+  REQUIRE(volume.run(writer->commit(Deadline::max())));
   volume.reopen();
   volume.clock.advance(limits::kFragmentLease + std::chrono::minutes(5));
   const auto entries = volume.run(volume.store->list(std::nullopt, 10)).value();

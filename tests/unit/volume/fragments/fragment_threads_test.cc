@@ -101,9 +101,9 @@ Task<> put(RealVolume& volume, FragmentId id, std::uint64_t size) {
     Buffer piece = volume.buffers.get(length);
     std::memcpy(piece.data(), bytes.data() + at, length);
     auto crcs = crcs_of(id, at, piece.bytes());
-    CO_CHECK(co_await writer->append(std::move(piece), std::move(crcs)));
+    CO_CHECK(co_await writer->append(std::move(piece), std::move(crcs), Deadline::max()));
   }
-  co_return co_await writer->commit();
+  co_return co_await writer->commit(Deadline::max());
 }
 
 // Runs one coroutine here, waiting for the workers.

@@ -1,18 +1,13 @@
-#include "server/background/replacement/blob_rebuild.h"
+#include "server/blobs/fragment_rebuild.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "penstock/limits.h"
-#include "server/proposer/register_calls.h"
+#include "server/blobs/blob_places.h"
 
 namespace penstock {
 namespace {
-
-bool is_open(const Membership& membership, VolumeId id) {
-  const auto client = membership.volume(id);
-  return client != nullptr && client->status().state == VolumeStatus::State::open;
-}
 
 class Rebuild {
  public:
@@ -72,7 +67,7 @@ Task<> Rebuild::run(FragmentWriter& writer) {
         crcs.push_back(fragment_block_crc(blob_.write_id, static_cast<std::uint8_t>(slot_),
                                           (at + done) / limits::kBlockBytes, block));
       }
-      CO_CHECK(co_await writer.append(std::move(bytes), std::move(crcs)));
+      CO_CHECK(co_await writer.append(std::move(bytes), std::move(crcs), deadline_));
       column.offset += column.length;
     }
   }
@@ -80,7 +75,7 @@ Task<> Rebuild::run(FragmentWriter& writer) {
 }
 
 Task<Buffer> Rebuild::piece(Column column) {
-  if (!lost_ && is_open(context_.membership, blob_.locations[slot_].volume)) {
+  if (!lost_ && is_open_volume(context_.membership, blob_.locations[slot_].volume)) {
     auto direct = co_await read(column, slot_);
     if (direct) co_return direct;
   }
@@ -114,7 +109,7 @@ Task<Buffer> Rebuild::decode(Column column) {
     if (from == slot_) continue;
     const std::uint32_t unit = layout_.unit_of_slot(column.stripe, from);
     const bool zeros_only = column.offset >= layout_.stored_bytes(column.stripe, unit);
-    if (!zeros_only && !is_open(context_.membership, blob_.locations[from].volume)) continue;
+    if (!zeros_only && !is_open_volume(context_.membership, blob_.locations[from].volume)) continue;
     auto bytes = co_await read(column, from);
     if (!bytes) {
       last = std::move(bytes).error();
@@ -163,19 +158,12 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   // Who does not take it is suspect the second time, and no target any more.
   std::optional<Errc> refused;
   if (!writer) refused = writer.error().code;
-  report_answer(context.membership, target, refused);
+  context.membership.report_answer(target, refused);
   if (!writer) co_return std::move(writer).error();
   Rebuild rebuild(context, std::move(blob), slot, layout, std::move(codec), deadline);
   CO_CHECK(co_await rebuild.run(**writer));
-  CO_CHECK(co_await (*writer)->commit());
+  CO_CHECK(co_await (*writer)->commit(deadline));
   co_return placed;
-}
-
-int spares_of(const Membership& membership, const BlobRef& blob) {
-  const auto readable = std::count_if(
-      blob.locations.begin(), blob.locations.end(),
-      [&](const Location& location) { return is_open(membership, location.volume); });
-  return static_cast<int>(readable) - static_cast<int>(blob.shape.k);
 }
 
 }  // namespace penstock

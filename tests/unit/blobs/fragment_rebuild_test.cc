@@ -1,5 +1,3 @@
-#include "server/background/replacement/blob_rebuild.h"
-
 #include "tests/unit/blobs/blob_world.h"
 
 namespace penstock {
@@ -24,8 +22,7 @@ struct RebuildFixture {
   }
   Result<Location> rebuild(std::uint32_t slot) {
     return run_task(world.io, world.clock,
-                    rebuild_fragment(*world.context, world.owner, blob, slot, apart.id(),
-                                     world.deadline()));
+                    world.blobs->make_again(world.owner, blob, slot, world.deadline()));
   }
 };
 
