@@ -1,6 +1,7 @@
 // Where the fragments of a blob go: layout and volumes of a new one, a volume for one fragment
 // more. By the map, its ring and what is known of the volumes; asks none.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -7,6 +7,7 @@
 // Memory: bytes under way count in the budget, in the name of the account that is given.
 // Thread-safety: all methods from any I/O thread; each writer and reader belongs to one executor.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -2,6 +2,8 @@
 // be read, else computed from any k others. Verified block by block on the way.
 // Thread-safety: any I/O thread.
 #pragma once
+#include <cstdint>
+
 #include "server/blobs/blob_context.h"
 
 namespace penstock {
