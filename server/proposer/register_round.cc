@@ -98,9 +98,9 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
       calls.start(executor, i, group->clients[i]->prepare(request, until));
     }
   }
-  auto enough = [&calls] { return decided(calls, 0); };
+  auto enough = [&calls] { return decided(calls, IndexMask()); };
   CO_CHECK(co_await calls.wait(std::move(enough), until));
-  promises.end = end_of(calls, promises.ballot, 0, &ballots);
+  promises.end = end_of(calls, promises.ballot, IndexMask(), &ballots);
   if (promises.end == RoundEnd::majority) {
     collect_promises(calls, promises);
   } else {
