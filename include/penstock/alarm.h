@@ -1,4 +1,5 @@
-// Calls a function at a given time unless it is destroyed before: the deadline of a wait.
+// Calls a function at a given time unless it is destroyed before: the deadline of a wait. Who waits
+// for coroutines on its own executor has it through Wakeup, and through FanOut for several calls.
 // Thread-safety: made, rung and destroyed on one executor.
 #pragma once
 #include <boost/asio/cancellation_signal.hpp>

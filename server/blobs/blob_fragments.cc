@@ -5,6 +5,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
+#include "penstock/fan_out.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -319,24 +320,14 @@ std::vector<std::pair<VolumeId, Errc>> BlobFragments::dropped() const {
   return list;
 }
 
-Awaitable<void> BlobFragments::run_pin(Self self, std::uint32_t index, FragmentId id,
-                                       std::shared_ptr<VolumeClient> client, Deadline deadline,
-                                       std::shared_ptr<std::vector<bool>> pinned,
-                                       std::shared_ptr<std::size_t> left) {
+Task<bool> BlobFragments::pin_one(Self self, std::uint32_t index, FragmentId id,
+                                  std::shared_ptr<VolumeClient> client, Deadline deadline) {
   const BootTime sent = self->context_.clock.boot();
   std::vector<FragmentId> ids(1, id);
-  Result<std::vector<FragmentId>> missing = fail(Errc::io, "no answer");
-  try {
-    missing = co_await client->pin(std::move(ids), deadline);
-  } catch (...) {
-    missing = error_of_exception("a pin of a fragment");
-  }
-  if (missing && missing->empty()) {
-    (*pinned)[index] = true;
-    if (id == self->fragment(index)) self->slots_[index].lease_from = sent;
-  }
-  --*left;
-  self->wakeup_.notify();
+  CO_TRY(missing, co_await client->pin(std::move(ids), deadline));
+  if (!missing.empty()) co_return false;
+  if (id == self->fragment(index)) self->slots_[index].lease_from = sent;
+  co_return true;
 }
 
 Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadline deadline) {
@@ -344,8 +335,8 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
   const BootTime now = context_.clock.boot();
   if (!holds(Rule::leases)) co_return std::vector<FragmentId>();
   const std::uint32_t slots = blob.shape.slots();
-  auto pinned = std::make_shared<std::vector<bool>>(slots, false);
-  auto left = std::make_shared<std::size_t>(0);
+  IndexMask pinned;
+  FanOut<bool> pins(slots);
   for (std::uint32_t i = 0; i < slots; ++i) {
     if (blob.locations[i].volume.value == 0) continue;
     // No new record names a volume that is being replaced: the last one that does can be found.
@@ -355,28 +346,24 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
     const bool ours = i < slots_.size() && id == fragment(i);
     if (ours && slots_[i].lease_from &&
         now - *slots_[i].lease_from < context_.options.lease_fresh) {
-      (*pinned)[i] = true;
+      pinned.add(i);
       continue;
     }
     auto client = context_.membership.volume(blob.locations[i].volume);
     if (client == nullptr) continue;
-    ++*left;
-    boost::asio::co_spawn(executor_,
-                          run_pin(self, i, id, std::move(client), deadline, pinned, left),
-                          boost::asio::detached);
+    pins.start_at(executor_, i, pin_one(self, i, id, std::move(client), deadline));
   }
   const BootTime until = std::min<BootTime>(deadline, now + limits::kNoProgress);
-  while (*left > 0 && context_.clock.boot() < until) {
-    co_await wakeup_.wait(context_.clock, until);
-  }
-  const auto count = std::count(pinned->begin(), pinned->end(), true);
-  if (static_cast<std::uint32_t>(count) < fragments_needed(blob.shape)) {
-    co_return fail(Errc::unavailable, std::to_string(count) + " fragments could be pinned");
+  co_await pins.wait_all(context_.clock, until);
+  pinned |= pins.where([](bool done) { return done; });
+  if (pinned.count() < fragments_needed(blob.shape)) {
+    co_return fail(Errc::unavailable,
+                   std::to_string(pinned.count()) + " fragments could be pinned");
   }
   std::vector<FragmentId> missing;
   if (!holds(Rule::unpinned_left_out)) co_return missing;
   for (std::uint32_t i = 0; i < slots; ++i) {
-    if (blob.locations[i].volume.value != 0 && !(*pinned)[i]) missing.push_back(blob.fragment(i));
+    if (blob.locations[i].volume.value != 0 && !pinned.has(i)) missing.push_back(blob.fragment(i));
   }
   co_return missing;
 }

@@ -82,10 +82,9 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
 
   static Awaitable<void> run_chain(Self self, std::uint32_t index);
   static Awaitable<void> run_remove(Self self, std::uint32_t index, Deadline deadline);
-  static Awaitable<void> run_pin(Self self, std::uint32_t index, FragmentId id,
-                                 std::shared_ptr<VolumeClient> client, Deadline deadline,
-                                 std::shared_ptr<std::vector<bool>> pinned,
-                                 std::shared_ptr<std::size_t> left);
+  // True: it has a lease from now on.
+  static Task<bool> pin_one(Self self, std::uint32_t index, FragmentId id,
+                            std::shared_ptr<VolumeClient> client, Deadline deadline);
   static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape);
   void add_step(std::uint32_t index, Step step);
   void lend(Slot& slot, FragmentPiece& piece);

@@ -29,8 +29,8 @@ Awaitable<void> pin_all_for_reader(BlobContext* context, std::vector<BlobRef> bl
       pins.start(executor, client->pin_for_reader(std::move(some), deadline));
     }
   }
-  const auto waited = co_await pins.wait_all(context->clock, deadline);
-  std::size_t silent = waited ? 0 : 1;
+  co_await pins.wait_all(context->clock, deadline);
+  std::size_t silent = 0;
   for (const auto& answer : pins.answers()) silent += answer && *answer ? 0 : 1;
   if (silent == 0) co_return;
   log_event(LogLevel::debug, "reader_pins_missed", {{"count", std::to_string(silent)}});

@@ -9,7 +9,7 @@ namespace {
 // How long a majority may take before the others are asked, too. A page costs a volume 1 or 2 ms.
 constexpr std::chrono::milliseconds kPatience{50};
 
-using Answers = FanOut<ScanReply>::Answers;
+using Calls = FanOut<ScanReply>;  // by replica
 
 struct Asked {
   ReplicaSet set;
@@ -44,8 +44,8 @@ std::size_t summary_replica(const Asked& asked, std::size_t turn) {
 Task<ScanReply> scan_volume(Membership& membership, std::shared_ptr<VolumeClient> volume,
                             std::shared_ptr<const ScanRequest> request, Deadline deadline) {
   auto reply = co_await volume->scan(std::move(request), deadline);
-  const bool silent = !reply && (reply.error().code == Errc::timeout ||
-                                 reply.error().code == Errc::unavailable);
+  const bool silent =
+      !reply && (reply.error().code == Errc::timeout || reply.error().code == Errc::unavailable);
   membership.report(volume->id(), !silent);
   co_return reply;
 }
@@ -62,6 +62,7 @@ class Questions {
         summaries_(summaries),
         executor_(std::move(executor)),
         deadline_(deadline),
+        calls_(asked_.clients.size()),
         full_(std::make_shared<ScanRequest>(request)),
         bare_(std::make_shared<ScanRequest>(request)) {
     full_->summaries = true;
@@ -85,75 +86,43 @@ class Questions {
   // Until all that were asked have answered, or one has failed, or `until`. True: a majority has
   // answered, with summaries.
   Task<bool> wait_for_majority(Clock& clock, BootTime until) {
-    FanOut<ScanReply>::Enough enough = [](const Answers& answers) {
-      return std::any_of(answers.begin(), answers.end(),
-                         [](const auto& answer) { return answer && !*answer; });
-    };
-    CO_CHECK(co_await calls_.wait(std::move(enough), clock, until));
-    co_return usable(calls_.answers()) && failed(calls_.answers()).empty();
+    auto one_failed = [this] { return !calls_.failed().empty(); };
+    co_await calls_.wait(std::move(one_failed), clock, until);
+    co_return usable() && calls_.failed().empty();
   }
   // A majority with the summaries among them, then those that are awaited, but not for long. A
   // replica that is silent while the others have answered is given up: another one is asked for
   // summaries then.
-  Task<> wait_for_all(Clock& clock) {
+  Awaitable<void> wait_for_all(Clock& clock) {
     const BootTime patient = clock.boot() + limits::kNoProgress;
-    FanOut<ScanReply>::Enough enough = [this](const Answers& answers) { return usable(answers); };
-    CO_CHECK(co_await calls_.wait(std::move(enough), clock, std::min(patient, deadline_)));
-    if (!usable(calls_.answers()) && without_summaries(calls_.answers())) {
+    auto enough = [this] { return usable(); };
+    co_await calls_.wait(std::move(enough), clock, std::min(patient, deadline_));
+    if (!usable() && without_summaries()) {
       membership_.report_stalled(asked_.set.volumes[summaries_]);
-      co_return Result<>{};
+      co_return;
     }
-    FanOut<ScanReply>::Enough either = [this](const Answers& answers) {
-      return usable(answers) || without_summaries(answers);
-    };
-    CO_CHECK(co_await calls_.wait(std::move(either), clock, deadline_));
-    FanOut<ScanReply>::Enough complete = [this](const Answers& answers) {
-      return (asked_.awaited - (answered(answers) | failed(answers))).empty();
-    };
-    co_return co_await calls_.wait(std::move(complete), clock,
-                                   clock.boot() + limits::kReadPatience);
+    auto either = [this] { return usable() || without_summaries(); };
+    co_await calls_.wait(std::move(either), clock, deadline_);
+    auto complete = [this] { return (asked_.awaited - calls_.answered()).empty(); };
+    const BootTime soon = clock.boot() + limits::kReadPatience;
+    co_await calls_.wait(std::move(complete), clock, soon);
   }
-  // By replica.
-  Answers take() {
-    Answers by_replica(asked_.clients.size());
-    Answers by_call = calls_.take();
-    for (std::size_t call = 0; call < by_call.size(); ++call) {
-      by_replica[replicas_[call]] = std::move(by_call[call]);
-    }
-    return by_replica;
-  }
+  Calls& calls() { return calls_; }
 
  private:
   void put(std::size_t replica) {
     if (put_.has(replica)) return;
     put_.add(replica);
-    replicas_.push_back(replica);
     const auto& client = asked_.clients[replica];
     const auto& request = replica == summaries_ ? full_ : bare_;
-    calls_.start(executor_, client ? scan_volume(membership_, client, request, deadline_)
-                                   : nobody());
+    calls_.start_at(executor_, replica,
+                    client ? scan_volume(membership_, client, request, deadline_) : nobody());
   }
-  IndexMask answered(const Answers& answers) const {
-    IndexMask mask;
-    for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && *answers[call]) mask.add(replicas_[call]);
-    }
-    return mask;
+  bool usable() const {
+    return asked_.set.quorum.reached(calls_.succeeded()) && calls_.answered().has(summaries_);
   }
-  // Replicas that are known to stay without a reply.
-  IndexMask failed(const Answers& answers) const {
-    IndexMask mask;
-    for (std::size_t call = 0; call < answers.size(); ++call) {
-      if (answers[call] && !*answers[call]) mask.add(replicas_[call]);
-    }
-    return mask;
-  }
-  bool usable(const Answers& answers) const {
-    const IndexMask told = answered(answers);
-    return asked_.set.quorum.reached(told) && (told | failed(answers)).has(summaries_);
-  }
-  bool without_summaries(const Answers& answers) const {
-    return asked_.set.quorum.reached(answered(answers) - IndexMask::of(summaries_));
+  bool without_summaries() const {
+    return asked_.set.quorum.reached(calls_.succeeded() - IndexMask::of(summaries_));
   }
 
   Membership& membership_;
@@ -161,32 +130,26 @@ class Questions {
   const std::size_t summaries_;
   const Executor executor_;
   const Deadline deadline_;
+  Calls calls_;
+  IndexMask put_;
   const std::shared_ptr<ScanRequest> full_;
   const std::shared_ptr<ScanRequest> bare_;
-  FanOut<ScanReply> calls_;
-  std::vector<std::size_t> replicas_;  // by call
-  IndexMask put_;
 };
-
-IndexMask answered(const Answers& answers) {
-  IndexMask mask;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] && *answers[i]) mask.add(i);
-  }
-  return mask;
-}
 
 // Errors: stale_bucket if any replica says so; below a majority stale_epoch if one is at another
 // epoch (R12), else unavailable.
-Result<MergeInput> collect(Answers answers, const Quorum& quorum) {
+Result<MergeInput> collect(Calls& calls, const Quorum& quorum) {
+  const bool reached = quorum.reached(calls.succeeded());
+  Calls::Answers answers = calls.take();
   for (const auto& answer : answers) {
     if (answer && !*answer && answer->error().code == Errc::stale_bucket) return answer->error();
   }
   const auto at_other_epoch = [](const auto& answer) {
-    return answer && !*answer && (answer->error().code == Errc::stale_epoch ||
-                                  answer->error().code == Errc::epoch_behind);
+    return answer && !*answer &&
+           (answer->error().code == Errc::stale_epoch ||
+            answer->error().code == Errc::epoch_behind);
   };
-  if (!quorum.reached(answered(answers))) {
+  if (!reached) {
     const auto other = std::find_if(answers.begin(), answers.end(), at_other_epoch);
     if (other != answers.end()) return fail(Errc::stale_epoch, (*other)->error().context);
     return fail(Errc::unavailable, "a list needs a majority of each register group");
@@ -228,9 +191,9 @@ Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan
     }
     if (!enough) {
       questions.ask_all();
-      CO_CHECK(co_await questions.wait_for_all(clock));
+      co_await questions.wait_for_all(clock);
     }
-    CO_TRY(input, collect(questions.take(), quorum));
+    CO_TRY(input, collect(questions.calls(), quorum));
     if (input.replies[summaries]) {
       input.summary_replica = summaries;
       input.start = scan.request.start;

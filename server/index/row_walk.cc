@@ -123,19 +123,19 @@ Task<> RowWalk::fill(Deadline deadline) {
 Task<> RowWalk::fill_once(Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
   std::vector<std::size_t> scanned;
-  FanOut<MergeInput> scans;
+  FanOut<MergeInput> scans(groups_.size());
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i].exhausted || !groups_[i].empty()) continue;
     scanned.push_back(i);
-    scans.start(executor,
-                scan_group(context_.membership, context_.clock, scan_of(groups_[i]), deadline));
+    scans.start_at(executor, i,
+                   scan_group(context_.membership, context_.clock, scan_of(groups_[i]), deadline));
   }
-  CO_CHECK(co_await scans.wait_all());
+  co_await scans.wait_all();
   auto answers = scans.take();
-  for (std::size_t i = 0; i < scanned.size(); ++i) {
+  for (const std::size_t i : scanned) {
     if (!*answers[i]) co_return answers[i]->error();
     MergeInput input = std::move(*answers[i]).value();
-    CO_CHECK(co_await absorb(groups_[scanned[i]], std::move(input), deadline));
+    CO_CHECK(co_await absorb(groups_[i], std::move(input), deadline));
   }
   co_return Result<>{};
 }

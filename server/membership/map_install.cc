@@ -30,9 +30,8 @@ Task<JoinState> ask_join_state(std::shared_ptr<VolumeClient> client, Deadline de
 }
 
 template <class T>
-Task<std::vector<std::optional<Result<T>>>> all_of(FanOut<T> calls, Clock& clock,
-                                                   Deadline deadline) {
-  CO_CHECK(co_await calls.wait_all(clock, deadline));
+Task<typename FanOut<T>::Answers> all_of(FanOut<T> calls, Clock& clock, Deadline deadline) {
+  co_await calls.wait_all(clock, deadline);
   co_return calls.take();
 }
 

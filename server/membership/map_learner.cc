@@ -23,7 +23,7 @@ Task<> MapLearner::ask_all() {
   for (auto& client : membership_.volumes()) {
     calls.start(executor, ask_for_map(std::move(client), until));
   }
-  CO_CHECK(co_await calls.wait_all(clock_, until));
+  co_await calls.wait_all(clock_, until);
   for (const auto& answer : calls.take()) {
     if (!answer || !*answer) continue;
     const SharedBytes& text = answer->value();

@@ -76,16 +76,16 @@ void start_all(ProposerContext& context, const RegisterTask& task, const AcceptR
     if (proposal.holders.has(i)) continue;
     if (!holds(Rule::stragglers) && i >= majority(group.size())) continue;
     if (client == nullptr) {
-      calls.fail(i, fail(Errc::unavailable, "out of reach"));
+      calls.fail_at(i, fail(Errc::unavailable, "out of reach"));
     } else if (!context.stragglers->has_room(group.set.volumes[i])) {
-      calls.fail(i, fail(Errc::overloaded, "too many accepts under way"));
+      calls.fail_at(i, fail(Errc::overloaded, "too many accepts under way"));
     } else {
       const bool spare = proposal.have_inline.has(i);
       const auto& request = spare ? requests.without_inline : requests.whole;
       auto call = task.ref.key.kind == RowKind::part
                       ? accept_at(context, task, client, request, deadline)
                       : client->accept(request, deadline);
-      calls.start(executor, i, std::move(call));
+      calls.start_at(executor, i, std::move(call));
     }
   }
 }
@@ -147,7 +147,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   start_all(context, task, requests, proposal, executor, calls);
   const bool for_all = proposal.wait_for_all;
   auto enough = [&calls, held, for_all] { return !for_all && decided(calls, held); };
-  CO_CHECK(co_await calls.wait(std::move(enough), until));
+  co_await calls.wait(std::move(enough), until);
 
   AcceptEnd end;
   PENSTOCK_ASSERT((grants(calls) & held).empty() && "who holds it is not asked");

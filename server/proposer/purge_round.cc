@@ -48,13 +48,13 @@ Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneM
   RegisterCalls<void> calls(context, group);
   for (std::size_t i = 0; i < group->size(); ++i) {
     if (group->clients[i] == nullptr) {
-      calls.fail(i, fail(Errc::unavailable, "out of reach"));
+      calls.fail_at(i, fail(Errc::unavailable, "out of reach"));
     } else {
-      calls.start(executor, i, group->clients[i]->drop(request, until));
+      calls.start_at(executor, i, group->clients[i]->drop(request, until));
     }
   }
   auto all = [] { return false; };
-  CO_CHECK(co_await calls.wait(std::move(all), until));
+  co_await calls.wait(std::move(all), until);
   if (!calls.failed_with(Errc::stale_epoch).empty()) co_return DropEnd::void_mark;
   for (std::size_t i = 0; i < group->size(); ++i) {
     const auto& answer = calls.answer(i);

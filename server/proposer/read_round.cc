@@ -45,10 +45,6 @@ Accepted highest_of(const ReadCalls& calls) {
   return highest;
 }
 
-IndexMask told(const ReadCalls& calls) {
-  return calls.where([](const Accepted&) { return true; });
-}
-
 // The ballot that a majority holds.
 std::optional<Ballot> agreed(const ReadCalls& calls) {
   for (std::size_t i = 0; i < calls.group().size(); ++i) {
@@ -57,7 +53,7 @@ std::optional<Ballot> agreed(const ReadCalls& calls) {
     const Ballot ballot = answer->value().ballot;
     if (calls.group().majority(holders_of(calls, ballot))) return ballot;
   }
-  if (!holds(Rule::agreed_read) && calls.group().majority(told(calls))) {
+  if (!holds(Rule::agreed_read) && calls.group().majority(calls.succeeded())) {
     return highest_of(calls).ballot;
   }
   return std::nullopt;
@@ -158,9 +154,10 @@ void ReadAttempt::ask_all(Executor executor) {
   const Deadline until = call_end(context_, task_);
   for (std::size_t i = 0; i < group_->size(); ++i) {
     if (group_->clients[i] == nullptr) {
-      calls_.fail(i, fail(Errc::unavailable, "out of reach"));
+      calls_.fail_at(i, fail(Errc::unavailable, "out of reach"));
     } else {
-      calls_.start(executor, i, group_->clients[i]->read(i == preferred_ ? whole : ballots, until));
+      calls_.start_at(executor, i,
+                      group_->clients[i]->read(i == preferred_ ? whole : ballots, until));
     }
   }
 }
@@ -168,21 +165,21 @@ void ReadAttempt::ask_all(Executor executor) {
 // Until a majority agrees; or all have answered, or 20 ms have passed since a majority has.
 Task<> ReadAttempt::gather() {
   const BootTime until = call_end(context_, task_);
-  auto majority_told = [this] { return is_stale(calls_) || group_->majority(told(calls_)); };
-  CO_CHECK(co_await calls_.wait(majority_told, until));
+  auto majority_told = [this] { return is_stale(calls_) || group_->majority(calls_.succeeded()); };
+  co_await calls_.wait(majority_told, until);
   if (!majority_told()) {
     // Some that were no suspects have failed: who is suspect may be well again, and is needed now.
     calls_.await_all();
-    CO_CHECK(co_await calls_.wait(std::move(majority_told), until));
+    co_await calls_.wait(std::move(majority_told), until);
   }
   auto settled = [this] { return is_stale(calls_) || agreed(calls_).has_value(); };
   const BootTime patience = context_.clock.boot() + Duration(limits::kReadPatience);
-  CO_CHECK(co_await calls_.wait(std::move(settled), std::min(until, patience)));
+  co_await calls_.wait(std::move(settled), std::min(until, patience));
   if (!agreed(calls_)) co_return Result<>{};
   // Better a short wait for the record that was asked for than one question more.
   auto whole = [this] { return calls_.answer(preferred_).has_value(); };
   const BootTime soon = context_.clock.boot() + kRecordPatience;
-  CO_CHECK(co_await calls_.wait(std::move(whole), std::min(until, soon)));
+  co_await calls_.wait(std::move(whole), std::min(until, soon));
   co_return Result<>{};
 }
 
@@ -200,7 +197,7 @@ Task<ReadAttempt::Outcome> ReadAttempt::run() {
     outcome.next = Next::stale_epoch;
     co_return outcome;
   }
-  if (group_->majority(told(calls_))) co_return co_await send_again();
+  if (group_->majority(calls_.succeeded())) co_return co_await send_again();
   if (!calls_.failed_with(Errc::epoch_behind).empty()) {
     outcome.next = Next::stale_epoch;
     co_return outcome;

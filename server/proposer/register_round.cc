@@ -93,13 +93,13 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   RegisterCalls<PrepareReply> calls(context, group);
   for (std::size_t i = 0; i < group->size(); ++i) {
     if (group->clients[i] == nullptr) {
-      calls.fail(i, fail(Errc::unavailable, "out of reach"));
+      calls.fail_at(i, fail(Errc::unavailable, "out of reach"));
     } else {
-      calls.start(executor, i, group->clients[i]->prepare(request, until));
+      calls.start_at(executor, i, group->clients[i]->prepare(request, until));
     }
   }
   auto enough = [&calls] { return decided(calls, IndexMask()); };
-  CO_CHECK(co_await calls.wait(std::move(enough), until));
+  co_await calls.wait(std::move(enough), until);
   promises.end = end_of(calls, promises.ballot, IndexMask(), &ballots);
   if (promises.end == RoundEnd::majority) {
     collect_promises(calls, promises);

@@ -55,7 +55,7 @@ bool decided(const RegisterCalls<Reply>& calls, IndexMask held) {
   if (group.majority(yes)) return true;
   const auto stale = calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket);
   if (!stale.empty()) return true;
-  const IndexMask told = calls.where([](const Reply&) { return true; });
+  const IndexMask told = calls.succeeded();
   return !group.majority(yes | (group.all() - calls.answered())) && group.majority(told | held);
 }
 

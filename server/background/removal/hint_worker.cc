@@ -77,7 +77,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
         if (!co_await pace_.turn()) break;
         works.start(executor, work_off(volume, std::move(mine[i])));
       }
-      CO_CHECK(co_await works.wait_all());
+      co_await works.wait_all();
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }
@@ -135,20 +135,17 @@ Task<HintWorker::Fate> HintWorker::judge(StoredHint hint) {
 Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
   CO_TRY(replicas, replicas_of_hint(context_, hint));
   const auto executor = co_await boost::asio::this_coro::executor;
-  FanOut<Ballot> reads;
-  std::vector<std::size_t> asked;
+  FanOut<Ballot> reads(replicas.volumes.size());
   for (std::size_t i = 0; i < replicas.volumes.size(); ++i) {
     const auto client = context_.membership.volume(replicas.volumes[i]);
-    if (client == nullptr) continue;
-    asked.push_back(i);
-    reads.start(executor, client->read_hint(hint.name, deadline));
+    if (client != nullptr) reads.start_at(executor, i, client->read_hint(hint.name, deadline));
   }
-  CO_CHECK(co_await reads.wait_all(context_.clock, deadline));
+  co_await reads.wait_all(context_.clock, deadline);
   std::map<Ballot, IndexMask> holders;
-  const auto answers = reads.take();
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (!answers[i] || !*answers[i] || answers[i]->value().is_zero()) continue;
-    holders[answers[i]->value()].add(asked[i]);
+  for (std::size_t i = 0; i < replicas.volumes.size(); ++i) {
+    const auto& answer = reads.answer(i);
+    if (!answer || !*answer || answer->value().is_zero()) continue;
+    holders[answer->value()].add(i);
   }
   co_return std::any_of(holders.begin(), holders.end(), [&](const auto& entry) {
     return replicas.quorum.reached(entry.second);
@@ -205,7 +202,7 @@ Task<bool> HintWorker::remove(BlobRef blob, Deadline deadline) {
     removals.start(executor,
                    client->remove_fragment_if(fragment, RemovalRule::unread, deadline));
   }
-  CO_CHECK(co_await removals.wait_all(context_.clock, deadline));
+  co_await removals.wait_all(context_.clock, deadline);
   std::uint64_t removed = 0;
   const auto answers = removals.take();
   for (const auto& answer : answers) removed += answer && *answer ? 1 : 0;
@@ -230,7 +227,7 @@ Task<> HintWorker::drop(VolumeId volume, const StoredHint& hint) {
     std::vector<HintName> names(1, hint.name);
     drops.start(executor, client->drop_hints(std::move(names), deadline));
   }
-  CO_CHECK(co_await drops.wait_all(context_.clock, deadline));
+  co_await drops.wait_all(context_.clock, deadline);
   co_return Result<>{};
 }
 

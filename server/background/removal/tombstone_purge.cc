@@ -46,7 +46,7 @@ Task<> TombstonePurge::drop_due(Progress& progress) {
       if (!co_await pace_.turn()) break;
       drops.start(executor, drop(std::move(due[i])));
     }
-    CO_CHECK(co_await drops.wait_all());
+    co_await drops.wait_all();
     progress.step(last - first);
     if (context_.stops()) co_return Result<>{};
   }
@@ -96,7 +96,7 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
         if (!co_await pace_.turn()) break;
         marks.start(executor, mark(row_of(std::move(rows[i].key), rows[i].partitions)));
       }
-      CO_CHECK(co_await marks.wait_all());
+      co_await marks.wait_all();
       progress.step(last - first);
       if (context_.stops()) co_return Result<>{};
     }

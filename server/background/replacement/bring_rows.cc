@@ -40,7 +40,7 @@ Task<> bring_some(ReplacementContext& context, Found rows) {
   co_await context.rows.wait(static_cast<double>(count));
   FanOut<void> rounds;
   for (auto& row : rows) rounds.start(executor, bring_one(&context, std::move(row)));
-  CO_CHECK(co_await rounds.wait_all());
+  co_await rounds.wait_all();
   for (const auto& answer : rounds.take()) CO_CHECK(*answer);
   context.board.step(count);
   context.board.change([count](ReplacementStatus& status) { status.rows_brought += count; });

@@ -86,7 +86,7 @@ class Pass {
     for (const auto& ref : refs) {
       looks.start(executor, examine_one(&repair_, ref, touches_, context_.soon()));
     }
-    CO_CHECK(co_await looks.wait_all());
+    co_await looks.wait_all();
     auto answers = looks.take();
     for (std::size_t i = 0; i < refs.size(); ++i) {
       if (!*answers[i]) {
@@ -134,7 +134,7 @@ class Pass {
       co_await context_.bytes.wait(static_cast<double>(queue_[i].bytes));
       repairs.start(executor, repair_one(&repair_, queue_[i].ref, deadline));
     }
-    CO_CHECK(co_await repairs.wait_all());
+    co_await repairs.wait_all();
     const auto answers = repairs.take();
     for (std::size_t i = 0; i < answers.size(); ++i) {
       const RegisterRef& ref = queue_[first + i].ref;

@@ -50,7 +50,7 @@ Task<> RegisterWalk::fill(Deadline deadline) {
     return !cursor.failed && !cursor.at_end && cursor.empty();
   };
   while (std::any_of(cursors_.begin(), cursors_.end(), wants)) {
-    FanOut<RegisterListReply> calls;
+    FanOut<RegisterListReply> calls(cursors_.size());
     std::vector<std::size_t> asked;
     for (std::size_t i = 0; i < cursors_.size(); ++i) {
       if (!wants(cursors_[i])) continue;
@@ -59,12 +59,12 @@ Task<> RegisterWalk::fill(Deadline deadline) {
       request.after = cursors_[i].covered;
       request.rows_max = page_rows_;
       asked.push_back(i);
-      calls.start(executor, list_some(cursors_[i].client, std::move(request), deadline));
+      calls.start_at(executor, i, list_some(cursors_[i].client, std::move(request), deadline));
     }
-    CO_CHECK(co_await calls.wait_all(clock_, deadline));
+    co_await calls.wait_all(clock_, deadline);
     auto answers = calls.take();
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      Cursor& cursor = cursors_[asked[i]];
+    for (const std::size_t i : asked) {
+      Cursor& cursor = cursors_[i];
       if (!answers[i] || !*answers[i]) {
         cursor.failed = true;
         cursor.rows.clear();

@@ -30,10 +30,8 @@ Task<int> ask_three(Clock& clock, std::shared_ptr<Wakeup> never) {
     co_return 3;
   };
   asked.start(executor, late(&clock, std::move(never)));
-  FanOut<int>::Enough enough = [](const FanOut<int>::Answers& answers) {
-    return answers[0] && answers[1];
-  };
-  CO_CHECK(co_await asked.wait(std::move(enough), clock, clock.boot() + kLong));
+  FanOut<int>::Enough enough = [&asked] { return asked.answer(0) && asked.answer(1); };
+  co_await asked.wait(std::move(enough), clock, clock.boot() + kLong);
   co_return asked.answers()[0]->value() + asked.answers()[1]->value();
 }
 
@@ -59,7 +57,7 @@ Task<int> ask_with_a_thrower() {
     throw std::runtime_error("planted");
   };
   asked.start(executor, thrower());
-  CO_CHECK(co_await asked.wait_all());
+  co_await asked.wait_all();
   if (!asked.answers()[0] || !asked.answers()[1] || *asked.answers()[1]) co_return -1;
   co_return asked.answers()[1]->error().code == Errc::io ? asked.answers()[0]->value() : -2;
 }
@@ -103,4 +101,87 @@ TEST_CASE("Timers of waits that ended do not pile up") {
   REQUIRE(done->has_value());
   CHECK((*done)->value() == 3000);
   CHECK(io.stopped());
+}
+
+namespace {
+// Of three calls one is not made, and one comes late and is not waited for.
+Task<int> ask_by_index(std::shared_ptr<Wakeup> late) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  FanOut<int> asked(3);
+  asked.do_not_await(IndexMask::of(2));
+  auto slow = [](std::shared_ptr<Wakeup> wakeup) -> Task<int> {
+    co_await wakeup->wait();
+    co_return 30;
+  };
+  asked.start_at(executor, 2, slow(late));
+  asked.start_at(executor, 1, answer_soon(20));
+  asked.fail_at(0, fail(Errc::unavailable, "not asked"));
+  co_await asked.wait_all();
+  const bool without_it = asked.answered() == IndexMask::below(2) &&
+                          asked.failed_with(Errc::unavailable) == IndexMask::of(0) &&
+                          asked.succeeded() == IndexMask::of(1);
+  asked.await_all();
+  late->notify();
+  co_await asked.wait_all();
+  const bool with_it = asked.where([](int number) { return number > 20; }) == IndexMask::of(2);
+  co_return without_it&& with_it ? asked.answer(1)->value() + asked.answer(2)->value() : -1;
+}
+
+// What was told of the calls of one FanOut.
+struct Told {
+  IndexMask began, answered, ended;
+  bool left = false;
+};
+struct Teller {
+  std::shared_ptr<Told> told;
+  void began(std::size_t index) { told->began.add(index); }
+  void answered(std::size_t index, const Result<int>&) { told->answered.add(index); }
+  void ended(std::size_t index) { told->ended.add(index); }
+  void left() { told->left = true; }
+};
+using Held = std::optional<Completion<int>>;
+Task<int> answer_held(Held* held) {
+  auto start = [held](Completion<int> done) { held->emplace(std::move(done)); };
+  return await_completion<int>(std::move(start));
+}
+Task<> ask_and_leave(std::shared_ptr<Told> told, Held* held) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  FanOut<int, Teller> asked(2, Teller{std::move(told)});
+  asked.start_at(executor, 0, answer_soon(1));
+  asked.start_at(executor, 1, answer_held(held));
+  FanOut<int, Teller>::Enough first = [&asked] { return asked.answer(0).has_value(); };
+  co_await asked.wait(std::move(first));
+  co_return Result<>{};
+}
+}  // namespace
+
+TEST_CASE("Calls have the index that they are given; who is not awaited counts if he comes") {
+  boost::asio::io_context io;
+  std::optional<Result<int>> done;
+  boost::asio::co_spawn(io, ask_by_index(std::make_shared<Wakeup>()),
+                        [&done](std::exception_ptr, Result<int> sum) { done.emplace(sum); });
+  io.poll();
+  REQUIRE(done);
+  CHECK(done->value() == 50);
+}
+
+TEST_CASE("A call that was left behind is still told of, and so is one that is destroyed") {
+  for (const bool destroyed : {false, true}) {
+    CAPTURE(destroyed);
+    boost::asio::io_context io;
+    const auto told = std::make_shared<Told>();
+    Held held;
+    boost::asio::co_spawn(io, ask_and_leave(told, &held), boost::asio::detached);
+    io.poll();
+    REQUIRE(held);
+    CHECK(told->left);
+    CHECK(told->began == IndexMask::below(2));
+    CHECK(told->ended == IndexMask::of(0));
+    if (!destroyed) (*held)(2);
+    held.reset();
+    io.restart();
+    io.poll();
+    CHECK(told->answered == IndexMask::below(2));
+    CHECK(told->ended == IndexMask::below(2));
+  }
 }
