@@ -65,7 +65,7 @@ inline bool is_open_upload(ValueKind kind) {
 
 struct RegisterValue {
   ValueKind kind = ValueKind::absent;
-  OpId op_id;  // zero for a tombstone written by a complete round
+  OpId op_id;  // zero for a tombstone written by a complete write-back
   // Op-ids of up to 8 predecessors, newest first; a last entry of zero says that the chain reaches
   // back to `absent`.
   boost::container::static_vector<OpId, limits::kChainMax + 1> chain;

@@ -33,7 +33,7 @@ struct Round {
   bool pass_fence = false;  // the bucket deleter's own rounds and background rounds
   bool follows = false;   // prepare: its counter came from a majority's demand, so the future bound
                           // does not apply (R2)
-  bool identity = false;  // accept: an identity round or a tombstone: passes the "upload is open"
+  bool identity = false;  // accept: a write-back or a tombstone: passes the "upload is open"
                           // check of part rows
 };
 

@@ -4,7 +4,7 @@
 //   (0) an ordinary list; not empty -> precondition, nothing changed
 //   (1) open(n) -> deleting(n + 1): from here on its reads and writes wait
 //   (2) a list of the whole bucket whose scans carry the fence n + 1, answered by a majority of
-//       fenced volumes in each group; keys on which they differ are settled by identity rounds
+//       fenced volumes in each group; keys on which they differ are settled by write-backs
 //   (3) empty -> tombstone, done; else -> open(n + 2), precondition
 //
 // A crash after (1) leaves the bucket deleting; anyone may go on from (2), at the same time as

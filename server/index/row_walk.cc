@@ -209,7 +209,7 @@ Task<Snapshot> RowWalk::read_row(std::string row_key, Deadline deadline) {
       co_return co_await context_.proposer.read_background(ref, ReadWant::value, deadline);
     }
     // An R6 answer may come from a volume that still has an accept in front of the fence.
-    co_return co_await context_.proposer.settle(ref, false, true, deadline);
+    co_return co_await context_.proposer.write_back(ref, WriteBack::if_needed, true, deadline);
   }
   co_return co_await context_.proposer.read(ref, ReadWant::value, deadline);
 }

@@ -33,7 +33,7 @@ struct WalkRequest {
   bool payloads = false;          // whole encoded values
   bool bounded = true;            // stop after limits::kScanRowsMax rows: see cut()
   // The deleter of a bucket: volumes sync this fence before they scan, and keys on which replicas
-  // do not agree are settled by identity rounds that pass it.
+  // do not agree are settled by write-backs that pass it.
   BucketNumber fence;
 };
 

@@ -172,7 +172,7 @@ Task<AttemptEnd> give_up_attempt(ApplyContext context, UploadName name, OpId att
                                  Deadline deadline) {
   const RegisterRef object = name.object();
   if (holds(Rule::reopening_round)) {
-    CO_TRY(now, co_await context.proposer.settle(object, true, false, deadline));
+    CO_TRY(now, co_await context.proposer.write_back(object, WriteBack::complete, false, deadline));
     if (now.value && now.value->chain_contains(attempt)) {
       co_return co_await finish(context, name, attempt, nullptr, deadline);
     }

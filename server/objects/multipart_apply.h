@@ -60,8 +60,8 @@ Task<AttemptEnd> apply_attempt(ApplyContext context, UploadName name, OpId attem
                                std::shared_ptr<const std::vector<BlobRef>> left_over,
                                Deadline deadline);
 
-// Ends a reopening: a complete round on the object tells whether the attempt was applied after all.
-// Errors: as apply_attempt().
+// Ends a reopening: a complete write-back on the object tells whether the attempt was applied after
+// all. Errors: as apply_attempt().
 Task<AttemptEnd> give_up_attempt(ApplyContext context, UploadName name, OpId attempt,
                                  Deadline deadline);
 

@@ -28,7 +28,8 @@ Task<bool> close_carried_upload(const UpdateFrame& frame, const Snapshot& curren
                        now.kind() == ValueKind::upload_reopening;
   if (!closing) co_return true;
   if (!current.settled && holds(Rule::settled_before_done)) {
-    CO_TRY(settled, co_await frame.proposer.settle(frame.object, false, false, frame.deadline));
+    CO_TRY(settled, co_await frame.proposer.write_back(frame.object, WriteBack::if_needed, false,
+                                                       frame.deadline));
     if (settled.op_id() != current.op_id()) co_return false;
   }
   // Parts that the object does not name are left to the sweep.

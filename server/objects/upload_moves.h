@@ -4,7 +4,7 @@
 //   open -> aborted                       abort_open()
 //   completing(a), reopening(a) -> done   finish_done()       a is in the object, settled
 //   completing(a) -> reopening(a)         begin_reopening()   a condition failed on a settled value
-//   reopening(a) -> open                  finish_reopening()  a complete round did not find a
+//   reopening(a) -> open                  finish_reopening()  a complete write-back did not find a
 //
 // Each answers true if the register now stands where the arrow points, by this call or an earlier
 // one; false if it stands elsewhere: read it again. Repeating an arrow is harmless.
@@ -22,7 +22,7 @@ namespace penstock {
 
 // `completing` holds attempt, target, conditions, object_seen and manifest digest. `seen`: the
 // ballot of the upload's row before its parts were listed; if the row has another by the time of
-// the promise, the register counts as standing elsewhere. So an identity round of an open upload
+// the promise, the register counts as standing elsewhere. So a write-back of an open upload
 // makes every Complete under way list its parts again: the places that it knows may be a replaced
 // volume's, and nobody looks behind an open upload for what its Complete will name.
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,

@@ -4,7 +4,7 @@
 #include "server/proposer/proposer_context.h"
 #include "server/proposer/purge_round.h"
 #include "server/proposer/read_round.h"
-#include "server/proposer/settle_round.h"
+#include "server/proposer/write_back_round.h"
 #include "server/proposer/update_round.h"
 
 namespace penstock {
@@ -35,14 +35,9 @@ std::optional<Snapshot> Proposer::read_now(const RegisterRef& ref, ReadWant want
   return read_at_once(state_->context, ref, want);
 }
 
-Task<Snapshot> Proposer::settle(const RegisterRef& ref, bool complete, bool background,
-                                Deadline deadline) {
-  const Settling how = complete ? Settling::complete : Settling::if_needed;
-  return settle_round(state_->context, RegisterTask{ref, background, deadline}, how);
-}
-
-Task<Snapshot> Proposer::identity(const RegisterRef& ref, Deadline deadline) {
-  return settle_round(state_->context, RegisterTask{ref, true, deadline}, Settling::identity);
+Task<Snapshot> Proposer::write_back(const RegisterRef& ref, WriteBack how, bool background,
+                                    Deadline deadline) {
+  return write_back_round(state_->context, RegisterTask{ref, background, deadline}, how);
 }
 
 Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want,

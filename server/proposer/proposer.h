@@ -75,21 +75,29 @@ enum class DropEnd : std::uint8_t {
   void_mark,     // the group has changed since
 };
 
+// Which values a write-back accepts again.
+enum class WriteBack : std::uint8_t {
+  if_needed,  // one that a majority holds already is left as it is; an absent key stays absent
+  always,     // every one (R12: so that a joining volume has it, too); absent stays absent
+  complete,   // the same, and a tombstone is written if the key is absent
+};
+
 class Proposer {
  public:
   Proposer(Membership& membership, Clock& clock, Random& random);
   ~Proposer();
 
   // One-round read (R6): linearizable; re-sends the highest value if there is no majority at one
-  // ballot; falls back to an identity round. Errors: unavailable - no quorum; stale_bucket;
+  // ballot; falls back to a write-back. Errors: unavailable - no quorum; stale_bucket;
   // timeout.
   Task<Snapshot> read(const RegisterRef& ref, ReadWant want, Deadline deadline);
   // The same answered at once from memory if a majority of replicas agrees; nullopt: ask with
   // read().
   std::optional<Snapshot> read_now(const RegisterRef& ref, ReadWant want);
-  // Prepare + accept of the highest value found (absent stays absent unless `complete`: then a
-  // tombstone is written). `background`: passes the bucket fence.
-  Task<Snapshot> settle(const RegisterRef& ref, bool complete, bool background, Deadline deadline);
+  // Prepare + accept of the highest value found, which is settled then. `background`: passes the
+  // bucket fence.
+  Task<Snapshot> write_back(const RegisterRef& ref, WriteBack how, bool background,
+                            Deadline deadline);
   // Conditional update with the unknown-outcome rule (R8). The snapshot is the value now chosen
   // (written or kept). Updates of one key go one after another inside the process; `update` must
   // live until then. Errors: what decide() refused with, on a settled value; overloaded,
@@ -104,9 +112,6 @@ class Proposer {
   // register is live, or not every replica acked. Errors: unavailable; corrupt.
   Task<std::optional<TombstoneMark>> mark_tombstone(const RegisterRef& ref, Deadline deadline);
   Task<DropEnd> drop_tombstone(const RegisterRef& ref, TombstoneMark mark, Deadline deadline);
-  // Every row is accepted again at a new ballot, also one that a majority holds (R12: so that a
-  // joining volume has it, too). Absent stays absent. Passes the fence.
-  Task<Snapshot> identity(const RegisterRef& ref, Deadline deadline);
   // As read, but passes the fence: for background work.
   Task<Snapshot> read_background(const RegisterRef& ref, ReadWant want, Deadline deadline);
   // Is the volume one of the map that is there to stay?

@@ -2,7 +2,7 @@
 
 #include "penstock/planted.h"
 #include "server/proposer/round_end.h"
-#include "server/proposer/settle_round.h"
+#include "server/proposer/write_back_round.h"
 
 namespace penstock {
 

@@ -1,6 +1,7 @@
 // The two steps by which the row of a tombstone goes for good (R9).
 //
-//   mark  a complete round: the tombstone is accepted again; every replica acks it at one ballot
+//   mark  a complete write-back: the tombstone is accepted again; every replica acks it at one
+//         ballot
 //   drop  a while later, in the same epoch: whoever still holds the tombstone at that ballot raises
 //         its horizon to it and removes the row, in one batch
 //

@@ -5,7 +5,7 @@
 #include "penstock/planted.h"
 #include "server/proposer/register_calls.h"
 #include "server/proposer/round_end.h"
-#include "server/proposer/settle_round.h"
+#include "server/proposer/write_back_round.h"
 
 namespace penstock {
 namespace {
@@ -297,7 +297,7 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
     co_await retry_wait(context, attempt);
     if (outcome.next != Next::settle) continue;
     // The value is settled now; the next round of questions finds it at a majority.
-    CO_CHECK(co_await settle_round(context, task, Settling::if_needed));
+    CO_CHECK(co_await write_back_round(context, task, WriteBack::if_needed));
   }
   co_return std::move(last);
 }

@@ -7,7 +7,7 @@
 namespace penstock {
 namespace {
 
-// A row of an older epoch that no identity round found when the group changed was never chosen: it
+// A row of an older epoch that no write-back found when the group changed was never chosen: it
 // must not win over what was written since, whose ballots may be lower (R12).
 bool is_newer(const Accepted& row, const Accepted& highest) {
   if (row.epoch == highest.epoch || row.ballot.is_zero() || !holds(Rule::newest_epoch)) {

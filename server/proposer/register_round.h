@@ -74,7 +74,7 @@ Result<std::shared_ptr<const RegisterValue>> value_of(const RegisterKey& key, co
 // replica that promised them. Errors: unavailable - no replica answers with the inline bytes.
 Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
                              const Promises& promises, const RegisterValue& value);
-// The tombstone of a complete round for an absent key.
+// The tombstone of a complete write-back for an absent key.
 Proposal tombstone_of_absent(const RegisterTask& task, Ballot ballot);
 
 Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_fence);

@@ -3,7 +3,7 @@
 #include "penstock/assert.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "server/proposer/settle_round.h"
+#include "server/proposer/write_back_round.h"
 
 namespace penstock {
 namespace {

@@ -3,7 +3,7 @@
 //
 //   at least 1.5 R after it   a new segment or a large file may be made
 //   at least R                data is taken: inline bytes, and extents in the segments there are
-//   less                      tombstones, identity rounds, drops, ceilings, notes; all reads
+//   less                      tombstones, write-backs, drops, ceilings, notes; all reads
 //
 // Why two limits: a segment is never given back, so deletes free room inside segments, not on the
 // disk. If segments could take the disk down to R, the next row would make the volume full, and no

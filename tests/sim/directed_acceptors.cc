@@ -112,7 +112,8 @@ Violations part_of_ended_upload_is_settled(SimClusters& clusters) {
   ref.key.kind = RowKind::part;
   ref.key.part = 1;
   ref.key.upload_id = id;
-  const auto settled = stage.wait(stage.gateway(0).proposer().identity(ref, stage.until()));
+  const auto settled = stage.wait(
+      stage.gateway(0).proposer().write_back(ref, WriteBack::always, true, stage.until()));
   stage.expect(settled && settled->kind() == ValueKind::part,
                "a part of an ended upload cannot be settled");
   return stage.violations;

@@ -143,8 +143,8 @@ Violations accepts_stop_at_the_fence(SimClusters& clusters) {
       done = [put] { return put->has_value(); };
       live = [put] { return (*put)->status == 200; };
     } else {
-      const auto settled =
-          stage.start(stage.gateway(2).proposer().settle(ref, false, false, stage.until()));
+      const auto settled = stage.start(
+          stage.gateway(2).proposer().write_back(ref, WriteBack::if_needed, false, stage.until()));
       done = [settled] { return settled->has_value(); };
       live = [settled] { return **settled && (*settled)->value().live(); };
     }

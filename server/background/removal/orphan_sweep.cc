@@ -137,8 +137,8 @@ Task<OrphanSweep::Entries> OrphanSweep::find_orphans(VolumeId volume, FragmentOw
   if (orphans.empty() || !holds(Rule::sweep_round)) co_return orphans;
   // R11 (2): after this round nothing that is under way can come to name them; who still wants to
   // must prepare again, finds its lease stale and pins first (R10).
-  const bool complete = holds(Rule::sweep_accept);
-  CO_TRY(settled, co_await context_.proposer.settle(ref, complete, true, deadline));
+  const auto how = holds(Rule::sweep_accept) ? WriteBack::complete : WriteBack::if_needed;
+  CO_TRY(settled, co_await context_.proposer.write_back(ref, how, true, deadline));
   CO_TRY(condemned, co_await without_references(volume, std::move(settled), std::move(orphans),
                                                 deadline));
   if (!upload_first) {

@@ -1,15 +1,15 @@
 // Removes the fragments of the local volumes that no record names (R11). A fragment goes only
 //   (1) when it has had no lease for a while: 24 h of its holder's boot clock since the last,
-//   (2) after a complete round on its object, begun after that, which finds no reference in the
-//       object's record, its parts and manifests; a plain read may clear it, never condemn it,
+//   (2) after a complete write-back on its object, begun after that, which finds no reference in
+//       the object's record, its parts and manifests; a plain read may clear it, never condemn it,
 //   (3) if an earlier pass, at least the readers' grace (BackgroundOptions::hint_delay) before,
 //       has found the same, and it has had no lease and no reader's pin since,
 //   (4) if it still has none at the removal, under the holder's lock.
-// A fragment of an upload: first the upload must have ended, then the complete round.
+// A fragment of an upload: first the upload must have ended, then the complete write-back.
 //
 // Why (3) spares readers: a reader of a fragment, in any process, has learned its place from a
-// record. After the complete round of the earlier pass no read finds that record any more, and no
-// record can come to name the fragment without a lease on it, which a later pass sees. So all
+// record. After the complete write-back of the earlier pass no read finds that record any more, and
+// no record can come to name the fragment without a lease on it, which a later pass sees. So all
 // readers began before the earlier pass. By the later one they have ended, or have pinned the
 // fragment: a GET does so each third of the grace, and each pin holds for two of them.
 // What was found is kept in memory, by the boot clock: a new process waits a grace anew. At its

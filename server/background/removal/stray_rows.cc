@@ -101,7 +101,7 @@ Task<bool> StrayRows::bucket_is_gone(BucketId bucket) {
 
 Task<> StrayRows::end(RegisterRef ref) {
   const Deadline deadline = context_.step_deadline();
-  CO_TRY(now, co_await context_.proposer.settle(ref, true, true, deadline));
+  CO_TRY(now, co_await context_.proposer.write_back(ref, WriteBack::complete, true, deadline));
   if (now.live()) {
     EndRow update(context_.clock.wall() + context_.options.hint_delay,
                   context_.proposer.new_op_id());

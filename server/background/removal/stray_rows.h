@@ -1,7 +1,7 @@
 // Ends rows that nobody will come for, so that the purge can take them: objects of buckets that are
 // gone, and parts of uploads that are gone. Such a row was accepted by a minority when its bucket
-// or upload ended, and no list showed it. A complete round decides first whether it was chosen,
-// then it becomes a tombstone; fragments go by its hints or as orphans.
+// or upload ended, and no list showed it. A complete write-back decides first whether it was
+// chosen, then it becomes a tombstone; fragments go by its hints or as orphans.
 // Thread-safety: one executor.
 #pragma once
 #include <optional>

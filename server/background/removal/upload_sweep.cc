@@ -112,8 +112,9 @@ Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
   CO_TRY(now, co_await context_.proposer.read(ref, ReadWant::value, deadline));
   if (!now.live()) {
     // Only a minority holds the row: one never chosen, or one that missed the tombstone. The
-    // complete round overwrites it everywhere, or finds it after all: then it is the next pass's.
-    CO_CHECK(co_await context_.proposer.settle(ref, true, true, deadline));
+    // complete write-back overwrites it everywhere, or finds it after all: then it is the next
+    // pass's.
+    CO_CHECK(co_await context_.proposer.write_back(ref, WriteBack::complete, true, deadline));
     co_return Result<>{};
   }
   CO_TRY(upload, upload_record(*now.value));

@@ -25,7 +25,8 @@ Task<> bring_one(ReplacementContext* context, RegisterWalk::Found row) {
   ref.key = std::move(row.key);
   ref.partitions = row.partitions;
   for (int attempt = 1;; ++attempt) {
-    auto done = co_await context->parts.proposer.identity(ref, context->soon());
+    Proposer& proposer = context->parts.proposer;
+    auto done = co_await proposer.write_back(ref, WriteBack::always, true, context->soon());
     if (done) co_return Result<>{};
     if (attempt == kTriesMax || context->stopping.load()) co_return done.error();
     Clock& clock = context->parts.clock;

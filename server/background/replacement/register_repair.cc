@@ -238,7 +238,7 @@ class Mover {
 Task<RegisterHealth> RegisterRepair::examine(RegisterRef ref, bool touch, Deadline deadline) {
   CO_TRY(current, co_await proposer_.read_background(ref, ReadWant::value, deadline));
   if (touch && current.kind() == ValueKind::upload_open) {
-    CO_TRY(touched, co_await proposer_.identity(ref, deadline));
+    CO_TRY(touched, co_await proposer_.write_back(ref, WriteBack::always, true, deadline));
     current = std::move(touched);  // a Complete may have begun before it
   }
   if (current.kind() == ValueKind::upload_completing ||

@@ -78,7 +78,7 @@ bool covers(const ClusterMap& map, const std::vector<VolumeId>& listed, bool joi
 // What it means that they do not.
 Error too_few_listed();
 
-// An identity round for every row of the joint groups of `map` (R12). `volumes`: those that answer
+// A write-back for every row of the joint groups of `map` (R12). `volumes`: those that answer
 // under its epochs, so that their rows hold all that was accepted under older ones.
 // Errors: aborted - the process stops; unavailable - begin again.
 Task<> bring_rows(ReplacementContext& context, std::shared_ptr<const ClusterMap> map,

@@ -3,13 +3,13 @@
 //
 //   begin()        the joint map is durable before anything else is done: at more than half of the
 //                  volumes of the map before and of the new one, as is every later map
-//   joint phase    an identity round for every row of a joint group, found by listing a majority of
+//   joint phase    a write-back for every row of a joint group, found by listing a majority of
 //                  its old list; then the map with the new lists. A joining volume that is away is
 //                  waited for: without it the new lists could lose no volume more
 //   moving phase   passes over all registers, until one finds nothing left to do: fragments on the
 //                  old volume, and such as were never written, are made on others, those with the
 //                  fewest spares first; then the map without the old volume. The last pass
-//                  makes an identity round for every open upload, behind its parts: a Complete that
+//                  makes a write-back for every open upload, behind its parts: a Complete that
 //                  has listed them before lists them again (upload_moves.h)
 //
 // Volumes that were away meanwhile are brought to the map when they come back.
@@ -29,7 +29,7 @@
 namespace penstock {
 
 struct ReplacementOptions {
-  double rows_per_second = 2000;  // rows looked at, and identity rounds
+  double rows_per_second = 2000;  // rows looked at, and write-backs
   double bytes_per_second = 128 * limits::kMiB;  // fragments made
   std::uint32_t page_rows = 1000;  // rows that a volume lists at a time
   Duration look_every = std::chrono::milliseconds(200);

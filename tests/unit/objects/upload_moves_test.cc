@@ -69,14 +69,14 @@ TEST_CASE("An attempt whose pages cannot be pinned does not begin; a page lost i
   CHECK(locations[2] == page_blob(1).locations[2]);
 }
 
-TEST_CASE("An attempt does not begin with parts that were listed before an identity round") {
+TEST_CASE("An attempt does not begin with parts that were listed before a write-back") {
   MovesFixture f;
   const auto begin = [&f](Ballot seen) {
     return f.cluster.run(begin_completing(f.proposer, f.ref, f.completing(OpId{1, 2}), nullptr,
                                           f.cluster.soon(), seen));
   };
   const Ballot seen = f.now().ballot;
-  REQUIRE(f.cluster.run(f.proposer.identity(f.ref, f.cluster.soon())));
+  REQUIRE(f.cluster.run(f.proposer.write_back(f.ref, WriteBack::always, true, f.cluster.soon())));
   CHECK(begin(seen).value() == false);
   CHECK(f.now().kind() == ValueKind::upload_open);
   const Ballot now = f.now().ballot;

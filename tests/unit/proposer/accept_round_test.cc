@@ -37,7 +37,8 @@ TEST_CASE("a value is settled with its inline bytes, however many replicas hold 
     write.inline_bytes = std::make_shared<const std::string>("inline");
     REQUIRE(cluster.run(cluster.proposer().update(ref, write, cluster.soon())));
     cluster.settle_down();
-    REQUIRE(cluster.run(cluster.proposer().settle(ref, true, true, cluster.soon())));
+    REQUIRE(cluster.run(
+        cluster.proposer().write_back(ref, WriteBack::complete, true, cluster.soon())));
     cluster.settle_down();
     const auto whole = cluster.read(ref, ReadWant::value_and_inline);
     REQUIRE(whole);

@@ -23,7 +23,8 @@ TEST_CASE("a value settled with inline bytes brings them to the replicas that la
   REQUIRE(write_inlined(cluster, write));
   cluster.settle_down();
   cluster.acceptors[0]->state = cluster.acceptors[1]->state = VolumeStatus::State::open;
-  REQUIRE(cluster.run(cluster.proposer().settle(kInlined, true, true, cluster.soon())));
+  REQUIRE(cluster.run(
+      cluster.proposer().write_back(kInlined, WriteBack::complete, true, cluster.soon())));
   cluster.settle_down();
   for (const auto& acceptor : cluster.acceptors) {
     CHECK(*acceptor->rows[kInlined.key].inline_of.at(write.op_id()) == "inline");
@@ -53,7 +54,8 @@ TEST_CASE("inline bytes of a value that came in between are not those of the set
     changing.rows[kInlined.key] = newer;
     return Fate{};
   };
-  (void)cluster.run(cluster.proposer().settle(kInlined, true, true, cluster.soon()));
+  (void)cluster.run(
+      cluster.proposer().write_back(kInlined, WriteBack::complete, true, cluster.soon()));
   cluster.settle_down();
   REQUIRE(changing.rows[kInlined.key].inline_of.contains(later.op_id()));
   for (const auto& acceptor : cluster.acceptors) {

@@ -134,7 +134,7 @@ TEST_CASE("a value sent again carries its inline bytes") {
   }
 }
 
-TEST_CASE("a re-send that a promise refuses ends in an identity round") {
+TEST_CASE("a re-send that a promise refuses ends in a write-back") {
   RegisterCluster cluster;
   place_half(cluster, {10, 1, 1});
   auto promise = std::make_shared<PrepareRequest>();
@@ -154,7 +154,7 @@ TEST_CASE("a re-send that a promise refuses ends in an identity round") {
   CHECK(holders(cluster, snapshot->ballot) >= 3);
 }
 
-TEST_CASE("a row of an older epoch is not sent again but settled by an identity round") {
+TEST_CASE("a row of an older epoch is not sent again but settled by a write-back") {
   RegisterCluster cluster;
   place_half(cluster, {10, 1, 1});
   for (const std::size_t index : {3, 4}) {
@@ -239,9 +239,12 @@ TEST_CASE("a fenced bucket answers stale_bucket, to background rounds it opens")
   for (const auto& acceptor : cluster.acceptors) acceptor->fences[kKey.key.bucket] = kKey.number;
   CHECK(cluster.read(kKey).error().code == Errc::stale_bucket);
   CHECK(cluster.put(kKey, "two").error().code == Errc::stale_bucket);
-  CHECK(cluster.run(cluster.proposer().settle(kKey, false, false, cluster.soon())).error().code ==
-        Errc::stale_bucket);
-  const auto settled = cluster.run(cluster.proposer().settle(kKey, false, true, cluster.soon()));
+  CHECK(
+      cluster.run(cluster.proposer().write_back(kKey, WriteBack::if_needed, false, cluster.soon()))
+          .error()
+          .code == Errc::stale_bucket);
+  const auto settled =
+      cluster.run(cluster.proposer().write_back(kKey, WriteBack::if_needed, true, cluster.soon()));
   REQUIRE(settled);
   CHECK(text_of(*settled) == "one");
 }

@@ -249,14 +249,16 @@ TEST_CASE("after all replicas restarted an update jumps over their floors") {
   CHECK(snapshot->ballot.counter > cluster.acceptors[0]->floor);
 }
 
-TEST_CASE("settle: an absent key stays absent, a complete round leaves a tombstone without op-id") {
+TEST_CASE("an absent key stays absent, a complete write-back leaves a tombstone without op-id") {
   RegisterCluster cluster;
-  const auto absent = cluster.run(cluster.proposer().settle(kRef, false, false, cluster.soon()));
+  const auto absent =
+      cluster.run(cluster.proposer().write_back(kRef, WriteBack::if_needed, false, cluster.soon()));
   REQUIRE(absent);
   CHECK(absent->kind() == ValueKind::absent);
   CHECK(absent->settled);
   CHECK(cluster.acceptors[0]->rows.empty());
-  const auto complete = cluster.run(cluster.proposer().settle(kRef, true, true, cluster.soon()));
+  const auto complete =
+      cluster.run(cluster.proposer().write_back(kRef, WriteBack::complete, true, cluster.soon()));
   REQUIRE(complete);
   CHECK(complete->kind() == ValueKind::tombstone);
   CHECK(complete->op_id().is_zero());
@@ -272,14 +274,16 @@ TEST_CASE("settle: an absent key stays absent, a complete round leaves a tombsto
   CHECK(next->value->chain_contains(OpId{}));
 }
 
-TEST_CASE("a complete round accepts a settled value again and keeps who wrote it") {
+TEST_CASE("a complete write-back accepts a settled value again and keeps who wrote it") {
   RegisterCluster cluster;
   const auto before = cluster.put(kRef, "one");
   REQUIRE(before);
   cluster.settle_down();
-  const auto plain = cluster.run(cluster.proposer().settle(kRef, false, false, cluster.soon()));
+  const auto plain =
+      cluster.run(cluster.proposer().write_back(kRef, WriteBack::if_needed, false, cluster.soon()));
   CHECK(plain->ballot == before->ballot);
-  const auto complete = cluster.run(cluster.proposer().settle(kRef, true, true, cluster.soon()));
+  const auto complete =
+      cluster.run(cluster.proposer().write_back(kRef, WriteBack::complete, true, cluster.soon()));
   REQUIRE(complete);
   CHECK(complete->ballot > before->ballot);
   CHECK(complete->op_id() == before->op_id());

@@ -163,7 +163,8 @@ TEST_CASE("tombstones of buckets, uploads and parts go as well") {
   const RegisterRef upload = Index::upload(*f.bucket, "key", std::string(32, 'u'));
   const RegisterRef part = Index::part(*f.bucket, "key", std::string(32, 'u'), 7);
   for (const RegisterRef& ref : {upload, part}) {
-    REQUIRE(f.cluster.run(proposer.settle(ref, true, true, f.cluster.soon())).has_value());
+    REQUIRE(f.cluster.run(proposer.write_back(ref, WriteBack::complete, true, f.cluster.soon()))
+                .has_value());
     f.cluster.settle_down();
     REQUIRE(f.rows(ref.key) == 5);
   }

@@ -85,7 +85,7 @@ TEST_CASE("an ended upload is forgotten after a day: its parts first, then itsel
   CHECK(f.context.board->read().uploads_forgotten == 1);
 }
 
-TEST_CASE("a row that a minority holds does not stay: the complete round reaches every replica") {
+TEST_CASE("a row that a minority holds does not stay: a complete write-back reaches all replicas") {
   UploadFixture f;
   const auto replicas = f.replicas();
   const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;

@@ -231,7 +231,7 @@ TEST_CASE("a new record removes the inline bytes of the one it replaces") {
   const RegisterKey key = h.object("key");
   h.store(key, h.ballot(1), h.value(1), "first");
   h.store(key, h.ballot(2), h.value(2), "second");
-  h.store(key, h.ballot(3), h.value(2), "second");  // an identity round
+  h.store(key, h.ballot(3), h.value(2), "second");  // a write-back
   CHECK(*h.read(key, ReadWant::value_and_inline)->inline_bytes == "second");
   h.store(key, h.ballot(4), h.value(4));
   h.close();
@@ -244,7 +244,7 @@ TEST_CASE("a new record removes the inline bytes of the one it replaces") {
   });
 }
 
-TEST_CASE("an identity round need not send inline bytes that are held, a stranger must") {
+TEST_CASE("a write-back need not send inline bytes that are held, a stranger must") {
   VolumeHarness h;
   h.fresh();
   const RegisterKey key = h.object("key");
@@ -279,7 +279,7 @@ TEST_CASE("a drop removes exactly the tombstone it names and bars older ballots 
   CHECK(h.prepare(key, h.ballot(20'000'000))->horizon == h.now_us() + 9);
 }
 
-TEST_CASE("a part needs its upload's open row, except in identity rounds and tombstones") {
+TEST_CASE("a part needs its upload's open row, except in write-backs and tombstones") {
   VolumeHarness h;
   h.fresh();
   const RegisterKey part = h.part("key", 1);

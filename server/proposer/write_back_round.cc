@@ -1,11 +1,11 @@
-#include "server/proposer/settle_round.h"
+#include "server/proposer/write_back_round.h"
 
 namespace penstock {
 
-Task<Settled> accept_highest(ProposerContext& context, const RegisterTask& task,
+Task<WrittenBack> accept_highest(ProposerContext& context, const RegisterTask& task,
                              const Promises& promises, std::shared_ptr<const RegisterValue> value,
                              BallotSource& ballots) {
-  Settled settled;
+  WrittenBack settled;
   Proposal proposal = tombstone_of_absent(task, promises.ballot);
   if (value != nullptr) {
     CO_TRY(again, co_await highest_again(context, task, promises, *value));
@@ -24,7 +24,7 @@ Task<Settled> accept_highest(ProposerContext& context, const RegisterTask& task,
   co_return settled;
 }
 
-Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, Settling how) {
+Task<Snapshot> write_back_round(ProposerContext& context, RegisterTask task, WriteBack how) {
   BallotSource ballots(context);
   Error last = fail(Errc::unavailable, "other rounds are under way");
   unsigned without_quorum = 0;
@@ -41,8 +41,8 @@ Task<Snapshot> settle_round(ProposerContext& context, RegisterTask task, Settlin
     }
     CO_TRY(value, value_of(task.ref.key, promises.highest));
     const bool absent = value == nullptr;
-    const bool keep = how == Settling::if_needed || (how == Settling::identity && absent);
-    if (keep && (promises.settled || how == Settling::identity)) {
+    const bool keep = how == WriteBack::if_needed || (how == WriteBack::always && absent);
+    if (keep && (promises.settled || how == WriteBack::always)) {
       Snapshot snapshot;
       snapshot.ballot = promises.highest.ballot;
       snapshot.value = std::move(value);
