@@ -22,6 +22,13 @@ struct Health {
   std::atomic<int> fragment_failures{0};  // since the disk was last written
   std::atomic<std::uint32_t> suspect{0};  // by what: a set of Cause
   std::atomic<BootTime::rep> probed{0};  // when it became suspect or was last tried again
+
+  // True for one caller per interval.
+  bool take_turn_to_probe(BootTime::rep now) {
+    BootTime::rep last = probed.load();
+    const auto due = last + Duration(limits::kProbeEvery).count();
+    return now >= due && probed.compare_exchange_strong(last, now);
+  }
 };
 
 enum Cause : std::uint32_t { kRegisters = 1, kFragments = 2 };
@@ -252,21 +259,12 @@ bool Membership::suspect(VolumeId id) const {
   return member == nullptr || member->health.suspect.load() != 0 || !member->open();
 }
 
-bool Membership::probe_due(VolumeId id) {
-  Member* member = state_->find(id);
-  if (member == nullptr || !(member->health.suspect.load() != 0 || !member->open())) return false;
-  const BootTime::rep now = state_->now();
-  BootTime::rep last = member->health.probed.load();
-  const auto due = last + Duration(limits::kProbeEvery).count();
-  return now >= due && member->health.probed.compare_exchange_strong(last, now);
-}
-
 void Membership::probe_suspects(Executor executor) {
   for (const auto& [id, place] : state_->view().places) {
     if (!place.member || place.member->health.suspect.load() == 0 || !place.member->open()) {
       continue;
     }
-    if (!probe_due(id)) continue;
+    if (!place.member->health.take_turn_to_probe(state_->now())) continue;
     const Deadline until = state_->clock.boot() + Duration(limits::kNoProgress);
     Probe probe{place.member, id, state_->name_of(id), until};
     boost::asio::co_spawn(executor, run_probe(std::move(probe)), boost::asio::detached);

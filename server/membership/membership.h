@@ -59,11 +59,9 @@ class Membership {
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed
   bool suspect(VolumeId id) const;  // suspect, closed or unknown
-  // A suspect that is due to be tried again (once each limits::kProbeEvery); true at most once per
-  // interval.
-  bool probe_due(VolumeId id);
-  // Probes each suspect that is due, on `executor`, beside the caller. A success clears all
-  // reports. Called by whoever meets a suspect, and by the process once a second.
+  // Probes each suspect that is due (once each limits::kProbeEvery, from when it became one), on
+  // `executor`, beside the caller. A success clears all reports. Called by whoever meets a suspect,
+  // and by the process once a second.
   void probe_suspects(Executor executor);
   // Volumes that may take no new fragments: closed, suspect or full. Ring::volumes_for skips them.
   std::vector<VolumeId> unusable() const;

@@ -53,16 +53,25 @@ TEST_CASE("what memory can answer does not clear what was said of the disk") {
 }
 
 TEST_CASE("a suspect is tried again once per interval") {
-  RegisterCluster cluster;
-  Membership& membership = *cluster.processes[0].membership;
-  CHECK(!membership.probe_due(kFirst));
-  membership.report_stalled(kFirst);
-  CHECK(!membership.probe_due(kFirst));
+  FakeCluster cluster;
+  FakeNode& node = *cluster.nodes.front();
+  Membership& membership = cluster.gateway->membership;
+  node.fragments.faults.stall_commit = true;  // probes do not end, so that it stays one
+  const auto probes = [&] {
+    for (int look = 0; look < 2; ++look) membership.probe_suspects(cluster.io.get_executor());
+    cluster.io.restart();
+    cluster.io.poll();
+    return node.fragments.counters.probes;
+  };
+  CHECK(probes() == 0);
+  membership.report_stalled(node.id());
+  CHECK(probes() == 0);
   cluster.clock.advance(limits::kProbeEvery);
-  CHECK(membership.probe_due(kFirst));
-  CHECK(!membership.probe_due(kFirst));
+  CHECK(probes() == 1);
+  CHECK(probes() == 1);
   cluster.clock.advance(limits::kProbeEvery);
-  CHECK(membership.probe_due(kFirst));
+  CHECK(probes() == 2);
+  node.fragments.release();
 }
 
 TEST_CASE("a probe that throws is one that failed") {
@@ -131,7 +140,6 @@ TEST_CASE("what is known of a volume outlives a change of the map; an unknown on
   membership.report(unknown, false);
   membership.report(unknown, true);
   membership.report_stalled(unknown);
-  CHECK(!membership.probe_due(unknown));
   CHECK(!membership.stays(unknown));
   CHECK(membership.stays(kFirst));
   membership.report_stalled(kFirst);
