@@ -5,14 +5,14 @@
 namespace penstock {
 namespace {
 std::vector<std::shared_ptr<VolumeClient>> as_clients(
-    const std::vector<std::shared_ptr<FakeNode>>& nodes) {
-  return {nodes.begin(), nodes.end()};
+    const std::vector<std::shared_ptr<FakeVolume>>& volumes) {
+  return {volumes.begin(), volumes.end()};
 }
 
-std::shared_ptr<VolumeClient> client_of(const std::vector<std::shared_ptr<FakeNode>>& nodes,
+std::shared_ptr<VolumeClient> client_of(const std::vector<std::shared_ptr<FakeVolume>>& volumes,
                                         VolumeId id) {
-  for (const auto& node : nodes) {
-    if (node->id() == id) return node;
+  for (const auto& volume : volumes) {
+    if (volume->id() == id) return volume;
   }
   return nullptr;
 }
@@ -32,10 +32,10 @@ std::shared_ptr<const ClusterMap> map_of(std::size_t count, std::uint32_t groups
 }  // namespace
 
 FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
-                         const std::vector<std::shared_ptr<FakeNode>>& nodes, FakeClock& clock,
+                         const std::vector<std::shared_ptr<FakeVolume>>& volumes, FakeClock& clock,
                          Random& random)
-    : membership(map, Ring::build(*map).value(), as_clients(nodes), clock,
-                 [&nodes](const MapVolume& volume) { return client_of(nodes, volume.id); }),
+    : membership(map, Ring::build(*map).value(), as_clients(volumes), clock,
+                 [&volumes](const MapVolume& volume) { return client_of(volumes, volume.id); }),
       proposer(membership, clock, random),
       buffers(16 * limits::kMiB),
       budget(256 * limits::kMiB),
@@ -46,15 +46,15 @@ FakeGateway::FakeGateway(const std::shared_ptr<const ClusterMap>& map,
 
 FakeCluster::FakeCluster(std::uint64_t seed, std::uint32_t groups)
     : random(seed), map(map_of(kVolumes, groups)) {
-  for (const MapVolume& volume : map->volumes) add_node(volume.id);
+  for (const MapVolume& volume : map->volumes) add_volume(volume.id);
   set_log_level(LogLevel::error);
   gateway = &another_gateway();
 }
 
-FakeNode& FakeCluster::add_node(VolumeId id) {
-  nodes.push_back(std::make_shared<FakeNode>(id, clock, io));
-  nodes.back()->acceptor.map = std::make_shared<const std::string>(map->to_json());
-  return *nodes.back();
+FakeVolume& FakeCluster::add_volume(VolumeId id) {
+  volumes.push_back(std::make_shared<FakeVolume>(id, clock, io));
+  volumes.back()->acceptor.map = std::make_shared<const std::string>(map->to_json());
+  return *volumes.back();
 }
 
 FakeCluster::~FakeCluster() { settle_down(); }
@@ -68,8 +68,8 @@ std::shared_ptr<const Bucket> FakeCluster::make_bucket(const std::string& name,
   return spread;
 }
 
-FakeNode& FakeCluster::node(VolumeId id) {
-  for (auto& each : nodes) {
+FakeVolume& FakeCluster::volume(VolumeId id) {
+  for (auto& each : volumes) {
     if (each->id() == id) return *each;
   }
   std::abort();
@@ -78,17 +78,17 @@ FakeNode& FakeCluster::node(VolumeId id) {
 std::size_t FakeCluster::held(const BlobRef& blob) {
   std::size_t count = 0;
   for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
-    const VolumeId volume = blob.locations[slot].volume;
-    if (volume.value == 0) continue;
-    count += node(volume).fragments.holds(blob.fragment(slot)) ? 1 : 0;
+    const VolumeId holder = blob.locations[slot].volume;
+    if (holder.value == 0) continue;
+    count += volume(holder).fragments.holds(blob.fragment(slot)) ? 1 : 0;
   }
   return count;
 }
 
 void FakeCluster::overwrite(const RegisterKey& key, const RegisterValue& value) {
-  for (auto& node : nodes) {
-    const auto found = node->acceptor.rows.find(key);
-    if (found == node->acceptor.rows.end()) continue;
+  for (auto& volume : volumes) {
+    const auto found = volume->acceptor.rows.find(key);
+    if (found == volume->acceptor.rows.end()) continue;
     ++found->second.accepted.ballot.operation;
     found->second.accepted.value = std::make_shared<const std::string>(encode(key, value));
   }
@@ -105,9 +105,9 @@ void FakeCluster::move_bucket(const Bucket& bucket, BucketState state, BucketNum
 }
 
 std::vector<Hint> FakeCluster::hints_of(const RegisterKey& key) const {
-  for (const auto& node : nodes) {
-    const auto found = node->acceptor.hints.find(key);
-    if (found != node->acceptor.hints.end() && !found->second.empty()) return found->second;
+  for (const auto& volume : volumes) {
+    const auto found = volume->acceptor.hints.find(key);
+    if (found != volume->acceptor.hints.end() && !found->second.empty()) return found->second;
   }
   return {};
 }

@@ -9,7 +9,7 @@
 
 #include "server/objects/multipart.h"
 #include "server/objects/objects.h"
-#include "tests/fake/fake_node.h"
+#include "tests/fake/fake_volume.h"
 #include "tests/fake/seeded_random.h"
 
 namespace penstock {
@@ -17,7 +17,7 @@ namespace penstock {
 // One gateway: its own proposer, index and cache over the shared volumes.
 struct FakeGateway {
   FakeGateway(const std::shared_ptr<const ClusterMap>& map,
-              const std::vector<std::shared_ptr<FakeNode>>& nodes, FakeClock& clock,
+              const std::vector<std::shared_ptr<FakeVolume>>& volumes, FakeClock& clock,
               Random& random);
   Membership membership;
   Proposer proposer;
@@ -40,20 +40,20 @@ class FakeCluster {
   FakeClock clock;
   SeededRandom random;
   std::shared_ptr<const ClusterMap> map;
-  std::vector<std::shared_ptr<FakeNode>> nodes;
+  std::vector<std::shared_ptr<FakeVolume>> volumes;
   std::vector<std::unique_ptr<FakeGateway>> gateways;
   FakeGateway* gateway;  // the first of them
 
   // Lives as long as the cluster: what it left under way goes on behind its answers.
   FakeGateway& another_gateway() {
-    return *gateways.emplace_back(std::make_unique<FakeGateway>(map, nodes, clock, random));
+    return *gateways.emplace_back(std::make_unique<FakeGateway>(map, volumes, clock, random));
   }
   // Pre: there is one.
-  FakeNode& node(VolumeId id);
+  FakeVolume& volume(VolumeId id);
   // How many fragments of the blob are where it says.
   std::size_t held(const BlobRef& blob);
   // A volume as it is after its format.
-  FakeNode& add_node(VolumeId id);
+  FakeVolume& add_volume(VolumeId id);
   template <class T>
   Result<T> run(Task<T> task) {
     return run_task(io, clock, std::move(task));

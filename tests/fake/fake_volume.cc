@@ -1,210 +1,88 @@
 #include "tests/fake/fake_volume.h"
 
-#include <cassert>
-#include <stdexcept>
-
 namespace penstock {
+namespace {
+bool is_wanted(const ScanRequest& request, const RegisterKey& key, const std::string& row_key) {
+  if (key.kind != request.kind || key.bucket != request.bucket) return false;
+  if (row_key < request.start || !row_key.starts_with(request.prefix)) return false;
+  if (!request.end.empty() && row_key >= request.end) return false;
+  const auto partition = partition_of(key.bucket, key.key, request.partition_count);
+  return (request.partition_mask >> partition & 1) != 0;
+}
 
-class FakeFragmentWriter final : public FragmentWriter {
- public:
-  FakeFragmentWriter(FakeVolume& volume, FragmentId id, FragmentShape shape)
-      : volume_(volume), id_(id), shape_(shape) {
-    ++volume_.counters.writers_open;
+ScanRow scan_row(const ScanRequest& request, std::string row_key, const FakeAcceptor::Row& stored) {
+  ScanRow row;
+  row.key = std::move(row_key);
+  if (stored.unreadable) {
+    row.unreadable = true;
+    return row;
   }
-  ~FakeFragmentWriter() override { --volume_.counters.writers_open; }
+  const auto head = decode_head(*stored.accepted.value);
+  row.ballot = stored.accepted.ballot;
+  row.kind = head->kind;
+  if (request.payloads) {
+    row.summary = *stored.accepted.value;
+  } else if (request.summaries) {
+    row.summary = head->summary;
+  }
+  return row;
+}
+}  // namespace
 
-  Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline) override {
-    assert(!std::exchange(busy_, true) && "one append at a time");
-    ++volume_.counters.appends;
-    FakeFaults& faults = volume_.faults;
-    if (faults.stall_append > 0 && --faults.stall_append == 0) {
-      CO_CHECK(co_await volume_.stall());
+std::string row_key_of(const RegisterKey& key) {
+  std::string row = key.key;
+  if (key.kind == RowKind::object) return row;
+  row.push_back('\0');
+  row += key.upload_id;
+  if (key.kind == RowKind::upload) return row;
+  row.push_back(static_cast<char>(key.part >> 8));
+  row.push_back(static_cast<char>(key.part));
+  return row;
+}
+
+ScanReply FakeVolume::scan_rows(const ScanRequest& request) const {
+  std::map<std::string, const FakeAcceptor::Row*> sorted;
+  for (const auto& [key, row] : acceptor.rows) {
+    std::string row_key = row_key_of(key);
+    if (is_wanted(request, key, row_key)) sorted.emplace(std::move(row_key), &row);
+  }
+  ScanReply reply;
+  std::string skipped;  // a common prefix that has its witness
+  for (const auto& [key, row] : sorted) {
+    if (!skipped.empty() && key.starts_with(skipped)) continue;
+    if (reply.rows.size() >= request.rows_max) {
+      reply.covered_to = key;
+      return reply;
     }
-    busy_ = false;
-    if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
-    if (faults.full) co_return fail(Errc::full, "fake volume is full");
-    if (faults.fail_append > 0 && --faults.fail_append == 0) co_return fail(Errc::io, "fake EIO");
-    take(data.bytes(), crcs);
-    if (faults.keep_pieces) volume_.kept.push_back(std::move(data));
-    co_return Result<>{};
+    reply.rows.push_back(scan_row(request, key, *row));
+    if (request.delimiter.empty() || !is_live(reply.rows.back().kind)) continue;
+    const auto at = key.find(request.delimiter, request.prefix.size());
+    if (at != std::string::npos) skipped = key.substr(0, at + request.delimiter.size());
   }
+  return reply;
+}
 
-  Task<> commit(Deadline) override {
-    if (volume_.faults.stall_commit) CO_CHECK(co_await volume_.stall());
-    if (volume_.faults.state != VolumeStatus::State::open) {
-      co_return fail(Errc::unavailable, "closed");
-    }
-    if (volume_.faults.fail_commit) co_return fail(Errc::io, "fake EIO in commit");
-    assert(bytes_.size() == shape_.data_bytes && "all announced bytes were appended");
-    volume_.fragments_[id_] = std::make_shared<std::vector<std::byte>>(bytes_);
-    volume_.owners_[id_] = shape_.owner;
-    co_return Result<>{};
+Task<ScanReply> FakeVolume::scan(std::shared_ptr<const ScanRequest> request, Deadline) {
+  ++counters.scans;
+  if (scan_delay > Duration{}) co_await clock_.sleep_until(clock_.boot() + scan_delay);
+  const bool failing = fail_scans || (fail_fenced_scans && request->fence.value != 0);
+  if (failing) co_return fail(scan_error, "a fault of the test");
+  if (acceptor.state != VolumeStatus::State::open) {
+    co_return fail(Errc::unavailable, "the volume is closed");
   }
-
- private:
-  void take(ConstBytes data, const std::vector<std::uint32_t>& crcs) {
-    constexpr std::uint64_t kBlock = limits::kBlockBytes;
-    assert(data.size() > 0 && data.size() <= limits::kPieceBytes);
-    assert(bytes_.size() % kBlock == 0 && "only the last piece is no multiple of a block");
-    assert(bytes_.size() + data.size() <= shape_.data_bytes);
-    assert(crcs.size() == (data.size() + kBlock - 1) / kBlock);
-    for (std::size_t i = 0; i < crcs.size(); ++i) {
-      const auto block = data.subspan(i * kBlock, std::min(kBlock, data.size() - i * kBlock));
-      const auto crc =
-          fragment_block_crc(id_.write_id, id_.slot, bytes_.size() / kBlock + i, block);
-      assert(crc == crcs[i] && "a block checksum is wrong");
-      (void)crc;
-    }
-    bytes_.insert(bytes_.end(), data.begin(), data.end());
+  if (before_scan) before_scan(*request);
+  auto& fences = acceptor.fences;
+  if (request->fence.value != 0) {
+    BucketNumber& raised = fences[request->bucket];
+    raised = std::max(raised, request->fence);
   }
-
-  FakeVolume& volume_;
-  FragmentId id_;
-  FragmentShape shape_;
-  std::vector<std::byte> bytes_;
-  bool busy_ = false;
-};
-
-FakeVolume::FakeVolume(VolumeId id) : id_(id) {}
-
-FakeVolume::~FakeVolume() = default;
-
-void FakeVolume::release() {
-  const auto stalled = std::exchange(stalled_, {});
-  for (const auto& done : stalled) done(Result<>{});
-}
-
-Task<> FakeVolume::stall() {
-  auto start = [this](Completion<void> done) { stalled_.push_back(std::move(done)); };
-  return await_completion<void>(std::move(start));
-}
-
-VolumeStatus FakeVolume::status() const {
-  VolumeStatus status;
-  status.state = faults.state;
-  status.full = faults.full;
-  status.fragment_count = fragments_.size();
-  return status;
-}
-
-Task<std::unique_ptr<FragmentWriter>> FakeVolume::write_fragment(FragmentId id,
-                                                                 FragmentShape shape, Deadline) {
-  if (faults.stall_open) CO_CHECK(co_await stall());
-  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
-  if (faults.full) co_return fail(Errc::full, "fake volume is full");
-  if (faults.fail_open) co_return fail(faults.open_error, "fake fault in open");
-  std::unique_ptr<FragmentWriter> writer = std::make_unique<FakeFragmentWriter>(*this, id, shape);
-  co_return writer;
-}
-
-Result<Piece> FakeVolume::piece_of(const FragmentReadRequest& request) {
-  if (faults.state != VolumeStatus::State::open) return fail(Errc::unavailable, "closed");
-  if (faults.fail_reads) return fail(faults.read_error, "fake read error");
-  const auto found = fragments_.find(request.id);
-  if (found == fragments_.end()) return fail(Errc::not_found, "no such fragment");
-  const auto& bytes = *found->second;
-  assert(request.length > 0 && request.length <= limits::kPieceBytes);
-  if (request.offset + request.length > bytes.size()) {
-    return fail(Errc::invalid, "the range passes the fragment's end");
-  }
-  const auto bad = bad_blocks_.find(request.id);
-  if (bad != bad_blocks_.end()) {
-    const auto first = bad->second.lower_bound(request.offset / kBlock);
-    const std::uint64_t last = (request.offset + request.length - 1) / kBlock;
-    if (first != bad->second.end() && *first <= last) return fail(Errc::corrupt, "fake bit flip");
-  }
-  Piece piece;
-  piece.memory = Buffer::copy_of(ConstBytes(bytes).subspan(request.offset, request.length));
-  piece.length = request.length;
-  counters.bytes_read += request.length;
-  return piece;
-}
-
-Task<Piece> FakeVolume::read_fragment(FragmentReadRequest request, Deadline) {
-  ++counters.reads;
-  if (faults.stall_reads) CO_CHECK(co_await stall());
-  co_return piece_of(request);
-}
-
-std::optional<Result<Piece>> FakeVolume::read_fragment_now(const FragmentReadRequest& request) {
-  if (!faults.cached) return std::nullopt;
-  ++counters.reads_now;
-  return piece_of(request);
-}
-
-Task<std::vector<FragmentId>> FakeVolume::pin(std::vector<FragmentId> ids, Deadline) {
-  ++counters.pins;
-  if (faults.fail_pin || faults.state != VolumeStatus::State::open) {
-    co_return fail(Errc::unavailable, "no pin");
-  }
-  std::vector<FragmentId> missing;
-  for (const FragmentId& id : ids) {
-    if (!fragments_.contains(id)) missing.push_back(id);
-    unpinned.erase(id);
-  }
-  co_return missing;
-}
-
-Task<std::vector<FragmentId>> FakeVolume::pin_for_reader(std::vector<FragmentId> ids, Deadline) {
-  ++counters.reader_pins;
-  being_read.insert(ids.begin(), ids.end());
-  co_return std::vector<FragmentId>{};
-}
-
-Task<> FakeVolume::remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) {
-  const bool pinned = rule == RemovalRule::unpinned && !unpinned.contains(id);
-  const bool reading = rule == RemovalRule::unread && being_read.contains(id);
-  if (fragments_.contains(id) && (pinned || reading)) co_return fail(Errc::busy, "pinned");
-  if (faults.fail_removal) co_return fail(Errc::io, "fake EIO in a removal");
-  co_return co_await remove_fragment(id, deadline);
-}
-
-Task<std::vector<FragmentEntry>> FakeVolume::list_fragments(std::optional<FragmentId> after,
-                                                            std::uint32_t count, Deadline) {
-  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
-  std::vector<FragmentEntry> entries;
-  for (const auto& [id, bytes] : fragments_) {
-    if (after && id <= *after) continue;
-    if (entries.size() == std::min<std::size_t>(count, listed_max)) break;
-    FragmentEntry entry;
-    entry.id = id;
-    entry.data_bytes = bytes->size();
-    entry.pinned = !unpinned.contains(id);
-    if (!entry.pinned) entry.unpinned = unpinned_for;
-    entry.owner = owners_[id];
-    entries.push_back(std::move(entry));
-  }
-  co_return entries;
-}
-
-Task<> FakeVolume::probe(Deadline) {
-  ++counters.probes;
-  if (faults.throw_probe) throw std::runtime_error("planted");
-  if (faults.stall_open || faults.stall_commit) CO_CHECK(co_await stall());
-  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
-  co_return Result<>{};
-}
-
-Task<> FakeVolume::remove_fragment(FragmentId id, Deadline) {
-  if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
-  fragments_.erase(id);
-  co_return Result<>{};
-}
-
-Task<PrepareReply> FakeVolume::prepare(std::shared_ptr<const PrepareRequest>, Deadline) {
-  co_return fail(Errc::unavailable, "no registers here");
-}
-Task<AcceptReply> FakeVolume::accept(std::shared_ptr<const AcceptRequest>, Deadline) {
-  co_return fail(Errc::unavailable, "no registers here");
-}
-Task<Accepted> FakeVolume::read(std::shared_ptr<const ReadRequest>, Deadline) {
-  co_return fail(Errc::unavailable, "no registers here");
-}
-Task<ScanReply> FakeVolume::scan(std::shared_ptr<const ScanRequest>, Deadline) {
-  co_return fail(Errc::unavailable, "no registers here");
-}
-Task<> FakeVolume::drop(std::shared_ptr<const DropRequest>, Deadline) {
-  co_return fail(Errc::unavailable, "no registers here");
+  const auto fence = fences.find(request->bucket);
+  const bool passes = request->round.pass_fence || fence == fences.end() ||
+                      request->round.bucket_number > fence->second;
+  if (!passes) co_return fail(Errc::stale_bucket, "fenced");
+  ScanReply reply = scan_rows(*request);
+  counters.rows += static_cast<int>(reply.rows.size());
+  co_return reply;
 }
 
 }  // namespace penstock

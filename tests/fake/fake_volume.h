@@ -1,111 +1,120 @@
-// A volume in memory: fragments and leases only, with faults that a test sets. It checks what it
-// is given: block checksums, whole blocks, announced lengths, one append at a time.
-// Thread-safety: one executor.
+// A whole volume in memory: the registers of a FakeAcceptor with scans over its rows, and the
+// fragments of a FakeHolder. Thread-safety: one executor.
 #pragma once
-#include <chrono>
-#include <cstddef>
+#include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "penstock/wakeup.h"
-#include "tests/fake/volume_without_upkeep.h"
+#include "tests/fake/fake_acceptor.h"
+#include "tests/fake/fake_holder.h"
 
 namespace penstock {
 
-// Faults; a test changes them at any time.
-struct FakeFaults {
-  VolumeStatus::State state = VolumeStatus::State::open;
-  bool full = false;            // write_fragment() and append() answer full
-  int fail_append = 0;          // the n-th append from now on fails with `io` (1 = the next)
-  int stall_append = 0;         // the n-th append from now on never answers
-  bool fail_open = false;       // write_fragment() answers `open_error`
-  Errc open_error = Errc::io;
-  bool fail_commit = false;
-  bool fail_pin = false, throw_probe = false;
-  bool fail_removal = false;    // remove_fragment_if() answers `io`
-  bool keep_pieces = false;     // append() answers, but the piece stays in FakeVolume::kept
-  bool stall_commit = false;
-  bool stall_open = false;
-  bool stall_reads = false;     // reads never answer
-  Errc read_error = Errc{};     // with fail_reads
-  bool fail_reads = false;
-  bool cached = false;          // read_fragment_now() answers
-};
-
-class FakeVolume final : public VolumeWithoutUpkeep {
+class FakeVolume final : public VolumeClient {
  public:
-  explicit FakeVolume(VolumeId id);
-  ~FakeVolume() override;
+  FakeVolume(VolumeId id, FakeClock& clock, boost::asio::io_context& io)
+      : acceptor(id, clock, io), fragments(id), clock_(clock) {}
 
-  FakeFaults faults;
-  // What it did.
+  FakeAcceptor acceptor;
+  FakeHolder fragments;
   struct Counters {
-    int reads = 0;       // read_fragment()
-    int reads_now = 0;   // answered by read_fragment_now()
-    int appends = 0;
-    int pins = 0;
-    int reader_pins = 0, probes = 0;
-    int writers_open = 0;
-    std::uint64_t bytes_read = 0;
+    int scans = 0;
+    int rows = 0;  // returned
   };
   Counters counters;
+  bool fail_scans = false;
+  Errc scan_error = Errc::unavailable;  // of scans that fail
+  Duration scan_delay{};
+  bool fail_fenced_scans = false;
+  // Called before each scan looks at the rows.
+  std::function<void(const ScanRequest&)> before_scan;
 
-  std::vector<Buffer> kept;  // as a disk that has not written them yet
+  // Registers and fragments: its disk is lost.
+  void go_missing() {
+    acceptor.state = VolumeStatus::State::missing;
+    fragments.faults.state = VolumeStatus::State::missing;
+  }
 
-  // Committed fragments.
-  // What the next lists and conditional removals think of a fragment; a fresh one is pinned.
-  std::set<FragmentId> unpinned;
-  std::set<FragmentId> being_read;  // pinned by a reader
-  Duration unpinned_for = std::chrono::hours(1);  // what a list says of the unpinned ones
-  std::size_t listed_max = limits::kFragmentListMax;  // a list gives no more at once
-
-  std::size_t fragment_count() const { return fragments_.size(); }
-  bool holds(FragmentId id) const { return fragments_.contains(id); }
-  std::uint64_t fragment_bytes(FragmentId id) const { return fragments_.at(id)->size(); }
-  void lose_all() { fragments_.clear(); }
-  // Reads that touch this byte answer `corrupt`.
-  void corrupt(FragmentId id, std::uint64_t offset) { bad_blocks_[id].insert(offset / kBlock); }
-  // All that stalls goes on (and answers) when released.
-  void release();
-
-  VolumeId id() const override { return id_; }
-  VolumeStatus status() const override;
+  VolumeId id() const override { return acceptor.id(); }
+  VolumeStatus status() const override { return acceptor.status(); }
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
+                             Deadline deadline) override {
+    return acceptor.prepare(std::move(request), deadline);
+  }
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,
+                           Deadline deadline) override {
+    return acceptor.accept(std::move(request), deadline);
+  }
+  Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override {
+    return acceptor.read(std::move(request), deadline);
+  }
+  std::optional<Result<Accepted>> read_now(const ReadRequest& request) override {
+    return acceptor.read_now(request);
+  }
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
+  Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override {
+    return acceptor.drop(std::move(request), deadline);
+  }
   Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,
-                                                       Deadline deadline) override;
-  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override;
-  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override;
-  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override;
-  Task<> remove_fragment(FragmentId id, Deadline deadline) override;
-  Task<> probe(Deadline deadline) override;
+                                                       Deadline deadline) override {
+    return fragments.write_fragment(id, shape, deadline);
+  }
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline deadline) override {
+    return fragments.read_fragment(request, deadline);
+  }
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest& request) override {
+    return fragments.read_fragment_now(request);
+  }
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId> ids, Deadline deadline) override {
+    return fragments.pin(std::move(ids), deadline);
+  }
+  Task<> remove_fragment(FragmentId id, Deadline deadline) override {
+    return fragments.remove_fragment(id, deadline);
+  }
+  Task<> probe(Deadline deadline) override { return fragments.probe(deadline); }
   Task<std::vector<FragmentId>> pin_for_reader(std::vector<FragmentId> ids,
-                                               Deadline deadline) override;
-  Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
+                                               Deadline deadline) override {
+    return fragments.pin_for_reader(std::move(ids), deadline);
+  }
+  Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override {
+    return fragments.remove_fragment_if(id, rule, deadline);
+  }
   Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
                                                   std::uint32_t count,
-                                                  Deadline deadline) override;
-
-  // Registers are no business of this fake: `unavailable`.
-  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest>, Deadline) override;
-  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest>, Deadline) override;
-  Task<Accepted> read(std::shared_ptr<const ReadRequest>, Deadline) override;
-  std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
-  Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override;
-  Task<> drop(std::shared_ptr<const DropRequest>, Deadline) override;
+                                                  Deadline deadline) override {
+    return fragments.list_fragments(after, count, deadline);
+  }
+  Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override {
+    return acceptor.list_hints(std::move(request), deadline);
+  }
+  Task<Ballot> read_hint(HintName name, Deadline deadline) override {
+    return acceptor.read_hint(name, deadline);
+  }
+  Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override {
+    return acceptor.drop_hints(std::move(names), deadline);
+  }
+  Task<RegisterListReply> list_registers(RegisterListRequest request, Deadline deadline) override {
+    return acceptor.list_registers(std::move(request), deadline);
+  }
+  Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override {
+    return acceptor.adopt(std::move(request), deadline);
+  }
+  Task<SharedBytes> read_map(Deadline deadline) override { return acceptor.read_map(deadline); }
+  Task<JoinState> read_join_state(Deadline deadline) override {
+    return acceptor.read_join_state(deadline);
+  }
 
  private:
-  friend class FakeFragmentWriter;  // one fake in two classes
-  static constexpr std::uint64_t kBlock = limits::kBlockBytes;
-  Result<Piece> piece_of(const FragmentReadRequest& request);
-  Task<> stall();
-  VolumeId id_;
-  std::map<FragmentId, std::shared_ptr<std::vector<std::byte>>> fragments_;
-  std::map<FragmentId, FragmentOwner> owners_;
-  std::map<FragmentId, std::set<std::uint64_t>> bad_blocks_;
-  std::vector<Completion<void>> stalled_;
+  ScanReply scan_rows(const ScanRequest& request) const;
+  FakeClock& clock_;
 };
+
+// The row key suffix of a register, as scans return it.
+std::string row_key_of(const RegisterKey& key);
 
 }  // namespace penstock

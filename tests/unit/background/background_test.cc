@@ -12,11 +12,11 @@ namespace penstock {
 TEST_CASE("what a look at a volume throws ends one pass of the background work, no loop") {
   BackgroundWorld world;
   boost::asio::io_context& io = world.cluster.io;
-  FakeNode& node = *world.cluster.nodes.front();
-  world.cluster.gateway->membership.report_stalled(node.id());
+  FakeVolume& volume = *world.cluster.volumes.front();
+  world.cluster.gateway->membership.report_stalled(volume.id());
   BackgroundWork work(world.context);
   int thrown = 0;
-  node.acceptor.before_status = [&thrown] {
+  volume.acceptor.before_status = [&thrown] {
     ++thrown;
     throw std::runtime_error("planted");
   };
@@ -24,7 +24,7 @@ TEST_CASE("what a look at a volume throws ends one pass of the background work, 
   io.restart();
   io.poll();
   CHECK(thrown > 0);
-  node.acceptor.before_status = nullptr;
+  volume.acceptor.before_status = nullptr;
   work.stop();
   bool ended = false;
   boost::asio::co_spawn(io, work.finish(), [&ended](std::exception_ptr) { ended = true; });

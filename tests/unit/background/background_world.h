@@ -19,7 +19,7 @@ class BackgroundWorld {
   // `partitions`: of its bucket; 0: as the map gives to new ones.
   explicit BackgroundWorld(std::uint32_t partitions = 0) {
     set_log_sink([](LogLevel, std::string_view) {});
-    for (const auto& node : cluster.nodes) context.local.push_back(node->id());
+    for (const auto& volume : cluster.volumes) context.local.push_back(volume->id());
     context.options.steps_per_second = 1'000'000;
     bucket = cluster.make_bucket("bucket", partitions);
   }
@@ -59,16 +59,16 @@ class BackgroundWorld {
 
   Objects& objects() { return cluster.gateway->objects; }
   Multipart& multipart() { return cluster.gateway->multipart; }
-  FakeNode& node(VolumeId id) { return cluster.node(id); }
+  FakeVolume& volume(VolumeId id) { return cluster.volume(id); }
   std::size_t held(const BlobRef& blob) { return cluster.held(blob); }
   std::size_t hints() {
     std::size_t count = 0;
-    for (const auto& node : cluster.nodes) count += node->acceptor.stored_hints.size();
+    for (const auto& volume : cluster.volumes) count += volume->acceptor.stored_hints.size();
     return count;
   }
   void unpin(const BlobRef& blob) {
     for (std::uint32_t slot = 0; slot < blob.locations.size(); ++slot) {
-      node(blob.locations[slot].volume).fragments.unpinned.insert(blob.fragment(slot));
+      volume(blob.locations[slot].volume).fragments.unpinned.insert(blob.fragment(slot));
     }
   }
   // The volumes of the key's group, in order.

@@ -58,8 +58,8 @@ TEST_CASE("in a bucket of many partitions tombstones are purged") {
   world.pass(purge);
   CHECK(world.context.board->read().tombstones_purged == std::size(kSpreadKeys));
   for (const char* key : kSpreadKeys) {
-    for (const auto& node : world.cluster.nodes) {
-      CHECK(node->acceptor.rows.count(Index::object(*world.bucket, key).key) == 0);
+    for (const auto& volume : world.cluster.volumes) {
+      CHECK(volume->acceptor.rows.count(Index::object(*world.bucket, key).key) == 0);
     }
   }
 }

@@ -117,7 +117,7 @@ TEST_CASE("a second volume that stalls is dropped as well, 2 s after it began") 
 
 TEST_CASE("a volume that refuses two uploads in a row is suspect") {
   BlobWorld world;
-  FakeVolume& broken = *world.volumes[0];
+  FakeHolder& broken = *world.volumes[0];
   broken.faults.fail_open = true;
   for (const bool suspected : {false, true}) {
     REQUIRE(world.put(BlobWorld::body(1000)).has_value());
@@ -129,7 +129,7 @@ TEST_CASE("a writer that waits for a slow volume goes on when that has written i
   BlobWorldShape shape;
   shape.unit_bytes = 2 << 20;
   BlobWorld world(shape);
-  FakeVolume& slow = *world.volumes[2];
+  FakeHolder& slow = *world.volumes[2];
   slow.faults.keep_pieces = true;
   const BootTime before = world.clock.boot();
   UploadUnderWay upload(world, BlobWorld::body(40 << 20));
@@ -147,7 +147,7 @@ TEST_CASE("a volume that stalls after the others have ended is dropped 2 s after
   for (std::size_t i = 0; i < 6; ++i) {
     CAPTURE(i);
     BlobWorld world;
-    FakeVolume& slow = *world.volumes[i];
+    FakeHolder& slow = *world.volumes[i];
     slow.faults.stall_append = 1;
     const BootTime before = world.clock.boot();
     UploadUnderWay upload(world, BlobWorld::body(2 * kStripeBytes));

@@ -162,19 +162,19 @@ TEST_CASE("an aligned range of 8 MiB costs eight reads and no more") {
   const std::string body = BlobWorld::body(24 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
-  const auto sum = [&](int FakeVolume::Counters::*counter) {
+  const auto sum = [&](int FakeHolder::Counters::*counter) {
     int total = 0;
     for (auto& volume : world.volumes) total += volume->counters.*counter;
     return total;
   };
   world.set_cached(true);
   CHECK(world.get(*blob, 8 << 20, 8 << 20).value() == body.substr(8 << 20, 8 << 20));
-  CHECK(sum(&FakeVolume::Counters::reads_now) == 8);
-  CHECK(sum(&FakeVolume::Counters::reads) == 0);
+  CHECK(sum(&FakeHolder::Counters::reads_now) == 8);
+  CHECK(sum(&FakeHolder::Counters::reads) == 0);
   CHECK(world.pieces == 8);
   world.set_cached(false);
   CHECK(world.get(*blob, 8 << 20, 8 << 20).value() == body.substr(8 << 20, 8 << 20));
-  CHECK(sum(&FakeVolume::Counters::reads) == 8);
+  CHECK(sum(&FakeHolder::Counters::reads) == 8);
 }
 
 TEST_CASE("a small range of a lost unit reads only its columns") {
@@ -229,7 +229,7 @@ TEST_CASE("a read that lost the race is watched until it answers, and keeps no m
   const std::string body = BlobWorld::body(4 * kUnit);
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());
-  FakeVolume& late = world.slot(*blob, 2);
+  FakeHolder& late = world.slot(*blob, 2);
   late.faults.stall_reads = true;
   CHECK(world.get(*blob).value() == body);
   CHECK(world.clock.waiters() == 1);  // the watch

@@ -29,7 +29,7 @@ struct OneStripe {
     shape.unit_bytes = unit;
     return shape;
   }
-  FakeVolume& at(std::uint32_t unit) { return world.slot(blob, unit); }
+  FakeHolder& at(std::uint32_t unit) { return world.slot(blob, unit); }
   bool suspect(std::uint32_t unit) { return world.membership->suspect(at(unit).id()); }
   void fail(std::initializer_list<std::uint32_t> units) {
     for (const std::uint32_t unit : units) {

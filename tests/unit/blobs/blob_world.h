@@ -20,7 +20,7 @@
 #include "server/blobs/blob_hedge.h"
 #include "server/blobs/blobs.h"
 #include "tests/fake/fake_clock.h"
-#include "tests/fake/fake_volume.h"
+#include "tests/fake/fake_holder.h"
 #include "tests/fake/seeded_random.h"
 
 namespace penstock {
@@ -48,7 +48,7 @@ class BlobWorld {
       volume.name = "v" + std::to_string(i);
       volume.host = "h" + std::to_string(i % shape.hosts);
       list.push_back(volume);
-      volumes.push_back(std::make_shared<FakeVolume>(volume.id));
+      volumes.push_back(std::make_shared<FakeHolder>(volume.id));
       clients.push_back(volumes.back());
     }
     auto map = std::make_shared<ClusterMap>();
@@ -63,8 +63,8 @@ class BlobWorld {
   }
 
   Deadline deadline() const { return clock.boot() + std::chrono::seconds(30); }
-  FakeVolume& at(VolumeId id) { return *volumes[id.value - 100]; }
-  FakeVolume& slot(const BlobRef& blob, std::uint32_t index) {
+  FakeHolder& at(VolumeId id) { return *volumes[id.value - 100]; }
+  FakeHolder& slot(const BlobRef& blob, std::uint32_t index) {
     return at(blob.locations[index].volume);
   }
   // On all volumes.
@@ -159,7 +159,7 @@ class BlobWorld {
   MemoryBudget budget;
   BufferPool buffers;
   CodecCache codecs;
-  std::vector<std::shared_ptr<FakeVolume>> volumes;
+  std::vector<std::shared_ptr<FakeHolder>> volumes;
   std::unique_ptr<Membership> membership;
   std::unique_ptr<Blobs> blobs;
   std::unique_ptr<BlobWriter> writer;

@@ -161,7 +161,7 @@ TEST_CASE("volumes known to be away take no fragments") {
 
 TEST_CASE("a volume that is full or busy is not suspected, and one that commits is not any more") {
   BlobWorld world;
-  FakeVolume& first = *world.volumes[0];
+  FakeHolder& first = *world.volumes[0];
   first.faults.fail_open = true;
   for (const Errc busy : {Errc::full, Errc::overloaded}) {
     first.faults.open_error = busy;
@@ -249,7 +249,7 @@ TEST_CASE("pieces count until their memory is free, and a volume that keeps them
   shape.unit_bytes = 2 << 20;
   BlobWorld world(shape);
   const std::string body = BlobWorld::body(80 << 20);
-  FakeVolume& slow = *world.volumes[2];
+  FakeHolder& slow = *world.volumes[2];
   slow.faults.keep_pieces = true;
   const auto blob = world.put(body);
   REQUIRE(blob.has_value());

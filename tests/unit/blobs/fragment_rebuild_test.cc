@@ -13,7 +13,7 @@ struct RebuildFixture {
   const std::string body = BlobWorld::body(700'000);
   BlobRef blob = world.put(body).value();
   // The one volume that has no fragment of the blob.
-  FakeVolume& apart = *world.volumes[apart_index()];
+  FakeHolder& apart = *world.volumes[apart_index()];
 
   std::size_t apart_index() const {
     for (std::size_t i = 0;; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE("a fragment is rebuilt from itself or from the others, under a generat
 TEST_CASE("what was lost is asked for once, then computed") {
   RebuildFixture f;
   f.world.slot(f.blob, 0).lose_all();
-  FakeVolume& lost = f.world.slot(f.blob, 0);
+  FakeHolder& lost = f.world.slot(f.blob, 0);
   lost.counters.reads = 0;
   REQUIRE(f.rebuild(0).has_value());
   CHECK(lost.counters.reads <= 1);

@@ -161,10 +161,10 @@ TEST_CASE("signed requests reach their operations and are counted") {
 TEST_CASE("a bucket whose removal was cut off can be removed again") {
   Bench bench;
   REQUIRE(bench.ask_signed("PUT", "/bucket")->response.status == 200);
-  for (auto& node : bench.cluster.nodes) node->fail_fenced_scans = true;
+  for (auto& volume : bench.cluster.volumes) volume->fail_fenced_scans = true;
   CHECK(bench.ask_signed("DELETE", "/bucket")->response.status == 503);
   CHECK(bench.ask_signed("HEAD", "/bucket")->response.status == 503);
-  for (auto& node : bench.cluster.nodes) node->fail_fenced_scans = false;
+  for (auto& volume : bench.cluster.volumes) volume->fail_fenced_scans = false;
   CHECK(bench.ask_signed("DELETE", "/bucket")->response.status == 204);
   CHECK(bench.ask_signed("HEAD", "/bucket")->response.status == 404);
 }

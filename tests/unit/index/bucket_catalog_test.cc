@@ -11,8 +11,8 @@ TEST_CASE("a process remembers so many buckets at most, and always the one asked
   cluster.make_bucket("first");
   const RegisterKey first = BucketCatalog::register_of("first").key;
   const auto name = [](std::size_t i) { return "bucket-" + std::to_string(i); };
-  for (const auto& node : cluster.nodes) {
-    auto& rows = node->acceptor.rows;
+  for (const auto& volume : cluster.volumes) {
+    auto& rows = volume->acceptor.rows;
     const auto found = rows.find(first);
     if (found == rows.end()) continue;
     FakeAcceptor::Row row = found->second;
@@ -22,7 +22,7 @@ TEST_CASE("a process remembers so many buckets at most, and always the one asked
       row.accepted.value = std::make_shared<const std::string>(encode(key, value));
       rows[key] = row;
     }
-    node->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+    volume->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
       Fate at_once;  // so that nothing grows old here
       at_once.request_delay = at_once.reply_delay = Duration{};
       return at_once;

@@ -16,11 +16,11 @@ TEST_CASE("a deleter that was overtaken succeeds though the name is a new bucket
   bool fenced = false;
   std::size_t lost = 0;
   const std::size_t to_lose = cluster.map->groups[0].replicas.size();
-  for (const auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (const auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       fenced = fenced || request.fence.value != 0;
     };
-    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+    volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
       Fate fate;
       fate.lose_request = fenced && call == RegisterCall::prepare && lost < to_lose;
       lost += fate.lose_request ? 1 : 0;
@@ -49,8 +49,8 @@ TEST_CASE("a deleter whose bucket another one has opened again says that it is n
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("b");
   bool opened = false;
-  for (auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       if (request.fence.value == 0 || std::exchange(opened, true)) return;
       cluster.move_bucket(*bucket, BucketState::open, BucketNumber{3});
     };
@@ -70,8 +70,8 @@ namespace {
 // Runs `change` once the first deleter has listed the bucket, before it moves it to `deleting`.
 void after_first_list(FakeCluster& cluster, std::function<void()> change) {
   const auto once = std::make_shared<std::function<void()>>(std::move(change));
-  for (const auto& node : cluster.nodes) {
-    node->before_scan = [once](const ScanRequest& request) {
+  for (const auto& volume : cluster.volumes) {
+    volume->before_scan = [once](const ScanRequest& request) {
       if (request.fence.value != 0 || !*once) return;
       const auto run = std::exchange(*once, nullptr);
       run();
@@ -115,8 +115,8 @@ TEST_CASE("a deleter that cannot reach the bucket's register does not call it fu
   FakeCluster cluster;
   cluster.make_bucket("b");
   after_first_list(cluster, [&] {
-    for (const auto& node : cluster.nodes) {
-      node->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+    for (const auto& volume : cluster.volumes) {
+      volume->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
         Fate fate;
         fate.lose_request = call == RegisterCall::prepare;
         return fate;
@@ -127,7 +127,7 @@ TEST_CASE("a deleter that cannot reach the bucket's register does not call it fu
   const auto deleted = cluster.run(index.delete_bucket("b", cluster.soon()));
   REQUIRE_FALSE(deleted.has_value());
   CHECK(deleted.error().code == Errc::unavailable);
-  for (const auto& node : cluster.nodes) node->acceptor.fate = nullptr;
+  for (const auto& volume : cluster.volumes) volume->acceptor.fate = nullptr;
   CHECK(cluster.run(index.delete_bucket("b", cluster.soon())).has_value());
 }
 
@@ -149,8 +149,8 @@ TEST_CASE("a deleter succeeds whose bucket another one has removed behind its fe
   FakeCluster cluster;
   cluster.make_bucket("b");
   bool removed = false;
-  for (const auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (const auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       if (request.fence.value == 0 || std::exchange(removed, true)) return;
       RegisterValue value = tombstone_value();
       value.op_id = OpId{9, 9};
@@ -172,8 +172,8 @@ TEST_CASE("a bucket is searched for keys in all its groups, before its fence and
   value.chain.push_back(OpId{});
   cluster.overwrite(BucketCatalog::register_of("b").key, value);
   std::set<std::tuple<GroupId, std::uint64_t, bool>> searched;
-  for (const auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (const auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       CHECK(request.partition_count == kParts);
       searched.emplace(request.round.group, request.partition_mask, request.fence.value != 0);
     };
@@ -197,14 +197,14 @@ TEST_CASE("each page of the search behind the fence is fenced: other volumes may
   RegisterValue value = tombstone_value();
   value.chain.push_back(OpId{});
   row.accepted.value = std::make_shared<const std::string>(encode(RegisterKey{}, value));
-  for (const auto& node : cluster.nodes) {
+  for (const auto& volume : cluster.volumes) {
     for (std::size_t i = 0; i < kDeleted; ++i) {
-      node->acceptor.rows[Index::object(*bucket, "key" + std::to_string(i)).key] = row;
+      volume->acceptor.rows[Index::object(*bucket, "key" + std::to_string(i)).key] = row;
     }
   }
   std::size_t later_pages = 0;
-  for (const auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (const auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       if (!request.round.pass_fence) return;
       later_pages += request.start.empty() ? 0 : 1;
       CHECK(request.fence.value != 0);

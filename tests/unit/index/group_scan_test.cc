@@ -13,7 +13,7 @@ namespace {
 struct ScannedGroup {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("b", 1);
-  std::vector<FakeNode*> nodes;  // by replica
+  std::vector<FakeVolume*> volumes;  // by replica
   GroupScan scan;
 
   ScannedGroup() {
@@ -24,11 +24,11 @@ struct ScannedGroup {
     scan.request.bucket = bucket->record.id;
     scan.request.round.bucket_number = bucket->record.number;
     for (const VolumeId id : cluster.map->groups[scan.share.group.value].replicas) {
-      for (const auto& node : cluster.nodes) {
-        if (node->id() == id) nodes.push_back(node.get());
+      for (const auto& volume : cluster.volumes) {
+        if (volume->id() == id) volumes.push_back(volume.get());
       }
     }
-    REQUIRE(nodes.size() == 5);
+    REQUIRE(volumes.size() == 5);
   }
   Result<MergeInput> run(Membership& membership) {
     return cluster.run(scan_group(membership, cluster.clock, scan, cluster.soon()));
@@ -47,8 +47,8 @@ TEST_CASE("a scan waits for a majority though others have failed before") {
     CAPTURE(wide);
     ScannedGroup group;
     group.scan.wide = wide;
-    for (const std::size_t i : {1, 2}) group.nodes[i]->fail_scans = true;
-    for (const std::size_t i : {3, 4}) group.nodes[i]->scan_delay = std::chrono::milliseconds(80);
+    for (const std::size_t i : {1, 2}) group.volumes[i]->fail_scans = true;
+    for (const std::size_t i : {3, 4}) group.volumes[i]->scan_delay = std::chrono::milliseconds(80);
     const auto input = group.run();
     REQUIRE(input.has_value());
     CHECK(ScannedGroup::replies(*input) == 3);
@@ -67,20 +67,20 @@ TEST_CASE("a replica that is silent while the others answer is not waited for") 
       group.scan.request.fence = BucketNumber{1};
       group.scan.request.round.pass_fence = true;
     }
-    group.nodes[0]->scan_delay = std::chrono::hours(1);  // it would give summaries
+    group.volumes[0]->scan_delay = std::chrono::hours(1);  // it would give summaries
     const BootTime before = group.cluster.clock.boot();
     const auto input = group.run();
     REQUIRE(input.has_value());
     CHECK(ScannedGroup::replies(*input) >= 3);
     CHECK(!input->replies[0]);
     CHECK(group.cluster.clock.boot() - before <= limits::kNoProgress + std::chrono::seconds(1));
-    CHECK(group.cluster.gateway->membership.suspect(group.nodes[0]->id()));
+    CHECK(group.cluster.gateway->membership.suspect(group.volumes[0]->id()));
   }
 }
 
 TEST_CASE("a scan ends though a majority never answers") {
   ScannedGroup group;
-  for (const std::size_t i : {0, 2, 4}) group.nodes[i]->scan_delay = std::chrono::hours(1);
+  for (const std::size_t i : {0, 2, 4}) group.volumes[i]->scan_delay = std::chrono::hours(1);
   const BootTime before = group.cluster.clock.boot();
   const auto input = group.run();
   REQUIRE(input.has_error());
@@ -90,7 +90,7 @@ TEST_CASE("a scan ends though a majority never answers") {
 
 TEST_CASE("a volume that does not answer scans becomes suspect and is left out, until it answers") {
   ScannedGroup group;
-  FakeNode& silent = *group.nodes[1];
+  FakeVolume& silent = *group.volumes[1];
   const auto suspect = [&] { return group.cluster.gateway->membership.suspect(silent.id()); };
   for (const Errc code : {Errc::unavailable, Errc::timeout}) {
     silent.fail_scans = true;
@@ -127,8 +127,8 @@ TEST_CASE("a scan below a majority tells whether a newer map may help") {
         Row{Errc::stale_bucket, Errc::stale_bucket}}) {
     CAPTURE(to_string(row.code));
     ScannedGroup group;
-    group.nodes[0]->scan_error = row.code;
-    for (const std::size_t i : {0, 1, 2}) group.nodes[i]->fail_scans = true;
+    group.volumes[0]->scan_error = row.code;
+    for (const std::size_t i : {0, 1, 2}) group.volumes[i]->fail_scans = true;
     const auto input = group.run();
     REQUIRE(input.has_error());
     CHECK(input.error().code == row.told);
@@ -140,11 +140,11 @@ TEST_CASE("replicas out of reach are done without, down to a majority") {
   for (const std::size_t known : {5, 3, 2, 0}) {
     CAPTURE(known);
     std::vector<std::shared_ptr<VolumeClient>> clients;
-    for (const auto& node : group.cluster.nodes) {
-      const auto at = std::find(group.nodes.begin(), group.nodes.end(), node.get());
-      const auto replica = static_cast<std::size_t>(at - group.nodes.begin());
-      if (replica >= group.nodes.size() - known && at != group.nodes.end()) {
-        clients.push_back(node);
+    for (const auto& volume : group.cluster.volumes) {
+      const auto at = std::find(group.volumes.begin(), group.volumes.end(), volume.get());
+      const auto replica = static_cast<std::size_t>(at - group.volumes.begin());
+      if (replica >= group.volumes.size() - known && at != group.volumes.end()) {
+        clients.push_back(volume);
       }
     }
     Membership membership(group.cluster.map, Ring::build(*group.cluster.map).value(), clients,

@@ -147,8 +147,8 @@ TEST_CASE("An object that gets in between list and fence reopens the bucket") {
   const auto bucket = cluster.make_bucket("b");
   // The second scan round is the fenced one: a put is chosen right before it.
   bool written = false;
-  for (auto& node : cluster.nodes) {
-    node->before_scan = [&](const ScanRequest& request) {
+  for (auto& volume : cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest& request) {
       if (request.fence.value == 0 || written) return;
       written = true;
       // A row of a put that was accepted by all before any volume was fenced.
@@ -157,7 +157,7 @@ TEST_CASE("An object that gets in between list and fence reopens the bucket") {
       RegisterValue value = to_value(record, 0);
       value.op_id = OpId{7, 7};
       value.chain.push_back(OpId{});
-      for (auto& each : cluster.nodes) {
+      for (auto& each : cluster.volumes) {
         auto& row = each->acceptor.rows[key];
         row.accepted.ballot = Ballot{1, 1, 1};
         row.accepted.value = std::make_shared<const std::string>(encode(key, value));
@@ -177,14 +177,14 @@ TEST_CASE("A delete that was interrupted is driven on by the next one") {
   FakeCluster cluster;
   cluster.make_bucket("b");
   // The first deleter gets no quorum for its fenced list.
-  for (auto& node : cluster.nodes) node->fail_fenced_scans = true;
+  for (auto& volume : cluster.volumes) volume->fail_fenced_scans = true;
   auto& first = cluster.another_gateway();
   CHECK(cluster.run(first.index.delete_bucket("b", cluster.soon())).error().code ==
         Errc::unavailable);
   const auto left = cluster.run(
       cluster.gateway->index.bucket("b", cluster.clock.boot() + std::chrono::seconds(1)));
   CHECK(left.error().code == Errc::busy);
-  for (auto& node : cluster.nodes) node->fail_fenced_scans = false;
+  for (auto& volume : cluster.volumes) volume->fail_fenced_scans = false;
   REQUIRE(cluster.run(cluster.gateway->index.delete_bucket("b", cluster.soon())).has_value());
   CHECK(cluster.run(cluster.gateway->index.bucket("b", cluster.soon())).error().code ==
         Errc::not_found);
@@ -225,7 +225,7 @@ TEST_CASE("A bucket whose removal was cut off and that is not empty is open agai
 TEST_CASE("A bucket whose removal nobody can end is waited for, then busy") {
   FakeCluster cluster;
   leave_deleting(cluster, *cluster.make_bucket("b"));
-  for (auto& node : cluster.nodes) node->fail_fenced_scans = true;
+  for (auto& volume : cluster.volumes) volume->fail_fenced_scans = true;
   const BootTime before = cluster.clock.boot();
   auto found = cluster.run(
       cluster.gateway->index.bucket("b", cluster.clock.boot() + std::chrono::minutes(2)));
@@ -287,10 +287,10 @@ TEST_CASE("Below a majority there is no list, never a shorter one") {
   const auto group = group_of(bucket->record.id, 0, 4);
   const auto& replicas = cluster.map->groups[group.value].replicas;
   int down = 0;
-  for (auto& node : cluster.nodes) {
-    const bool replica = std::find(replicas.begin(), replicas.end(), node->id()) != replicas.end();
-    if (!replica) continue;
-    node->fail_scans = true;
+  for (auto& volume : cluster.volumes) {
+    const auto at = std::find(replicas.begin(), replicas.end(), volume->id());
+    if (at == replicas.end()) continue;
+    volume->fail_scans = true;
     ++down;
     const auto page = list(cluster, bucket);
     CAPTURE(down);
@@ -306,16 +306,16 @@ TEST_CASE("A page is asked of a majority, of all where that fails or does not ag
   const auto bucket = cluster.make_bucket("b", 1);
   const auto group = group_of(bucket->record.id, 0, 4);
   const auto& replicas = cluster.map->groups[group.value].replicas;
-  std::vector<FakeNode*> nodes;
+  std::vector<FakeVolume*> volumes;
   for (const VolumeId id : replicas) {
-    for (auto& node : cluster.nodes) {
-      if (node->id() == id) nodes.push_back(node.get());
+    for (auto& volume : cluster.volumes) {
+      if (volume->id() == id) volumes.push_back(volume.get());
     }
   }
-  REQUIRE(nodes.size() == 5);
+  REQUIRE(volumes.size() == 5);
   const auto scans = [&] {
     std::vector<int> counts;
-    for (FakeNode* node : nodes) counts.push_back(std::exchange(node->counters.scans, 0));
+    for (FakeVolume* volume : volumes) counts.push_back(std::exchange(volume->counters.scans, 0));
     return counts;
   };
   Names all;
@@ -325,15 +325,15 @@ TEST_CASE("A page is asked of a majority, of all where that fails or does not ag
   CHECK(names(list(cluster, bucket).value()) == all);
   CHECK(scans() == std::vector<int>{1, 1, 1, 0, 0});
 
-  nodes[1]->fail_scans = true;
+  volumes[1]->fail_scans = true;
   CHECK(names(list(cluster, bucket).value()) == all);
   CHECK(scans() == std::vector<int>{1, 1, 1, 1, 1});
-  nodes[1]->fail_scans = false;
+  volumes[1]->fail_scans = false;
 
   // One of the three misses all that is written now: a few keys are read, then all are asked.
-  nodes[2]->acceptor.state = VolumeStatus::State::closed;
+  volumes[2]->acceptor.state = VolumeStatus::State::closed;
   for (const std::string& key : all) put(cluster, bucket, key, "new");
-  nodes[2]->acceptor.state = VolumeStatus::State::open;
+  volumes[2]->acceptor.state = VolumeStatus::State::open;
   FakeGateway& other = cluster.another_gateway();  // to which no volume is suspect
   scans();
   const auto page = cluster.run(other.index.list(bucket, ListRequest{}, cluster.soon()));
@@ -350,8 +350,8 @@ TEST_CASE("Random puts and deletes through lagging and broken replicas are liste
     std::set<std::string> live;
     for (int i = 0; i < 60; ++i) {
       // One volume at a time misses what is written.
-      for (auto& node : cluster.nodes) node->acceptor.state = VolumeStatus::State::open;
-      cluster.nodes[random() % 6]->acceptor.state = VolumeStatus::State::closed;
+      for (auto& volume : cluster.volumes) volume->acceptor.state = VolumeStatus::State::open;
+      cluster.volumes[random() % 6]->acceptor.state = VolumeStatus::State::closed;
       std::string key(1, static_cast<char>('a' + random() % 3));
       key += "/" + std::to_string(random() % 9);
       if (random() % 3 != 0) {
@@ -362,8 +362,8 @@ TEST_CASE("Random puts and deletes through lagging and broken replicas are liste
         live.erase(key);
       }
     }
-    for (auto& node : cluster.nodes) node->acceptor.state = VolumeStatus::State::open;
-    for (auto& [key, row] : cluster.nodes[random() % 6]->acceptor.rows) {
+    for (auto& volume : cluster.volumes) volume->acceptor.state = VolumeStatus::State::open;
+    for (auto& [key, row] : cluster.volumes[random() % 6]->acceptor.rows) {
       if (key.kind == RowKind::object && key.bucket == bucket->record.id) {
         row.unreadable = random() % 4 == 0;
       }
@@ -428,8 +428,8 @@ TEST_CASE("A page that is cut among deleted keys leads on, though its end looks 
   const auto bucket = cluster.make_bucket("b", 1);
   put(cluster, bucket, "dead");
   erase(cluster, bucket, "dead");
-  for (auto& node : cluster.nodes) {
-    auto& rows = node->acceptor.rows;
+  for (auto& volume : cluster.volumes) {
+    auto& rows = volume->acceptor.rows;
     RegisterKey key;
     key.bucket = bucket->record.id;
     key.key = "dead";

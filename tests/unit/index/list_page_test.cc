@@ -33,8 +33,8 @@ void spread_tombstones(FakeCluster& cluster, const Bucket& bucket, const std::st
     RegisterKey key = Index::object(bucket, "b/k" + std::to_string(1'000'000 + i)).key;
     if (group_of_name(cluster, bucket, key.key) == group) keys.push_back(std::move(key));
   }
-  for (auto& node : cluster.nodes) {
-    auto& rows = node->acceptor.rows;
+  for (auto& volume : cluster.volumes) {
+    auto& rows = volume->acceptor.rows;
     const auto found = rows.find(Index::object(bucket, dead).key);
     if (found == rows.end()) continue;
     const FakeAcceptor::Row row = found->second;
@@ -145,8 +145,8 @@ TEST_CASE("The parts of an upload are found in every group that a key may lie in
     CAPTURE(key);
     const GroupId group = group_of_name(cluster, *bucket, key);
     groups.insert(group);
-    for (const auto& node : cluster.nodes) {
-      node->before_scan = [group](const ScanRequest& request) {
+    for (const auto& volume : cluster.volumes) {
+      volume->before_scan = [group](const ScanRequest& request) {
         CHECK(request.round.group == group);
         CHECK(request.partition_count == kPartitions);
       };

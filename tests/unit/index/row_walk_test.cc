@@ -28,9 +28,9 @@ void hold(FakeCluster& cluster, const Bucket& bucket, const std::vector<std::str
   FakeAcceptor::Row row;
   row.accepted.ballot = Ballot{1, 1, 1};
   row.accepted.value = std::make_shared<const std::string>(encode(RegisterKey{}, value));
-  for (const auto& node : cluster.nodes) {
+  for (const auto& volume : cluster.volumes) {
     for (const std::string& key : keys) {
-      node->acceptor.rows[Index::object(bucket, key).key] = row;
+      volume->acceptor.rows[Index::object(bucket, key).key] = row;
     }
   }
 }
@@ -110,13 +110,13 @@ TEST_CASE("a key that a list has to decide is read as its bucket says") {
   const auto volumes = replicas_of(*cluster.map, group).value().volumes;
   REQUIRE(volumes.size() == 5);
   const auto acceptor = [&](std::size_t replica) -> FakeAcceptor& {
-    return cluster.nodes[volumes[replica].value - 1]->acceptor;
+    return cluster.volumes[volumes[replica].value - 1]->acceptor;
   };
   // Two have it, two lack it, one is away; and the bucket was emptied once before.
   for (const std::size_t lacking : {2, 3, 4}) acceptor(lacking).rows.erase(row);
   acceptor(4).state = VolumeStatus::State::closed;
-  for (const auto& node : cluster.nodes) {
-    node->acceptor.fences[id] = BucketNumber{bucket->record.number.value - 1};
+  for (const auto& volume : cluster.volumes) {
+    volume->acceptor.fences[id] = BucketNumber{bucket->record.number.value - 1};
   }
   const auto page =
       cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
@@ -186,23 +186,23 @@ TEST_CASE("a key that the replica asked for summaries lacks is read where it is"
   const std::uint32_t partitions = bucket->record.partitions;
   const GroupId group = group_of_key(*cluster.map, bucket->record.id, partitions, "key").group;
   const auto volumes = replicas_of(*cluster.map, group).value().volumes;
-  const auto node = [&](VolumeId volume) -> FakeNode& { return *cluster.nodes[volume.value - 1]; };
+  const auto volume = [&](VolumeId id) -> FakeVolume& { return *cluster.volumes[id.value - 1]; };
   for (const VolumeId lacking : volumes) {
     for (const VolumeId failing : volumes) {
       if (failing == lacking) continue;
       CAPTURE(lacking.value);
       CAPTURE(failing.value);
-      const FakeAcceptor::Row kept = node(lacking).acceptor.rows.at(row);
-      node(lacking).acceptor.rows.erase(row);
-      node(failing).fail_scans = true;  // so that all are asked: a majority of them agrees
+      const FakeAcceptor::Row kept = volume(lacking).acceptor.rows.at(row);
+      volume(lacking).acceptor.rows.erase(row);
+      volume(failing).fail_scans = true;  // so that all are asked: a majority of them agrees
       const auto page =
           cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
       REQUIRE(page);
       REQUIRE(page->entries.size() == 1);
       CHECK(page->entries.front().key == "key");
       CHECK(page->entries.front().summary.etag == "e1");
-      node(failing).fail_scans = false;
-      node(lacking).acceptor.rows[row] = kept;
+      volume(failing).fail_scans = false;
+      volume(lacking).acceptor.rows[row] = kept;
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 // The map in which a seventh volume, which is added, takes the place of the first.
 std::shared_ptr<const ClusterMap> map_with_joining(FakeCluster& cluster) {
   MapVolume named;
-  named.id = cluster.add_node(VolumeId{FakeCluster::kVolumes + 1}).id();
+  named.id = cluster.add_volume(VolumeId{FakeCluster::kVolumes + 1}).id();
   named.name = "joining";
   auto map = begin_replacement(*cluster.map, VolumeId{1}, std::move(named));
   REQUIRE(map);
@@ -26,16 +26,16 @@ TEST_CASE("a volume that joins takes over the highest horizon and fence, whoever
   for (std::size_t highest = 0; highest < FakeCluster::kVolumes; ++highest) {
     CAPTURE(highest);
     FakeCluster cluster;
-    for (const auto& node : cluster.nodes) {
-      node->acceptor.horizon = 10;
-      node->acceptor.fences[bucket] = BucketNumber{3};
+    for (const auto& volume : cluster.volumes) {
+      volume->acceptor.horizon = 10;
+      volume->acceptor.fences[bucket] = BucketNumber{3};
     }
-    cluster.nodes[highest]->acceptor.horizon = 20;
-    cluster.nodes[highest]->acceptor.fences[bucket] = BucketNumber{5};
+    cluster.volumes[highest]->acceptor.horizon = 20;
+    cluster.volumes[highest]->acceptor.fences[bucket] = BucketNumber{5};
     const auto next = map_with_joining(cluster);
-    const FakeNode& joining = *cluster.nodes.back();
+    const FakeVolume& joining = *cluster.volumes.back();
     const auto installed = cluster.run(install_map(
-        next, {cluster.nodes.begin(), cluster.nodes.end()}, cluster.clock, cluster.soon()));
+        next, {cluster.volumes.begin(), cluster.volumes.end()}, cluster.clock, cluster.soon()));
     REQUIRE(installed);
     CHECK(installed->reached);
     CHECK(joining.acceptor.horizon == 20);
@@ -47,17 +47,17 @@ TEST_CASE("what an old round raised before its volume adopted the map is taken o
   const BucketId bucket{9};
   FakeCluster cluster;
   const auto next = map_with_joining(cluster);
-  const FakeNode& joining = *cluster.nodes.back();
-  for (const auto& node : cluster.nodes) {
-    if (node->id() == joining.id()) continue;
-    FakeAcceptor& acceptor = node->acceptor;
+  const FakeVolume& joining = *cluster.volumes.back();
+  for (const auto& volume : cluster.volumes) {
+    if (volume->id() == joining.id()) continue;
+    FakeAcceptor& acceptor = volume->acceptor;
     acceptor.before_adopt = [&acceptor, bucket] {  // the last moment for a fence, or a drop
       acceptor.horizon = 20;
       acceptor.fences[bucket] = BucketNumber{5};
     };
   }
   const auto installed = cluster.run(install_map(
-      next, {cluster.nodes.begin(), cluster.nodes.end()}, cluster.clock, cluster.soon()));
+      next, {cluster.volumes.begin(), cluster.volumes.end()}, cluster.clock, cluster.soon()));
   REQUIRE(installed);
   CHECK(installed->reached);
   CHECK(joining.acceptor.horizon == 20);
@@ -97,14 +97,14 @@ TEST_CASE("a map has reached its cluster where a majority of each list adopted i
       FakeCluster cluster;
       ClusterMap map = with_next_epochs(*cluster.map);
       if (joint) {
-        cluster.add_node(joining);
+        cluster.add_volume(joining);
         MapVolume named;
         named.id = joining;
         named.name = "joining";
         map = begin_replacement(*cluster.map, VolumeId{1}, std::move(named)).value();
       }
-      for (const auto& node : cluster.nodes) {
-        if (closed.contains(node->id())) node->acceptor.state = VolumeStatus::State::closed;
+      for (const auto& volume : cluster.volumes) {
+        if (closed.contains(volume->id())) volume->acceptor.state = VolumeStatus::State::closed;
       }
       bool expected = true;
       for (const MapGroup& group : map.groups) {
@@ -112,13 +112,13 @@ TEST_CASE("a map has reached its cluster where a majority of each list adopted i
                    (group.joint.empty() || has_majority_open(group.joint, closed));
       }
       const auto installed = cluster.run(install_map(
-          std::make_shared<const ClusterMap>(map), {cluster.nodes.begin(), cluster.nodes.end()},
+          std::make_shared<const ClusterMap>(map), {cluster.volumes.begin(), cluster.volumes.end()},
           cluster.clock, cluster.soon()));
       REQUIRE(installed);
       CHECK(installed->reached == expected);
       ++(expected ? reached : missed);
       // Each volume is told of once.
-      CHECK(installed->adopted.size() + installed->failed.size() == cluster.nodes.size());
+      CHECK(installed->adopted.size() + installed->failed.size() == cluster.volumes.size());
       for (const auto& [id, error] : installed->failed) {
         CHECK(error.code == Errc::unavailable);
         CHECK((closed.contains(id) || id == joining));

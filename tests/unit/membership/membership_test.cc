@@ -54,45 +54,45 @@ TEST_CASE("what memory can answer does not clear what was said of the disk") {
 
 TEST_CASE("a suspect is tried again once per interval") {
   FakeCluster cluster;
-  FakeNode& node = *cluster.nodes.front();
+  FakeVolume& volume = *cluster.volumes.front();
   Membership& membership = cluster.gateway->membership;
-  node.fragments.faults.stall_commit = true;  // probes do not end, so that it stays one
+  volume.fragments.faults.stall_commit = true;  // probes do not end, so that it stays one
   const auto probes = [&] {
     for (int look = 0; look < 2; ++look) membership.probe_suspects(cluster.io.get_executor());
     cluster.io.restart();
     cluster.io.poll();
-    return node.fragments.counters.probes;
+    return volume.fragments.counters.probes;
   };
   CHECK(probes() == 0);
-  membership.report_stalled(node.id());
+  membership.report_stalled(volume.id());
   CHECK(probes() == 0);
   cluster.clock.advance(limits::kProbeEvery);
   CHECK(probes() == 1);
   CHECK(probes() == 1);
   cluster.clock.advance(limits::kProbeEvery);
   CHECK(probes() == 2);
-  node.fragments.release();
+  volume.fragments.release();
 }
 
 TEST_CASE("a probe that throws is one that failed") {
   set_log_sink([](LogLevel, std::string_view) {});
   FakeCluster cluster;
-  FakeNode& node = *cluster.nodes.front();
+  FakeVolume& volume = *cluster.volumes.front();
   Membership& membership = cluster.gateway->membership;
   const auto probe = [&] {
     cluster.clock.advance(limits::kProbeEvery);
     membership.probe_suspects(cluster.io.get_executor());
     cluster.settle_down();
   };
-  membership.report_stalled(node.id());
+  membership.report_stalled(volume.id());
   const std::uint64_t before = exceptions_caught();
-  node.fragments.faults.throw_probe = true;
+  volume.fragments.faults.throw_probe = true;
   probe();
   CHECK(exceptions_caught() == before + 1);
-  CHECK(membership.suspect(node.id()));
-  node.fragments.faults.throw_probe = false;
+  CHECK(membership.suspect(volume.id()));
+  volume.fragments.faults.throw_probe = false;
   probe();
-  CHECK(!membership.suspect(node.id()));
+  CHECK(!membership.suspect(volume.id()));
   set_log_sink(nullptr);
 }
 

@@ -12,8 +12,8 @@ namespace {
 // At the first prepare on the object, i.e. when the attempt has begun and nothing is applied yet.
 void before_apply(MultipartFixture& f, std::function<void()> change) {
   auto left = std::make_shared<bool>(true);
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [left, change](VolumeId, RegisterCall call, const RegisterKey& key) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [left, change](VolumeId, RegisterCall call, const RegisterKey& key) {
       const bool now = call == RegisterCall::prepare && key.kind == RowKind::object;
       if (now && std::exchange(*left, false)) change();
       return Fate{};
@@ -171,9 +171,9 @@ TEST_CASE("A Complete writes into the upload what whoever goes on with it must k
   std::optional<UploadRecord> seen;
   before_apply(f, [&] {
     const RegisterKey key = f.upload_ref(id).key;
-    for (const auto& node : f.cluster.nodes) {
-      const auto row = node->acceptor.rows.find(key);
-      if (row == node->acceptor.rows.end()) continue;
+    for (const auto& volume : f.cluster.volumes) {
+      const auto row = volume->acceptor.rows.find(key);
+      if (row == volume->acceptor.rows.end()) continue;
       const auto value = decode_value(key, *row->second.accepted.value).value();
       if (value.kind == ValueKind::upload_completing) seen = upload_record(value).value();
     }

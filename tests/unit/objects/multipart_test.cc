@@ -253,8 +253,8 @@ TEST_CASE("Two gateways that complete one upload make one object") {
         cluster.run(multipart.create(*bucket, "key", UploadRecord{}, cluster.soon())).value();
     const PartInfo only = a_part(1, 9, 1);
     REQUIRE(cluster.run(multipart.put_part(*bucket, "key", id, only, cluster.soon())).has_value());
-    for (auto& node : cluster.nodes) {
-      node->acceptor.fate = [&cluster](VolumeId, RegisterCall, const RegisterKey&) {
+    for (auto& volume : cluster.volumes) {
+      volume->acceptor.fate = [&cluster](VolumeId, RegisterCall, const RegisterKey&) {
         Fate fate;
         fate.lose_request = cluster.random.chance(0.1);
         fate.lose_reply = cluster.random.chance(0.1);
@@ -274,7 +274,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
           cluster.io, each->complete(*bucket, "key", id, request, cluster.soon()), std::move(done));
     }
     run_until(cluster.io, cluster.clock, [&] { return ended == 2; });
-    for (auto& node : cluster.nodes) node->acceptor.fate = nullptr;
+    for (auto& volume : cluster.volumes) volume->acceptor.fate = nullptr;
     CHECK(succeeded == 2);
     auto object = cluster.run(objects.get(*bucket, "key", false, cluster.soon()));
     REQUIRE(object.has_value());
@@ -387,8 +387,8 @@ TEST_CASE("A Complete lists its parts again if its upload's row got a new ballot
         f.cluster.gateway->proposer.read(ref, ReadWant::value, f.cluster.soon()));
     REQUIRE(open);
     bool once = moved;
-    for (const auto& node : f.cluster.nodes) {
-      node->before_scan = [&](const ScanRequest& scan) {
+    for (const auto& volume : f.cluster.volumes) {
+      volume->before_scan = [&](const ScanRequest& scan) {
         if (scan.kind != RowKind::part) return;
         ++lists[moved ? 1 : 0];
         if (std::exchange(once, false)) f.cluster.overwrite(ref.key, *open->value);

@@ -122,8 +122,8 @@ struct MultipartFixture {
   }
   // Writes the object of an attempt and leaves the upload completing.
   void apply_object_only(const std::string& id) {
-    for (auto& node : cluster.nodes) {
-      node->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey& key) {
+    for (auto& volume : cluster.volumes) {
+      volume->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey& key) {
         Fate fate;
         fate.lose_request = call == RegisterCall::accept && key.kind == RowKind::upload;
         return fate;
@@ -134,7 +134,7 @@ struct MultipartFixture {
         apply_attempt(context(), name(id), record.attempt, nullptr,
                       cluster.clock.boot() + std::chrono::seconds(2)));
     CHECK_FALSE(end.has_value());
-    for (auto& node : cluster.nodes) node->acceptor.fate = nullptr;
+    for (auto& volume : cluster.volumes) volume->acceptor.fate = nullptr;
     CHECK(upload(id).kind() == ValueKind::upload_completing);
   }
 };

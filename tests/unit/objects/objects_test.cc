@@ -101,8 +101,8 @@ TEST_CASE("A condition that fails changes nothing") {
 TEST_CASE("A fast check that cannot tell in time lets the request pass") {
   ObjectsFixture f;
   REQUIRE(f.put(record_of("e1", 1)).has_value());
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
       Fate slow;
       slow.request_delay = std::chrono::milliseconds(200);
       return slow;
@@ -205,8 +205,8 @@ TEST_CASE("New metadata miss an object that is replaced after it was read") {
   newer.op_id = OpId{9, 9};
   newer.chain.push_back(read);
   bool replaced = false;
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
       if (call != RegisterCall::prepare || std::exchange(replaced, true)) return Fate{};
       f.cluster.overwrite(key, newer);
       return Fate{};

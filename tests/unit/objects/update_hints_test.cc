@@ -48,9 +48,9 @@ TEST_CASE("An update that frees more than an accept names says so, and names wha
     REQUIRE(cluster.run(cluster.gateway->proposer.update(ref, update, cluster.soon())));
     cluster.settle_down();
     std::size_t bytes = 0, count = 0;
-    for (const auto& node : cluster.nodes) {
+    for (const auto& volume : cluster.volumes) {
       std::size_t here = 0;
-      for (const auto& [name, hint] : node->acceptor.stored_hints) {
+      for (const auto& [name, hint] : volume->acceptor.stored_hints) {
         if (hint.key != ref.key.key) continue;
         ++here;
         bytes += stored_bytes(ref.key, Hint{name.write_id, name.due, hint.locations,

@@ -96,15 +96,15 @@ TEST_CASE("a read goes on while volumes are at an epoch whose map is still on it
   next.epoch = Epoch{2};
   for (MapGroup& group : next.groups) group.epoch = Epoch{2};
   const auto text = std::make_shared<const std::string>(next.to_json());
-  cluster.nodes[0]->acceptor.map = std::make_shared<const std::string>("no map at all");
+  cluster.volumes[0]->acceptor.map = std::make_shared<const std::string>("no map at all");
   constexpr int kReadsUntilThen = 100;  // twenty times five
   int reads = 0;
-  for (auto& node : cluster.nodes) {
-    node->acceptor.epoch = Epoch{2};
-    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+  for (auto& volume : cluster.volumes) {
+    volume->acceptor.epoch = Epoch{2};
+    volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
       // Of all volumes one knows the map by then: that is enough.
       if (call == RegisterCall::read && ++reads == kReadsUntilThen) {
-        cluster.nodes[3]->acceptor.map = text;
+        cluster.volumes[3]->acceptor.map = text;
       }
       return Fate{};
     };
@@ -127,10 +127,10 @@ TEST_CASE("an update learns the map that the volumes are at, before its accept o
     for (MapGroup& group : next.groups) group.epoch = Epoch{2};
     const auto text = std::make_shared<const std::string>(next.to_json());
     bool changed = false;
-    for (auto& node : cluster.nodes) {
-      node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+    for (auto& volume : cluster.volumes) {
+      volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
         if (call == until && !std::exchange(changed, true)) {
-          for (auto& each : cluster.nodes) {
+          for (auto& each : cluster.volumes) {
             each->acceptor.epoch = Epoch{2};
             each->acceptor.map = text;
           }

@@ -12,11 +12,11 @@ struct BucketFixture : BackgroundWorld {
 
   // A deleter that dies in its second step.
   void cut_off() {
-    for (auto& node : cluster.nodes) node->fail_fenced_scans = true;
+    for (auto& volume : cluster.volumes) volume->fail_fenced_scans = true;
     auto& first = cluster.another_gateway();
     REQUIRE_FALSE(cluster.run(first.index.delete_bucket("bucket", cluster.soon())));
     cluster.settle_down();
-    for (auto& node : cluster.nodes) node->fail_fenced_scans = false;
+    for (auto& volume : cluster.volumes) volume->fail_fenced_scans = false;
   }
   std::optional<BucketState> state() {
     auto now = cluster.run(
@@ -54,11 +54,11 @@ TEST_CASE("a bucket that is not empty is open again") {
 TEST_CASE("what cannot be ended now is tried again") {
   BucketFixture f;
   f.cut_off();
-  for (auto& node : f.cluster.nodes) node->fail_fenced_scans = true;
+  for (auto& volume : f.cluster.volumes) volume->fail_fenced_scans = true;
   f.pass(f.buckets);
   f.pass(f.buckets);
   CHECK(f.state() == BucketState::deleting);
-  for (auto& node : f.cluster.nodes) node->fail_fenced_scans = false;
+  for (auto& volume : f.cluster.volumes) volume->fail_fenced_scans = false;
   f.pass(f.buckets);
   CHECK(f.state() == std::nullopt);
 }
@@ -74,7 +74,7 @@ TEST_CASE("only where the first live volume of the bucket's register is") {
   f.pass(second);
   f.pass(second);
   CHECK(f.state() == BucketState::deleting);
-  f.node(replicas[0]).acceptor.state = VolumeStatus::State::closed;
+  f.volume(replicas[0]).acceptor.state = VolumeStatus::State::closed;
   f.pass(second);
   f.pass(second);
   CHECK(f.state() == std::nullopt);

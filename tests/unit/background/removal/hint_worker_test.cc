@@ -101,7 +101,7 @@ TEST_CASE("while a reader is at one part of a page the page stays, to be read ag
   PagedFixture f;
   f.remove();
   const FragmentId read = f.blobs[3].fragment(1);
-  auto& holder = f.node(f.blobs[3].locations[1].volume).fragments;
+  auto& holder = f.volume(f.blobs[3].locations[1].volume).fragments;
   holder.being_read.insert(read);
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
@@ -119,13 +119,13 @@ TEST_CASE("while a reader is at one part of a page the page stays, to be read ag
 TEST_CASE("a page that cannot be read is tried again, and nothing of it removed") {
   PagedFixture f;
   f.remove();
-  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_reads = true;
-  for (auto& node : f.cluster.nodes) node->fragments.faults.read_error = Errc::corrupt;
+  for (auto& volume : f.cluster.volumes) volume->fragments.faults.fail_reads = true;
+  for (auto& volume : f.cluster.volumes) volume->fragments.faults.read_error = Errc::corrupt;
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
   CHECK(f.held_parts() == 6 * f.blobs.size());
   CHECK(f.hints() > 0);
-  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_reads = false;
+  for (auto& volume : f.cluster.volumes) volume->fragments.faults.fail_reads = false;
   f.wait(std::chrono::minutes(2));
   f.work();
   CHECK(f.held_parts() == 0);
@@ -146,7 +146,7 @@ TEST_CASE("a hint that a minority holds was perhaps never chosen: nothing is rem
   f.put();
   const auto replicas = f.replicas();
   for (std::size_t i = 2; i < replicas.size(); ++i) {
-    f.node(replicas[i]).acceptor.stored_hints.clear();
+    f.volume(replicas[i]).acceptor.stored_hints.clear();
   }
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
@@ -165,7 +165,8 @@ TEST_CASE("hints of one name at different ballots are no majority") {
   f.put();
   std::uint64_t other = 0;
   for (const VolumeId replica : f.replicas()) {
-    for (auto& [name, hint] : f.node(replica).acceptor.stored_hints) hint.ballot.operation += other;
+    auto& stored = f.volume(replica).acceptor.stored_hints;
+    for (auto& [name, hint] : stored) hint.ballot.operation += other;
     other += 1;
   }
   f.wait(kHintGrace + std::chrono::seconds(10));
@@ -187,7 +188,7 @@ TEST_CASE("a reader's pin keeps what a hint frees, until it is over") {
   HintFixture f;
   const BlobRef old = f.put();
   f.put();
-  auto& holder = f.node(old.locations[2].volume).fragments;
+  auto& holder = f.volume(old.locations[2].volume).fragments;
   holder.being_read.insert(old.fragment(2));
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
@@ -201,7 +202,7 @@ TEST_CASE("a holder that is away keeps the hint waiting") {
   HintFixture f;
   const BlobRef old = f.put();
   f.put();
-  auto& holder = f.node(old.locations[0].volume).fragments;
+  auto& holder = f.volume(old.locations[0].volume).fragments;
   holder.faults.state = VolumeStatus::State::closed;
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.work();
@@ -217,12 +218,12 @@ TEST_CASE("a holder that this process has no connection to keeps the hint waitin
   f.put();
   const auto holders = f.replicas();
   std::size_t apart = 0;  // the one volume of six that is no replica of the key
-  while (std::count(holders.begin(), holders.end(), f.cluster.nodes[apart]->id()) > 0) ++apart;
-  std::swap(f.cluster.nodes[apart], f.cluster.nodes.back());
-  const auto away = f.cluster.nodes.back();
-  f.cluster.nodes.pop_back();
+  while (std::count(holders.begin(), holders.end(), f.cluster.volumes[apart]->id()) > 0) ++apart;
+  std::swap(f.cluster.volumes[apart], f.cluster.volumes.back());
+  const auto away = f.cluster.volumes.back();
+  f.cluster.volumes.pop_back();
   FakeGateway& other = f.cluster.another_gateway();
-  f.cluster.nodes.push_back(away);
+  f.cluster.volumes.push_back(away);
   REQUIRE(other.membership.volume(away->id()) == nullptr);
   BackgroundContext context{other.membership, other.proposer,  other.index,     other.blobs,
                             other.objects,    f.cluster.clock, f.context.local, f.context.options};
@@ -239,8 +240,8 @@ TEST_CASE("a hint that cannot be judged now is judged again later") {
   const BlobRef old = f.put();
   f.put();
   f.wait(kHintGrace + std::chrono::seconds(10));
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
       Fate fate;
       fate.lose_request = call == RegisterCall::read;
       return fate;
@@ -249,7 +250,7 @@ TEST_CASE("a hint that cannot be judged now is judged again later") {
   f.work();
   CHECK(f.held(old) == 6);
   CHECK(f.hints() == 5);
-  for (auto& node : f.cluster.nodes) node->acceptor.fate = nullptr;
+  for (auto& volume : f.cluster.volumes) volume->acceptor.fate = nullptr;
   f.check_done_later(old);
 }
 
@@ -300,12 +301,12 @@ TEST_CASE("a hint on a volume that is no replica of its key any more is worked o
   const BlobRef old = f.put();
   f.put();
   const auto replicas = f.replicas();
-  const auto is_apart = [&replicas](const std::shared_ptr<FakeNode>& node) {
-    return std::count(replicas.begin(), replicas.end(), node->id()) == 0;
+  const auto is_apart = [&replicas](const std::shared_ptr<FakeVolume>& volume) {
+    return std::count(replicas.begin(), replicas.end(), volume->id()) == 0;
   };
-  auto& nodes = f.cluster.nodes;
-  FakeNode& apart = **std::find_if(nodes.begin(), nodes.end(), is_apart);
-  apart.acceptor.stored_hints = f.node(replicas[0]).acceptor.stored_hints;
+  auto& volumes = f.cluster.volumes;
+  FakeVolume& apart = **std::find_if(volumes.begin(), volumes.end(), is_apart);
+  apart.acceptor.stored_hints = f.volume(replicas[0]).acceptor.stored_hints;
   f.context.local = {apart.id()};
   HintWorker worker(f.context);
   f.wait(kHintGrace + std::chrono::seconds(10));
@@ -321,8 +322,8 @@ TEST_CASE("hints that wait are counted once each, over as many pages as they tak
   f.context.options.page_rows = 1;
   f.context.local = {f.replicas()[0]};
   HintWorker worker(f.context);
-  for (auto& node : f.cluster.nodes) {  // so that none is worked off
-    node->fragments.faults.state = VolumeStatus::State::closed;
+  for (auto& volume : f.cluster.volumes) {  // so that none is worked off
+    volume->fragments.faults.state = VolumeStatus::State::closed;
   }
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.pass(worker);
@@ -355,7 +356,7 @@ TEST_CASE("what a part left behind is freed once its upload is done") {
 TEST_CASE("a list that gives fewer hints than were asked for is not at its end") {
   HintFixture f;
   for (int i = 0; i < 4; ++i) f.put();
-  for (auto& node : f.cluster.nodes) node->acceptor.listed_max = 1;
+  for (auto& volume : f.cluster.volumes) volume->acceptor.listed_max = 1;
   HintWorker worker(f.context);
   f.wait(kHintGrace + std::chrono::seconds(10));
   f.pass(worker);

@@ -38,7 +38,7 @@ struct SweepFixture : BackgroundWorld {
   }
   int accepts() {
     int sum = 0;
-    for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
+    for (const auto& volume : cluster.volumes) sum += volume->acceptor.counters.accepts;
     return sum;
   }
 };
@@ -90,7 +90,7 @@ TEST_CASE("an accept that only a minority has taken keeps its fragments through 
   // Four of five replicas forget the record: a plain read would say that the object is absent.
   const auto replicas = f.replicas();
   const RegisterKey key = Index::object(*f.bucket, "key").key;
-  for (std::size_t i = 1; i < replicas.size(); ++i) f.node(replicas[i]).acceptor.rows.erase(key);
+  for (std::size_t i = 1; i < replicas.size(); ++i) f.volume(replicas[i]).acceptor.rows.erase(key);
   f.sweep();
   // Either the record was found and settled, or it can never be chosen any more.
   auto now = f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon()));
@@ -118,9 +118,9 @@ TEST_CASE("a fragment pinned while its owner is looked at stays") {
   const BlobRef blob = f.write();
   f.unpin(blob);
   const FragmentId pinned = blob.fragment(2);
-  auto& holder = f.node(blob.locations[2].volume).fragments;
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
+  auto& holder = f.volume(blob.locations[2].volume).fragments;
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey&) {
       if (call == RegisterCall::prepare) holder.unpinned.erase(pinned);  // a writer renews it
       return Fate{};
     };
@@ -137,11 +137,11 @@ TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {
   f.unpin(blob);
   const auto replicas = f.replicas();
   for (std::size_t i = 0; i < 3; ++i) {
-    f.node(replicas[i]).acceptor.state = VolumeStatus::State::closed;
+    f.volume(replicas[i]).acceptor.state = VolumeStatus::State::closed;
   }
   CHECK_FALSE(f.sweep());
   std::size_t left = 0;
-  for (const auto& node : f.cluster.nodes) left += node->fragments.fragment_count();
+  for (const auto& volume : f.cluster.volumes) left += volume->fragments.fragment_count();
   CHECK(left == 6);
   CHECK(f.context.board->read().sweeps == 0);
 }
@@ -170,8 +170,8 @@ TEST_CASE("a part that becomes an object's while its upload is looked at stays")
   f.unpin(blob);
   const RegisterKey upload = Index::upload(*f.bucket, "key", *made).key;
   bool completed = false;
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [&](VolumeId, RegisterCall, const RegisterKey& key) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [&](VolumeId, RegisterCall, const RegisterKey& key) {
       if (key != upload || std::exchange(completed, true)) return Fate{};
       ObjectRecord record = BackgroundWorld::record_of(blob);
       record.upload_id = *made;
@@ -208,9 +208,9 @@ TEST_CASE("what a sweep could not remove is counted with its bytes and its age, 
   SweepFixture f;
   const BlobRef blob = f.write();
   f.unpin(blob);
-  for (std::size_t i = 0; i < f.cluster.nodes.size(); ++i) {
-    f.cluster.nodes[i]->fragments.faults.fail_removal = true;
-    f.cluster.nodes[i]->fragments.unpinned_for = std::chrono::hours(i + 1);
+  for (std::size_t i = 0; i < f.cluster.volumes.size(); ++i) {
+    f.cluster.volumes[i]->fragments.faults.fail_removal = true;
+    f.cluster.volumes[i]->fragments.unpinned_for = std::chrono::hours(i + 1);
   }
   f.sweep();
   BackgroundStatus status = f.context.board->read();
@@ -218,7 +218,7 @@ TEST_CASE("what a sweep could not remove is counted with its bytes and its age, 
   CHECK(status.orphan_bytes == SweepFixture::bytes_of(blob));
   CHECK(status.oldest_orphan == std::chrono::hours(6));
   CHECK(status.fragments_removed_by_sweeps == 0);
-  for (auto& node : f.cluster.nodes) node->fragments.faults.fail_removal = false;
+  for (auto& volume : f.cluster.volumes) volume->fragments.faults.fail_removal = false;
   CHECK(f.sweep());
   status = f.context.board->read();
   CHECK(status.orphan_fragments == 0);
@@ -267,14 +267,14 @@ TEST_CASE("a fragment that was pinned, or named, between two looks waits a grace
   f.unpin(blob);
   CHECK(f.pass(f.orphans));
   SUBCASE("its lease has ended since") {
-    for (auto& node : f.cluster.nodes) node->fragments.unpinned_for = std::chrono::minutes(1);
+    for (auto& volume : f.cluster.volumes) volume->fragments.unpinned_for = std::chrono::minutes(1);
     f.wait_for_readers();
     CHECK(f.pass(f.orphans));
     CHECK(f.held(blob) == 6);
-    for (auto& node : f.cluster.nodes) node->fragments.unpinned_for = std::chrono::hours(1);
+    for (auto& volume : f.cluster.volumes) volume->fragments.unpinned_for = std::chrono::hours(1);
   }
   SUBCASE("a pass has found it pinned") {
-    for (auto& node : f.cluster.nodes) node->fragments.unpinned.clear();
+    for (auto& volume : f.cluster.volumes) volume->fragments.unpinned.clear();
     CHECK(f.pass(f.orphans));
     f.unpin(blob);
     f.wait_for_readers();
@@ -302,11 +302,11 @@ TEST_CASE("a pass that does not get through keeps what it knew of the rest") {
   f.unpin(blob);
   CHECK(f.pass(f.orphans));
   f.wait_for_readers();
-  for (auto& node : f.cluster.nodes) {
-    node->fragments.faults.state = VolumeStatus::State::closed;
+  for (auto& volume : f.cluster.volumes) {
+    volume->fragments.faults.state = VolumeStatus::State::closed;
   }
   CHECK_FALSE(f.pass(f.orphans));
-  for (auto& node : f.cluster.nodes) node->fragments.faults.state = VolumeStatus::State::open;
+  for (auto& volume : f.cluster.volumes) volume->fragments.faults.state = VolumeStatus::State::open;
   CHECK(f.pass(f.orphans));
   CHECK(f.held(blob) == 0);
 }
@@ -315,7 +315,7 @@ TEST_CASE("a list that gives fewer fragments than were asked for is not at its e
   SweepFixture f;
   const std::vector<BlobRef> blobs{f.write(), f.write(), f.write()};
   for (const BlobRef& blob : blobs) f.unpin(blob);
-  for (auto& node : f.cluster.nodes) node->fragments.listed_max = 1;
+  for (auto& volume : f.cluster.volumes) volume->fragments.listed_max = 1;
   CHECK(f.sweep());
   for (const BlobRef& blob : blobs) CHECK(f.held(blob) == 0);
 }

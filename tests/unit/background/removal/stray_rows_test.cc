@@ -13,9 +13,9 @@ struct StrayFixture : BackgroundWorld {
   // What the replicas hold of a register, by kind.
   std::size_t held(const RegisterKey& key, ValueKind kind) {
     std::size_t count = 0;
-    for (const auto& node : cluster.nodes) {
-      const auto found = node->acceptor.rows.find(key);
-      if (found == node->acceptor.rows.end()) continue;
+    for (const auto& volume : cluster.volumes) {
+      const auto found = volume->acceptor.rows.find(key);
+      if (found == volume->acceptor.rows.end()) continue;
       const auto head = decode_head(*found->second.accepted.value);
       count += head && head->kind == kind ? 1 : 0;
     }
@@ -53,13 +53,13 @@ TEST_CASE("an object of a bucket that is gone ends, wherever its row is, and fre
     const auto replicas = f.replicas();
     std::map<VolumeId, FakeAcceptor::Row> kept;
     for (const VolumeId id : replicas) {
-      kept[id] = f.node(id).acceptor.rows.at(key);
-      f.node(id).acceptor.rows.erase(key);
+      kept[id] = f.volume(id).acceptor.rows.at(key);
+      f.volume(id).acceptor.rows.erase(key);
     }
     REQUIRE(f.cluster.run(f.cluster.gateway->index.delete_bucket("bucket", f.cluster.soon())));
     f.cluster.settle_down();
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      if (only == 5 || only == i) f.node(replicas[i]).acceptor.rows[key] = kept[replicas[i]];
+      if (only == 5 || only == i) f.volume(replicas[i]).acceptor.rows[key] = kept[replicas[i]];
     }
     f.cluster.clock.advance(6 * Duration(limits::kHintTakeover));  // the last one's turn, too
     CHECK(f.sweep());
@@ -77,12 +77,12 @@ TEST_CASE("a bucket that was there in one pass may be gone in the next") {
   const RegisterKey key = Index::object(*f.bucket, "key").key;
   std::map<VolumeId, FakeAcceptor::Row> kept;
   for (const VolumeId id : f.replicas()) {
-    kept[id] = f.node(id).acceptor.rows.at(key);
-    f.node(id).acceptor.rows.erase(key);
+    kept[id] = f.volume(id).acceptor.rows.at(key);
+    f.volume(id).acceptor.rows.erase(key);
   }
   REQUIRE(f.cluster.run(f.cluster.gateway->index.delete_bucket("bucket", f.cluster.soon())));
   f.cluster.settle_down();
-  for (const auto& [id, row] : kept) f.node(id).acceptor.rows[key] = row;
+  for (const auto& [id, row] : kept) f.volume(id).acceptor.rows[key] = row;
   CHECK(f.sweep());
   CHECK(f.held(key, ValueKind::object) == 0);
 }
@@ -101,16 +101,17 @@ TEST_CASE("an object of a bucket made after the buckets were listed stays") {
   const RegisterKey of_gone = BucketCatalog::register_of(gone->name).key;
   const RegisterKey of_made = BucketCatalog::register_of(made->name).key;
   std::map<VolumeId, FakeAcceptor::Row> later;
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.rows.erase(of_gone);
-    if (node->acceptor.rows.contains(of_made)) later[node->id()] = node->acceptor.rows[of_made];
-    node->acceptor.rows.erase(of_made);
+  for (auto& volume : f.cluster.volumes) {
+    auto& rows_there = volume->acceptor.rows;
+    rows_there.erase(of_gone);
+    if (rows_there.contains(of_made)) later[volume->id()] = rows_there[of_made];
+    rows_there.erase(of_made);
   }
   int scans = 0;
-  for (auto& node : f.cluster.nodes) {
-    node->before_scan = [&](const ScanRequest&) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->before_scan = [&](const ScanRequest&) {
       if (++scans != 4) return;  // the first list asked a majority, three of five
-      for (const auto& [id, row] : later) f.node(id).acceptor.rows[of_made] = row;
+      for (const auto& [id, row] : later) f.volume(id).acceptor.rows[of_made] = row;
     };
   }
   CHECK(f.sweep());
@@ -130,7 +131,7 @@ TEST_CASE("a part of an upload that is gone ends") {
   REQUIRE(f.cluster.run(f.multipart().put_part(*f.bucket, "big", *made, part, f.cluster.soon())));
   f.cluster.settle_down();
   const RegisterKey upload = Index::upload(*f.bucket, "big", *made).key;
-  for (const auto& node : f.cluster.nodes) node->acceptor.rows.erase(upload);
+  for (const auto& volume : f.cluster.volumes) volume->acceptor.rows.erase(upload);
   CHECK(f.sweep());
   const RegisterKey key = Index::part(*f.bucket, "big", *made, 1).key;
   CHECK(f.held(key, ValueKind::part) == 0);
@@ -140,7 +141,7 @@ TEST_CASE("a part of an upload that is gone ends") {
 TEST_CASE("while the buckets cannot be listed nothing is taken for a stray") {
   StrayFixture f;
   f.put();
-  for (auto& node : f.cluster.nodes) node->fail_scans = true;
+  for (auto& volume : f.cluster.volumes) volume->fail_scans = true;
   CHECK_FALSE(f.sweep());
   CHECK(f.ended() == 0);
 }
@@ -161,7 +162,7 @@ TEST_CASE("parts of many pages end once their upload is gone, which the last pas
   CHECK(f.pass(rows));
   CHECK(f.ended() == 0);
   const RegisterKey upload = Index::upload(*f.bucket, "big", *made).key;
-  for (const auto& node : f.cluster.nodes) node->acceptor.rows.erase(upload);
+  for (const auto& volume : f.cluster.volumes) volume->acceptor.rows.erase(upload);
   CHECK(f.pass(rows));
   for (std::uint16_t number = 1; number <= 4; ++number) {
     CHECK(f.held(Index::part(*f.bucket, "big", *made, number).key, ValueKind::part) == 0);

@@ -21,16 +21,16 @@ struct PurgeFixture : BackgroundWorld {
   // How many replicas have a row of the register.
   std::size_t rows(const RegisterKey& of) {
     std::size_t count = 0;
-    for (const auto& node : cluster.nodes) count += node->acceptor.rows.count(of);
+    for (const auto& volume : cluster.volumes) count += volume->acceptor.rows.count(of);
     return count;
   }
   std::size_t rows() { return rows(key); }
   int accepts() {
     int sum = 0;
-    for (const auto& node : cluster.nodes) sum += node->acceptor.counters.accepts;
+    for (const auto& volume : cluster.volumes) sum += volume->acceptor.counters.accepts;
     return sum;
   }
-  FakeAcceptor& replica(std::size_t index) { return node(replicas()[index]).acceptor; }
+  FakeAcceptor& replica(std::size_t index) { return volume(replicas()[index]).acceptor; }
   std::uint64_t purged() { return context.board->read().tombstones_purged; }
 };
 
@@ -83,7 +83,7 @@ TEST_CASE("without one replica nothing is marked; it comes back, and the purge g
 TEST_CASE("a replica that refuses to ack keeps the tombstone unmarked") {
   PurgeFixture f;
   const VolumeId deaf = f.replicas()[4];
-  f.node(deaf).acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
+  f.volume(deaf).acceptor.fate = [](VolumeId, RegisterCall call, const RegisterKey&) {
     Fate fate;
     fate.lose_request = call == RegisterCall::accept;
     return fate;
@@ -125,10 +125,10 @@ TEST_CASE("what was written again between mark and drop stays") {
 TEST_CASE("a mark of another epoch is void") {
   PurgeFixture f;
   f.run();
-  for (auto& node : f.cluster.nodes) ++node->acceptor.epoch.value;
+  for (auto& volume : f.cluster.volumes) ++volume->acceptor.epoch.value;
   f.wait(2 * Duration(limits::kTombstoneWait));
   f.run();
-  for (auto& node : f.cluster.nodes) --node->acceptor.epoch.value;
+  for (auto& volume : f.cluster.volumes) --volume->acceptor.epoch.value;
   f.run();  // found anew: the wait begins again
   CHECK(f.rows() == 5);
   f.wait(2 * Duration(limits::kTombstoneWait));

@@ -89,12 +89,12 @@ TEST_CASE("a row that a minority holds does not stay: a complete write-back reac
   UploadFixture f;
   const auto replicas = f.replicas();
   const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;
-  for (std::size_t i = 1; i < replicas.size(); ++i) f.node(replicas[i]).acceptor.rows.erase(key);
+  for (std::size_t i = 1; i < replicas.size(); ++i) f.volume(replicas[i]).acceptor.rows.erase(key);
   f.sweep();
-  const Ballot first = f.node(replicas[0]).acceptor.rows.at(key).accepted.ballot;
+  const Ballot first = f.volume(replicas[0]).acceptor.rows.at(key).accepted.ballot;
   for (const VolumeId replica : replicas) {
-    REQUIRE(f.node(replica).acceptor.rows.contains(key));
-    CHECK(f.node(replica).acceptor.rows.at(key).accepted.ballot == first);
+    REQUIRE(f.volume(replica).acceptor.rows.contains(key));
+    CHECK(f.volume(replica).acceptor.rows.at(key).accepted.ballot == first);
   }
 }
 
@@ -190,11 +190,11 @@ TEST_CASE("an upload of a bucket made while the sweep began is not that of a del
   f.put_part();
   const RegisterKey key = BucketCatalog::register_of("bucket").key;
   std::map<VolumeId, FakeAcceptor::Row> later;
-  for (auto& node : f.cluster.nodes) {
-    if (node->acceptor.rows.contains(key)) later[node->id()] = node->acceptor.rows[key];
-    node->acceptor.rows.erase(key);
-    node->acceptor.before_list = [&] {  // its first volume is asked for rows
-      for (const auto& [id, row] : std::exchange(later, {})) f.node(id).acceptor.rows[key] = row;
+  for (auto& volume : f.cluster.volumes) {
+    if (volume->acceptor.rows.contains(key)) later[volume->id()] = volume->acceptor.rows[key];
+    volume->acceptor.rows.erase(key);
+    volume->acceptor.before_list = [&] {  // its first volume is asked for rows
+      for (const auto& [id, row] : std::exchange(later, {})) f.volume(id).acceptor.rows[key] = row;
     };
   }
   REQUIRE(later.size() == 5);
@@ -208,7 +208,7 @@ TEST_CASE("an upload that has just ended stays, however old the row that one vol
   UploadFixture f;
   const BlobRef blob = f.put_part();
   const RegisterKey key = Index::upload(*f.bucket, "key", f.id).key;
-  FakeNode& first = f.node(f.replicas().front());
+  FakeVolume& first = f.volume(f.replicas().front());
   const FakeAcceptor::Row open = first.acceptor.rows.at(key);
   f.cluster.clock.advance(Duration(limits::kUploadKept) + std::chrono::hours(1));
   f.begin_complete(blob);

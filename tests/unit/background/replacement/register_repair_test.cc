@@ -14,7 +14,7 @@ struct RepairFixture : BackgroundWorld {
 
   // A blob with one slot that was never written, on the volume that failed meanwhile.
   BlobRef write_short(const std::string& upload_id = "") {
-    FakeVolume& failing = cluster.nodes[2]->fragments;
+    FakeHolder& failing = cluster.volumes[2]->fragments;
     failing.faults.fail_commit = true;
     BlobRef blob = write("key", upload_id);
     failing.faults.fail_commit = false;
@@ -56,9 +56,9 @@ struct RepairFixture : BackgroundWorld {
   }
   BlobRef blob_now() { return *object_record(*now().value).value().parts.front().blob; }
   // What lies on the volume under this id, as its list says it.
-  FragmentOwner owner_of(VolumeId volume, FragmentId id) {
+  FragmentOwner owner_of(VolumeId holder, FragmentId id) {
     for (auto& entry :
-         cluster.run(node(volume).fragments.list_fragments(std::nullopt, 100, cluster.soon()))
+         cluster.run(volume(holder).fragments.list_fragments(std::nullopt, 100, cluster.soon()))
              .value()) {
       if (entry.id == id) return entry.owner;
     }
@@ -107,8 +107,8 @@ TEST_CASE("a slot that was never written is made again, and the record keeps wha
 TEST_CASE("where there is no volume for it a missing slot is counted, and is nothing to be done") {
   RepairFixture f;
   f.put_short();
-  f.cluster.nodes[2]->fragments.faults.state = VolumeStatus::State::closed;
-  f.cluster.nodes[2]->acceptor.state = VolumeStatus::State::closed;
+  f.cluster.volumes[2]->fragments.faults.state = VolumeStatus::State::closed;
+  f.cluster.volumes[2]->acceptor.state = VolumeStatus::State::closed;
   CHECK(f.examine(f.ref).missing == 1);
   CHECK(f.examine(f.ref).misplaced == 0);
 }
@@ -117,7 +117,7 @@ TEST_CASE("what cannot be made again is told with its reason, and the record sta
   RepairFixture f;
   f.put_short();
   const Ballot before = f.now().ballot;
-  f.cluster.nodes[2]->fragments.faults.fail_open = true;
+  f.cluster.volumes[2]->fragments.faults.fail_open = true;
   const Repaired done = f.repair(f.ref);
   CHECK(done.fragments == 0);
   CHECK(done.unplaced == 1);
@@ -130,14 +130,14 @@ TEST_CASE("a record that changed while its fragment was made again is left as it
   const BlobRef old = f.put_short();
   BlobRef moved = old;  // by another repair: the same slot has its place already
   for (Location& location : moved.locations) {
-    if (location == Location{}) location = Location{f.cluster.nodes[2]->id(), Generation{7}};
+    if (location == Location{}) location = Location{f.cluster.volumes[2]->id(), Generation{7}};
   }
   std::vector<BlobRef> others = {f.write(), moved};
   for (int i = 0; i < 12; ++i) others.push_back(f.write_short());  // some lack the same slot
   for (const BlobRef& other : others) {
     bool overwritten = false;
-    for (auto& node : f.cluster.nodes) {
-      node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey& key) {
+    for (auto& volume : f.cluster.volumes) {
+      volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey& key) {
         if (overwritten || call != RegisterCall::prepare || key != f.ref.key) return Fate{};
         overwritten = true;
         f.cluster.overwrite(key, to_value(BackgroundWorld::record_of(other), 0));
@@ -145,7 +145,7 @@ TEST_CASE("a record that changed while its fragment was made again is left as it
       };
     }
     f.repair(f.ref);
-    for (auto& node : f.cluster.nodes) node->acceptor.fate = nullptr;
+    for (auto& volume : f.cluster.volumes) volume->acceptor.fate = nullptr;
     REQUIRE(overwritten);
     CHECK(f.blob_now() == other);
     f.cluster.overwrite(f.ref.key, to_value(BackgroundWorld::record_of(old), 0));
@@ -227,8 +227,8 @@ TEST_CASE("a Complete that begins just before its upload gets a new ballot is wa
   completing.attempt = OpId{7, 7};
   completing.target = BackgroundWorld::record_of(*part_info(*part->value).value().blob);
   bool begun = false;
-  for (auto& node : f.cluster.nodes) {
-    node->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey& key) {
+  for (auto& volume : f.cluster.volumes) {
+    volume->acceptor.fate = [&](VolumeId, RegisterCall call, const RegisterKey& key) {
       if (call != RegisterCall::prepare || key != upload.key) return Fate{};
       if (std::exchange(begun, true)) return Fate{};
       f.cluster.overwrite(upload.key, to_value(completing, ValueKind::upload_completing));

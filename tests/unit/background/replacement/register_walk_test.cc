@@ -23,14 +23,14 @@ std::set<std::string> walk_to_end(BackgroundWorld& world, RegisterWalk& walk) {
 TEST_CASE("a volume that cannot read one of its rows has not listed them all") {
   BackgroundWorld world;
   for (const char* key : {"a", "b", "c"}) world.put(key);
-  std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.nodes.begin(),
-                                                     world.cluster.nodes.end());
-  FakeNode* damaged = nullptr;
-  for (const auto& node : world.cluster.nodes) {
-    for (auto& [key, row] : node->acceptor.rows) {
+  std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.volumes.begin(),
+                                                     world.cluster.volumes.end());
+  FakeVolume* damaged = nullptr;
+  for (const auto& volume : world.cluster.volumes) {
+    for (auto& [key, row] : volume->acceptor.rows) {
       if (damaged != nullptr || key.key != "b") continue;
       row.unreadable = true;
-      damaged = node.get();
+      damaged = volume.get();
     }
   }
   REQUIRE(damaged != nullptr);

@@ -8,7 +8,7 @@ TEST_CASE("the old list holds until the new volume is there, or was away for too
     CAPTURE(comes_back);
     ReplacementWorld world;
     fill(world);
-    FakeNode& joining = world.node(kNew);
+    FakeVolume& joining = world.volume(kNew);
     joining.acceptor.state = VolumeStatus::State::closed;
     REQUIRE(world.begin(first_volume()));
     const BootTime begun = world.cluster.clock.boot();

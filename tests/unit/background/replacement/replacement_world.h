@@ -39,17 +39,17 @@ class ReplacementWorld {
   explicit ReplacementWorld(std::shared_ptr<const ClusterMap> map = nullptr) {
     if (map) {
       cluster.map = std::move(map);
-      cluster.nodes.clear();
-      for (const MapVolume& volume : cluster.map->volumes) cluster.add_node(volume.id);
+      cluster.volumes.clear();
+      for (const MapVolume& volume : cluster.map->volumes) cluster.add_volume(volume.id);
       cluster.gateway = &cluster.another_gateway();
     }
     bucket = cluster.make_bucket("bucket");
-    cluster.add_node(kNew);
+    cluster.add_volume(kNew);
   }
   ~ReplacementWorld() { end(); }
 
   FakeGateway& gateway() { return *cluster.gateway; }
-  FakeNode& node(VolumeId id) { return cluster.node(id); }
+  FakeVolume& volume(VolumeId id) { return cluster.volume(id); }
   static std::string bytes_of(const std::string& key, std::size_t size) {
     std::string text;
     while (text.size() < size) text += key + std::to_string(text.size()) + " ";
@@ -88,7 +88,7 @@ class ReplacementWorld {
   }
   bool part_is_on(const Upload& upload, VolumeId id) {
     const RegisterKey key = Index::part(*bucket, upload.name.key, upload.name.upload_id, 1).key;
-    for (const auto& each : cluster.nodes) {
+    for (const auto& each : cluster.volumes) {
       const auto row = each->acceptor.rows.find(key);
       if (each->id() == id || row == each->acceptor.rows.end()) continue;
       const auto part = part_info(decode_value(key, *row->second.accepted.value).value());
@@ -169,7 +169,7 @@ class ReplacementWorld {
     return *running;
   }
   Result<> begin(VolumeId old) {
-    auto client = std::static_pointer_cast<VolumeClient>(cluster.nodes.back());
+    auto client = std::static_pointer_cast<VolumeClient>(cluster.volumes.back());
     return cluster.run(replacement().begin(old, newcomer(), std::move(client)));
   }
   bool is_joint() {

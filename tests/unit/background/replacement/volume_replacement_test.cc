@@ -10,15 +10,15 @@ namespace penstock {
 TEST_CASE("a lost volume is replaced: rows and fragments are made again, two others may go then") {
   ReplacementWorld world;
   fill(world);
-  world.node(first_volume()).go_missing();
+  world.volume(first_volume()).go_missing();
   REQUIRE(world.begin(first_volume()));
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
   CHECK(world.is_named(kNew));
-  CHECK(world.node(kNew).acceptor.rows.size() > 0);
+  CHECK(world.volume(kNew).acceptor.rows.size() > 0);
   CHECK(world.gateway().membership.map()->find(first_volume()) == nullptr);
   world.check_all();
-  for (const std::uint64_t other : {2, 3}) world.node(VolumeId{other}).go_missing();
+  for (const std::uint64_t other : {2, 3}) world.volume(VolumeId{other}).go_missing();
   world.check_all();
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("parts that stand in a manifest are made again, and its pages name the
     world.put_in_parts("striped", kParts, 140'000);
     REQUIRE(world.blobs_of("parts").size() == kParts + 1);
     REQUIRE(world.is_named(first_volume()));
-    if (lost) world.node(first_volume()).go_missing();
+    if (lost) world.volume(first_volume()).go_missing();
     REQUIRE(world.begin(first_volume()));
     REQUIRE(world.run_until_replaced());
     CHECK(!world.is_named(first_volume()));
@@ -75,7 +75,7 @@ TEST_CASE("parts that stand in a manifest are made again, and its pages name the
       CHECK(blobs.size() == kParts + 1);
       for (const BlobRef& blob : blobs) CHECK(world.cluster.held(blob) == blob.locations.size());
     }
-    for (const std::uint64_t other : {2, 3}) world.node(VolumeId{other}).go_missing();
+    for (const std::uint64_t other : {2, 3}) world.volume(VolumeId{other}).go_missing();
     world.check_all();
   }
 }
@@ -86,8 +86,8 @@ TEST_CASE("a replacement that another process ends while its own is on the way e
   REQUIRE(world.begin(first_volume()));
   Membership& membership = world.gateway().membership;
   bool ended = false;
-  for (const auto& node : world.cluster.nodes) {
-    node->acceptor.before_adopt = [&] {
+  for (const auto& volume : world.cluster.volumes) {
+    volume->acceptor.before_adopt = [&] {
       const auto map = membership.map();
       const auto change = change_of(*map);
       if (ended || !change || change->phase != MapChange::Phase::moving) return;
@@ -107,7 +107,7 @@ TEST_CASE("a replacement that another process ends while its own is on the way e
 TEST_CASE("fragments made again lie on other volumes than the rest, at most m on one host") {
   ReplacementWorld world(three_hosts());
   for (int i = 0; i < 12; ++i) world.put("key" + std::to_string(i), 300'000);
-  world.node(first_volume()).go_missing();
+  world.volume(first_volume()).go_missing();
   REQUIRE(world.begin(first_volume()));
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
@@ -136,9 +136,9 @@ TEST_CASE("a map that one volume holds is none: the replacement begins when more
             [&] { return world.cluster.clock.boot() >= soon; });  // all have the map of now
   // Behind the first volume that takes the next one the others fail, but for one.
   const auto set_others = [&world](VolumeStatus::State state) {
-    for (const std::uint64_t id : {2, 3, 4, 5}) world.node(VolumeId{id}).acceptor.state = state;
+    for (const std::uint64_t id : {2, 3, 4, 5}) world.volume(VolumeId{id}).acceptor.state = state;
   };
-  world.node(first_volume()).acceptor.before_adopt = [&] {
+  world.volume(first_volume()).acceptor.before_adopt = [&] {
     set_others(VolumeStatus::State::closed);
   };
   const auto begun = world.begin(first_volume());
@@ -148,7 +148,7 @@ TEST_CASE("a map that one volume holds is none: the replacement begins when more
   CHECK(world.replacement().status().active);
   CHECK(!world.replacement().status().trouble.empty());
   CHECK(world.begin(first_volume()).error().code == Errc::busy);
-  world.node(first_volume()).acceptor.before_adopt = nullptr;
+  world.volume(first_volume()).acceptor.before_adopt = nullptr;
   set_others(VolumeStatus::State::open);
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
@@ -166,9 +166,9 @@ TEST_CASE("what a volume throws ends one try of a replacement, not the replaceme
   };
   wait(std::chrono::seconds(1));  // all have the map of now
   const auto set_others = [&world](VolumeStatus::State state) {
-    for (const std::uint64_t id : {2, 3, 4, 5}) world.node(VolumeId{id}).acceptor.state = state;
+    for (const std::uint64_t id : {2, 3, 4, 5}) world.volume(VolumeId{id}).acceptor.state = state;
   };
-  FakeAcceptor& first = world.node(first_volume()).acceptor;
+  FakeAcceptor& first = world.volume(first_volume()).acceptor;
   first.before_adopt = [&] { set_others(VolumeStatus::State::closed); };
   REQUIRE(!world.begin(first_volume()));
   int thrown = 0;
@@ -189,8 +189,8 @@ TEST_CASE("only a pass that touches open uploads is the last; one behind a failu
   ReplacementContext context({world.gateway().membership, world.gateway().proposer,
                               world.gateway().blobs, world.cluster.clock, {}, nullptr});
   const auto look = [&](std::size_t volumes) {
-    Volumes some(world.cluster.nodes.begin(),
-                 world.cluster.nodes.begin() + static_cast<std::ptrdiff_t>(volumes));
+    Volumes some(world.cluster.volumes.begin(),
+                 world.cluster.volumes.begin() + static_cast<std::ptrdiff_t>(volumes));
     return world.cluster.run(move_fragments(context, world.cluster.map, std::move(some)));
   };
   CHECK(!look(2));
@@ -241,7 +241,7 @@ TEST_CASE("a pass over the volumes of a minority finds no end, only that they ar
   fill(world);
   ReplacementContext context({world.gateway().membership, world.gateway().proposer,
                               world.gateway().blobs, world.cluster.clock, {}, nullptr});
-  Volumes volumes(world.cluster.nodes.begin(), world.cluster.nodes.begin() + 6);
+  Volumes volumes(world.cluster.volumes.begin(), world.cluster.volumes.begin() + 6);
   const auto look = [&] {
     return world.cluster.run(move_fragments(context, world.cluster.map, volumes));
   };
@@ -287,38 +287,38 @@ TEST_CASE("a gateway that does not know of the change learns the newer map from 
 TEST_CASE("the new volume takes over the highest horizon and fence before it answers") {
   ReplacementWorld world;
   fill(world);
-  world.node(VolumeId{3}).acceptor.horizon = 12345;
-  world.node(VolumeId{4}).acceptor.fences[BucketId{9}] = BucketNumber{2};
-  world.node(VolumeId{5}).acceptor.fences[BucketId{9}] = BucketNumber{6};
+  world.volume(VolumeId{3}).acceptor.horizon = 12345;
+  world.volume(VolumeId{4}).acceptor.fences[BucketId{9}] = BucketNumber{2};
+  world.volume(VolumeId{5}).acceptor.fences[BucketId{9}] = BucketNumber{6};
   REQUIRE(world.begin(first_volume()));
-  CHECK(world.node(kNew).acceptor.horizon == 12345);
-  CHECK(world.node(kNew).acceptor.fences[BucketId{9}] == BucketNumber{6});
+  CHECK(world.volume(kNew).acceptor.horizon == 12345);
+  CHECK(world.volume(kNew).acceptor.fences[BucketId{9}] == BucketNumber{6});
 }
 
 TEST_CASE("without a majority of some group no replacement begins, and nothing has changed") {
   ReplacementWorld world;
   fill(world);
   for (const std::uint64_t lost : {1, 2, 3, 4}) {
-    world.node(VolumeId{lost}).acceptor.state = VolumeStatus::State::missing;
+    world.volume(VolumeId{lost}).acceptor.state = VolumeStatus::State::missing;
   }
   const auto begun = world.begin(first_volume());
   REQUIRE(!begun);
   CHECK(begun.error().code == Errc::unavailable);
   CHECK(!change_of(*world.gateway().membership.map()));
-  for (const auto& each : world.cluster.nodes) CHECK(each->acceptor.epoch.value <= 1);
+  for (const auto& each : world.cluster.volumes) CHECK(each->acceptor.epoch.value <= 1);
 }
 
 TEST_CASE("while some row cannot be brought the new lists do not hold") {
   ReplacementWorld world;
   fill(world);
-  const auto& rows = world.node(first_volume()).acceptor.rows;
+  const auto& rows = world.volume(first_volume()).acceptor.rows;
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
     return row.first.bucket == world.bucket->record.id;
   });
   REQUIRE(found != rows.end());
   const RegisterKey key = found->first;
   std::vector<FakeAcceptor::Row*> lost;  // with these no majority of its group can be read
-  for (const auto& each : world.cluster.nodes) {
+  for (const auto& each : world.cluster.volumes) {
     const auto row = each->acceptor.rows.find(key);
     if (each->id() == first_volume() || row == each->acceptor.rows.end()) continue;
     if (lost.size() < 3) lost.push_back(&row->second);
@@ -337,13 +337,13 @@ TEST_CASE("while some row cannot be brought the new lists do not hold") {
 TEST_CASE("while rounds of a row that is listed fail the new lists do not hold") {
   ReplacementWorld world;
   fill(world);
-  const auto& rows = world.node(first_volume()).acceptor.rows;
+  const auto& rows = world.volume(first_volume()).acceptor.rows;
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
     return row.first.bucket == world.bucket->record.id;
   });
   REQUIRE(found != rows.end());
   const RegisterKey key = found->first;
-  for (const auto& each : world.cluster.nodes) {
+  for (const auto& each : world.cluster.volumes) {
     each->acceptor.fate = [key](VolumeId, RegisterCall call, const RegisterKey& at) {
       Fate fate;
       fate.lose_request = call == RegisterCall::accept && at == key;
@@ -355,7 +355,7 @@ TEST_CASE("while rounds of a row that is listed fail the new lists do not hold")
     return !world.replacement().status().trouble.empty() || !world.is_joint();
   });
   CHECK(world.is_joint());
-  for (const auto& each : world.cluster.nodes) each->acceptor.fate = nullptr;
+  for (const auto& each : world.cluster.volumes) each->acceptor.fate = nullptr;
   REQUIRE(world.run_until_replaced());
   world.check_all();
 }
@@ -369,7 +369,7 @@ TEST_CASE("a volume stays while a Complete that stopped half-way names it") {
             [&] { return !world.part_is_on(upload, first_volume()); });
   world.begin_complete(upload);
   int lists = 0;
-  world.cluster.nodes[1]->acceptor.before_list = [&] { ++lists; };
+  world.cluster.volumes[1]->acceptor.before_list = [&] { ++lists; };
   const BootTime later = world.cluster.clock.boot() + std::chrono::minutes(1);
   run_until(world.cluster.io, world.cluster.clock,
             [&] { return world.cluster.clock.boot() >= later; });
@@ -388,8 +388,8 @@ TEST_CASE("a volume stays while a Complete that stopped half-way names it") {
 TEST_CASE("a walk over several volumes meets each register once, in order") {
   ReplacementWorld world;
   for (int i = 0; i < 20; ++i) world.put("key" + std::to_string(i), 10);
-  std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.nodes.begin(),
-                                                     world.cluster.nodes.end());
+  std::vector<std::shared_ptr<VolumeClient>> volumes(world.cluster.volumes.begin(),
+                                                     world.cluster.volumes.end());
   volumes.pop_back();
   RegisterWalk walk(RowKind::object, volumes, world.cluster.clock, 3);
   std::vector<std::string> keys;
