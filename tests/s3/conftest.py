@@ -1,6 +1,6 @@
 """Fixtures: the real binary on a free loopback port with a fresh store, and real clients for it.
 
-PENSTOCK_BINARY names the binary (default build/release/penstock). PENSTOCK_TEST_MODE=long runs the long modes.
+PENSTOCK_BINARY names the binary (default build/release/penstock). PENSTOCK_TEST_MODE=long, or nightly, runs the long modes.
 """
 import os
 import tempfile
@@ -9,7 +9,7 @@ import pytest
 
 from store import ACCOUNTS, Store, make_client
 
-LONG = os.environ.get("PENSTOCK_TEST_MODE") == "long"
+LONG = os.environ.get("PENSTOCK_TEST_MODE") in ("long", "nightly")
 
 
 @pytest.fixture(scope="session")
