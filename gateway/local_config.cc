@@ -1,5 +1,6 @@
 #include "gateway/local_config.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -38,6 +39,14 @@ class ConfigFields {
                       "wants a number from " + std::to_string(low) + " to " + std::to_string(high));
     }
     value = given;
+  }
+  // At least one, at most a year of them.
+  void seconds(const char* key, Duration& value) {
+    constexpr std::uint64_t kYear = 366 * 24 * 3600;
+    auto given = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::seconds>(value).count());
+    number(key, given, 1, kYear);
+    value = std::chrono::seconds(given);
   }
   void text(const char* key, std::string& value) {
     const Json* found = find(key);
@@ -112,20 +121,22 @@ Result<> read_layout(const Json& object, LocalConfig& config) {
   return Result<>{};
 }
 
-Result<> read_removal(const Json& object, RemovalConfig& removal) {
-  constexpr std::uint64_t kYear = 366 * 24 * 3600;
+Result<> read_removal(const Json& object, RemovalOptions& removal) {
   ConfigFields fields(object, "removal.");
-  fields.number("hint_delay_seconds", removal.hint_delay, 1, kYear);
-  fields.number("lease_seconds", removal.lease, 1, kYear);
-  fields.number("hints_every_seconds", removal.hints_every, 1, kYear);
-  fields.number("sweep_every_seconds", removal.sweep_every, 1, kYear);
-  fields.number("uploads_every_seconds", removal.uploads_every, 1, kYear);
-  fields.number("upload_expiry_seconds", removal.upload_expiry, 1, kYear);
-  fields.number("upload_kept_seconds", removal.upload_kept, 1, kYear);
-  fields.number("tombstones_every_seconds", removal.tombstones_every, 1, kYear);
-  fields.number("tombstone_wait_seconds", removal.tombstone_wait, 1, kYear);
-  fields.number("buckets_every_seconds", removal.buckets_every, 1, kYear);
-  fields.number("steps_per_second", removal.steps_per_second, 1, 1'000'000);
+  fields.seconds("hint_delay_seconds", removal.hint_delay);
+  fields.seconds("lease_seconds", removal.lease);
+  fields.seconds("hints_every_seconds", removal.hints_every);
+  fields.seconds("sweep_every_seconds", removal.sweep_every);
+  fields.seconds("uploads_every_seconds", removal.uploads_every);
+  fields.seconds("upload_expiry_seconds", removal.upload_expiry);
+  fields.seconds("upload_kept_seconds", removal.upload_kept);
+  fields.seconds("tombstones_every_seconds", removal.tombstones_every);
+  fields.seconds("tombstone_wait_seconds", removal.tombstone_wait);
+  fields.seconds("buckets_every_seconds", removal.buckets_every);
+  std::uint64_t steps = removal.steps_per_second;
+  fields.number("steps_per_second", steps, 1, 1'000'000);
+  removal.steps_per_second = static_cast<std::uint32_t>(steps);
+  removal.takeover = removal.hint_delay;
   return fields.finish();
 }
 // A region is signed as it is named here, between slashes.

@@ -10,24 +10,9 @@
 #include "gateway/operations/operations.h"
 #include "penstock/limits.h"
 #include "placement/cluster_map.h"
+#include "server/background/removal/removal_options.h"
 
 namespace penstock {
-
-// When unreferenced data is removed, in seconds: "removal" in the configuration. The protocol was
-// designed for the defaults; shorter times are for tests and small stores.
-struct RemovalConfig {
-  std::uint64_t hint_delay = 15 * 60;  // readers may use so long what an update freed
-  std::uint64_t lease = 24 * 3600;     // of a fragment that no record names yet; writers trust half
-  std::uint64_t hints_every = 60;
-  std::uint64_t sweep_every = 3600;
-  std::uint64_t uploads_every = 3600;
-  std::uint64_t upload_expiry = 7 * 24 * 3600;
-  std::uint64_t upload_kept = 24 * 3600;  // an ended upload, for repeated Completes
-  std::uint64_t tombstones_every = 600;
-  std::uint64_t tombstone_wait = 600;  // between the two steps that purge a tombstone
-  std::uint64_t buckets_every = 60;
-  std::uint64_t steps_per_second = 200;  // of each kind of work: a call or a round each
-};
 
 struct LocalConfig {
   GatewayConfig gateway;                                           // region, domains, strict_region
@@ -49,7 +34,7 @@ struct LocalConfig {
   bool signature_v2 = true;    // false: Signature Version 2 is refused
   std::string access_log;      // "stdout" or a file; empty: none
   std::string log_level = "info";
-  RemovalConfig removal;
+  RemovalOptions removal;  // "removal"
 };
 
 // Errors: invalid - not JSON, an unknown key, a value of the wrong type or out of range; the

@@ -49,8 +49,8 @@ ServerOptions options_of_server(const LocalConfig& config, const LocalArguments&
   volume.space.reserve_bytes = config.free_space_min_bytes;
   if (config.free_space_min_bytes == 0) volume.space.reserve_fraction = 0;
   volume.space.ballast_bytes = config.ballast_bytes;
-  volume.fragments.lease = std::chrono::seconds(config.removal.lease);
-  volume.fragments.reader_pin = std::chrono::seconds(2 * config.removal.hint_delay);
+  volume.fragments.lease = config.removal.lease;
+  volume.fragments.reader_pin = 2 * config.removal.hint_delay;
   volume.fragments.read_handles = arguments.descriptors.per_volume / 2;
   volume.database.open_files_max = static_cast<int>(std::min<std::size_t>(
       arguments.descriptors.per_volume / 2, DatabaseOptions().open_files_max));
@@ -66,22 +66,6 @@ GatewayOptions options_of_gateway(const LocalConfig& config, const LocalArgument
   options.http.reader_pause = std::chrono::seconds(config.reader_pause_seconds);
   options.http.sendfile = config.sendfile;
   options.accounts_file = arguments.credentials_file;
-  return options;
-}
-
-BackgroundOptions options_of_background(const RemovalConfig& removal) {
-  BackgroundOptions options;
-  options.hint_delay = std::chrono::seconds(removal.hint_delay);
-  options.takeover = options.hint_delay;
-  options.hints_every = std::chrono::seconds(removal.hints_every);
-  options.sweep_every = std::chrono::seconds(removal.sweep_every);
-  options.uploads_every = std::chrono::seconds(removal.uploads_every);
-  options.upload_expiry = std::chrono::seconds(removal.upload_expiry);
-  options.upload_kept = std::chrono::seconds(removal.upload_kept);
-  options.tombstones_every = std::chrono::seconds(removal.tombstones_every);
-  options.tombstone_wait = std::chrono::seconds(removal.tombstone_wait);
-  options.buckets_every = std::chrono::seconds(removal.buckets_every);
-  options.steps_per_second = static_cast<std::uint32_t>(removal.steps_per_second);
   return options;
 }
 
@@ -123,7 +107,7 @@ class LocalProcess {
     CHECK_OK(make_gateway(std::move(accounts), std::move(access_log)));
     work_ = std::make_unique<ServerWork>(
         ServerWorkParts{server_.volumes(), server_.new_volume(), gateway_->objects(),
-                        server_.base().io, options_of_background(config_.removal)});
+                        server_.base().io, config_.removal});
     add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
     work_->add_collectors(gateway_->metrics());
     return {};
@@ -185,8 +169,7 @@ class LocalProcess {
         std::move(contexts),
         ObjectStackParts{volumes.map(), volumes.clients(), connect, base.clock, base.random,
                          base.buffers, base.budget, base.codecs,
-                         std::chrono::seconds(config_.removal.lease),
-                         std::chrono::seconds(config_.removal.hint_delay)},
+                         config_.removal.lease, config_.removal.hint_delay},
         std::move(accounts), std::move(access_log), [this] { return tell_readiness(); }};
     TRY(gateway, GatewayStack::make(options_of_gateway(config_, arguments_), std::move(parts)));
     gateway_ = std::move(gateway);

@@ -41,7 +41,8 @@ ARROWS = {
     "gateway/body": ("gateway/s3", "gateway/http", "gateway/auth", "server/records"),
     "gateway/operations": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "server/blobs", "server/index",
                            "server/objects"),
-    "gateway": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "gateway/operations", "server/objects"),
+    "gateway": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "gateway/operations", "server/objects",
+                "server/background/removal"),  # the settings of removal, which the configuration reads
 }
 NO_PLACEMENT = ("include/penstock", "server/transport", "server/volume")  # these know only the vocabulary
 SEES_ALL = {"gateway/main.cc"}

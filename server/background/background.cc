@@ -36,7 +36,7 @@ struct BackgroundWork::State {
         tombstones(context),
         buckets(context),
         rows(context) {
-    const BackgroundOptions& options = context.options;
+    const RemovalOptions& options = context.options;
     jobs.push_back({"hints", options.hints_every, [this] { return hints.pass(); }});
     jobs.push_back({"orphans", options.sweep_every, [this] { return orphans.pass(); }});
     jobs.push_back({"uploads", options.uploads_every, [this] { return uploads.pass(); }});

@@ -33,11 +33,7 @@ Result<std::uint64_t> room_at(const std::string& path, const SpaceOptions& optio
   }
   const auto space = std::filesystem::space(there, error);
   if (error) return fail(Errc::io, "cannot look at \"" + there.string() + "\": " + error.message());
-  const auto fraction =
-      static_cast<std::uint64_t>(static_cast<double>(space.capacity) * options.reserve_fraction);
-  const std::uint64_t reserve = std::max(fraction, options.reserve_bytes);
-  const std::uint64_t kept = reserve + reserve / 2;
-  return space.available > kept ? space.available - kept : 0;
+  return options.growth(space.capacity, space.available);
 }
 
 std::string in_mib(std::uint64_t bytes) {

@@ -27,7 +27,7 @@ struct ServerWorkParts {
   NewVolume& new_volume;
   ObjectStack& objects;
   IoThreads& io;
-  BackgroundOptions background;
+  RemovalOptions background;
 };
 
 class ServerWork {

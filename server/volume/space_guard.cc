@@ -26,17 +26,6 @@ SpaceGuard::~SpaceGuard() {
   if (device_) --device_->volumes;
 }
 
-std::uint64_t SpaceGuard::reserve(const Disk::Space& space) const {
-  const auto share = static_cast<std::uint64_t>(static_cast<double>(space.total_bytes) *
-                                                options_.reserve_fraction);
-  return std::max(share, options_.reserve_bytes);
-}
-
-std::uint64_t SpaceGuard::growth(const Disk::Space& space) const {
-  const std::uint64_t kept = reserve(space) + reserve(space) / 2;
-  return space.free_bytes - std::min(space.free_bytes, kept);
-}
-
 Result<> SpaceGuard::open() {
   TRY(space, disk_.space());
   device_ = devices_->find(space.device);
@@ -107,7 +96,7 @@ bool SpaceGuard::refresh_due() {
 void SpaceGuard::refresh() {
   const auto space = disk_.space();
   if (!space && space.error().code == Errc::overloaded) return;  // it was not even asked
-  const bool full = !space || space->free_bytes < reserve(*space);
+  const bool full = !space || space->free_bytes < options_.reserve(space->total_bytes);
   full_.store(full);
   {
     std::lock_guard lock(mutex_);
@@ -121,7 +110,7 @@ void SpaceGuard::refresh() {
 void SpaceGuard::lay_ballast(const Disk::Space& space) {
   std::lock_guard lock(ballast_mutex_);
   if (laid_ || !ballast_) return;
-  if (space.free_bytes < reserve(space) + options_.ballast_bytes) return;
+  if (space.free_bytes < options_.reserve(space.total_bytes) + options_.ballast_bytes) return;
   laid_ = ballast_->allocate(0, options_.ballast_bytes) && ballast_->sync();
 }
 

@@ -23,6 +23,7 @@
 //
 // Thread-safety: all methods from any thread.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,17 @@ struct SpaceOptions {
   double reserve_fraction = 0.02;                   // of the whole disk,
   std::uint64_t reserve_bytes = limits::kGiB;       // at least this: what stays for metadata
   std::uint64_t ballast_bytes = 64 * limits::kMiB;  // 0: none
+
+  // R, of a disk of this size.
+  std::uint64_t reserve(std::uint64_t disk_bytes) const {
+    const double share = static_cast<double>(disk_bytes) * reserve_fraction;
+    return std::max(static_cast<std::uint64_t>(share), reserve_bytes);
+  }
+  // What segments and large files may take of a disk: what is free beyond 1.5 R.
+  std::uint64_t growth(std::uint64_t disk_bytes, std::uint64_t free_bytes) const {
+    const std::uint64_t kept = reserve(disk_bytes) + reserve(disk_bytes) / 2;
+    return free_bytes - std::min(free_bytes, kept);
+  }
 };
 
 // The devices under the volumes of one process.
@@ -96,9 +108,10 @@ class SpaceGuard final : public FragmentRoom {
 
  private:
   void lay_ballast(const Disk::Space& space);
-  std::uint64_t reserve(const Disk::Space& space) const;
-  // What segments and files may take of it together.
-  std::uint64_t growth(const Disk::Space& space) const;
+  // Of all volumes on it together.
+  std::uint64_t growth(const Disk::Space& space) const {
+    return options_.growth(space.total_bytes, space.free_bytes);
+  }
 
   Disk& disk_;
   Clock& clock_;

@@ -11,8 +11,8 @@ SimMicros wall_offset(SimRandom& random) {
 double clock_rate(SimRandom& random) {
   return 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
 }
-BackgroundOptions background_options(std::uint32_t page_rows) {
-  BackgroundOptions options;
+RemovalOptions background_options(std::uint32_t page_rows) {
+  RemovalOptions options;
   options.page_rows = page_rows;
   options.hints_every = std::chrono::seconds(4);
   options.sweep_every = std::chrono::seconds(7);

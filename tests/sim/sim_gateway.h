@@ -28,7 +28,7 @@ class SimGateway {
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
              Connect connect = nullptr,
-             std::uint32_t page_rows = BackgroundOptions().page_rows);
+             std::uint32_t page_rows = RemovalOptions().page_rows);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

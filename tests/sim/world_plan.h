@@ -37,7 +37,7 @@ struct WorldPlan {
   bool replaces = false;  // a volume by a new one
   bool reads_slowly = false;  // when all faults are over: what is overwritten meanwhile
   SimVolumeOptions volume;
-  std::uint32_t page_rows = BackgroundOptions().page_rows;
+  std::uint32_t page_rows = RemovalOptions().page_rows;
   NetworkFaults network;
   int clients = 2;
   ClientPlan client;

@@ -12,33 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "server/background/removal/removal_options.h"
 #include "server/objects/objects.h"
 
 namespace penstock {
-
-struct BackgroundOptions {
-  // How often each job begins; a pass that takes longer is followed by the next at once.
-  Duration hints_every = std::chrono::minutes(1);
-  Duration sweep_every = std::chrono::hours(1);
-  Duration uploads_every = std::chrono::hours(1);
-  Duration tombstones_every = std::chrono::minutes(10);
-  Duration buckets_every = std::chrono::minutes(1);
-  std::uint32_t steps_per_second = 200;  // of each job: hints, owners of fragments, uploads,
-                                         // tombstones, pages of rows
-  // Rows, hints or fragments asked of a volume at once; at most limits::kFragmentListMax.
-  std::uint32_t page_rows = 512;
-  Duration hint_delay = limits::kHintDelay;
-  // The first live volume of a group does its work. Nobody knows for certain which volumes are
-  // dead, so the next one begins so much later, and so on.
-  Duration takeover = limits::kHintTakeover;
-  Duration hint_give_up = limits::kHintGiveUp;
-  Duration hint_retry_first = std::chrono::minutes(1);
-  Duration hint_retry_last = std::chrono::hours(1);
-  Duration upload_expiry = limits::kUploadExpiry;
-  Duration roll_forward_after = limits::kRollForwardAfter;
-  Duration upload_kept = limits::kUploadKept;
-  Duration tombstone_wait = limits::kTombstoneWait;  // R9: between the mark and the drop
-};
 
 // How far the pass of one job is, or was at its end.
 struct JobProgress {
@@ -99,7 +76,7 @@ struct BackgroundContext {
   Clock& clock;
   // The volumes whose hints, fragments and uploads are looked after; none named: all of the map.
   std::vector<VolumeId> local;
-  BackgroundOptions options;
+  RemovalOptions options;
   std::shared_ptr<StatusBoard> board = std::make_shared<StatusBoard>();
   std::shared_ptr<std::atomic<bool>> stopping = std::make_shared<std::atomic<bool>>(false);
 

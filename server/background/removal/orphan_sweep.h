@@ -2,7 +2,7 @@
 //   (1) when it has had no lease for a while: 24 h of its holder's boot clock since the last,
 //   (2) after a complete write-back on its object, begun after that, which finds no reference in
 //       the object's record, its parts and manifests; a plain read may clear it, never condemn it,
-//   (3) if an earlier pass, at least the readers' grace (BackgroundOptions::hint_delay) before,
+//   (3) if an earlier pass, at least the readers' grace (RemovalOptions::hint_delay) before,
 //       has found the same, and it has had no lease and no reader's pin since,
 //   (4) if it still has none at the removal, under the holder's lock.
 // A fragment of an upload: first the upload must have ended, then the complete write-back.

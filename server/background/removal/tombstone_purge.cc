@@ -118,7 +118,7 @@ std::optional<std::size_t> TombstonePurge::rank_if_taken(VolumeId volume,
                                                          const RegisterEntry& row) const {
   const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
   if (!rank || *rank == 0) return rank;
-  const BackgroundOptions& options = context_.options;
+  const RemovalOptions& options = context_.options;
   const Duration purge = options.tombstone_wait + 2 * options.tombstones_every;
   const auto turn = static_cast<Duration::rep>(*rank) * (options.takeover + purge);
   return is_older(context_, row.ballot, turn) ? rank : std::nullopt;
