@@ -45,11 +45,11 @@ void show_new_root(const Account& root, const std::string& path) {
 // owned.
 Result<Account> root_account(const RootPlaces& places, ClusterId cluster, Random& random) {
   TRY(pair, find_root_pair(places, [cluster, &random] {
-    Account made = make_root_account(random);
-    made.account_id = default_account_id("root of " + std::to_string(cluster.high) + "-" +
-                                         std::to_string(cluster.low));
-    return made;
-  }));
+        Account made = make_root_account(random);
+        made.account_id = default_account_id("root of " + std::to_string(cluster.high) + "-" +
+                                             std::to_string(cluster.low));
+        return made;
+      }));
   if (pair.is_new) show_new_root(pair.account, root_credentials_path(places.directories.front()));
   return std::move(pair.account);
 }
@@ -97,8 +97,9 @@ Result<Endpoints> read_endpoints(const LocalArguments& arguments) {
   endpoints.s3 = s3;
   if (arguments.admin_listen.empty()) {
     if (s3.port == kLastPort) {
-      return fail(Errc::invalid, "--listen " + arguments.listen + " leaves no port above it for "
-                                 "/healthz and /metrics: give --admin-listen ADDRESS:PORT");
+      return fail(Errc::invalid, "--listen " + arguments.listen +
+                                     " leaves no port above it for "
+                                     "/healthz and /metrics: give --admin-listen ADDRESS:PORT");
     }
     const int next = s3.port == 0 ? 0 : s3.port + 1;
     endpoints.admin = Endpoint{s3.address, static_cast<std::uint16_t>(next)};

@@ -43,8 +43,8 @@ class ConfigFields {
   // At least one, at most a year of them.
   void seconds(const char* key, Duration& value) {
     constexpr std::uint64_t kYear = 366 * 24 * 3600;
-    auto given = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::seconds>(value).count());
+    auto given =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(value).count());
     number(key, given, 1, kYear);
     value = std::chrono::seconds(given);
   }
@@ -149,8 +149,9 @@ Result<> check_names(const GatewayConfig& gateway) {
   const std::string& region = gateway.region;
   if (region.empty() || region.size() > kRegionBytesMax ||
       !std::all_of(region.begin(), region.end(), plain)) {
-    return fail(Errc::invalid, "key \"region\" wants 1 to 64 letters, digits, dashes, underscores: "
-                               "name one, or leave the key out for us-east-1");
+    return fail(Errc::invalid,
+                "key \"region\" wants 1 to 64 letters, digits, dashes, underscores: "
+                "name one, or leave the key out for us-east-1");
   }
   for (const std::string& domain : gateway.domains) {
     if (domain.empty()) return fail(Errc::invalid, "key \"domains\" holds an empty name");

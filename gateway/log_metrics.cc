@@ -28,9 +28,8 @@ void add_collectors_of_logs(Metrics& metrics, const RefusedLogins& logins,
     metrics.add_collector(
         counter, "penstock_account_reloads_total",
         "How often the accounts file was read again, and how often it was of no use.", [follower] {
-          return LogSamples{
-              {{{"result", "ok"}}, static_cast<double>(follower->reloads())},
-              {{{"result", "failed"}}, static_cast<double>(follower->failures())}};
+          return LogSamples{{{{"result", "ok"}}, static_cast<double>(follower->reloads())},
+                            {{{"result", "failed"}}, static_cast<double>(follower->failures())}};
         });
   }
   if (access_log == nullptr) return;

@@ -105,9 +105,9 @@ class LocalProcess {
     const auto cluster = server_.volumes().map()->cluster;
     TRY(accounts, load_credentials(arguments_, root_places(), cluster, server_.base().random));
     CHECK_OK(make_gateway(std::move(accounts), std::move(access_log)));
-    work_ = std::make_unique<ServerWork>(
-        ServerWorkParts{server_.volumes(), server_.new_volume(), gateway_->objects(),
-                        server_.base().io, config_.removal});
+    work_ = std::make_unique<ServerWork>(ServerWorkParts{server_.volumes(), server_.new_volume(),
+                                                         gateway_->objects(), server_.base().io,
+                                                         config_.removal});
     add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
     work_->add_collectors(gateway_->metrics());
     return {};
@@ -165,12 +165,12 @@ class LocalProcess {
     auto connect = [&volumes](const MapVolume& volume) { return volumes.client(volume.id); };
     std::vector<boost::asio::io_context*> contexts;
     for (std::size_t i = 0; i < base.io.size(); ++i) contexts.push_back(&base.io.at(i));
-    GatewayParts parts{
-        std::move(contexts),
-        ObjectStackParts{volumes.map(), volumes.clients(), connect, base.clock, base.random,
-                         base.buffers, base.budget, base.codecs,
-                         config_.removal.lease, config_.removal.hint_delay},
-        std::move(accounts), std::move(access_log), [this] { return tell_readiness(); }};
+    GatewayParts parts{std::move(contexts),
+                       ObjectStackParts{volumes.map(), volumes.clients(), connect, base.clock,
+                                        base.random, base.buffers, base.budget, base.codecs,
+                                        config_.removal.lease, config_.removal.hint_delay},
+                       std::move(accounts), std::move(access_log),
+                       [this] { return tell_readiness(); }};
     TRY(gateway, GatewayStack::make(options_of_gateway(config_, arguments_), std::move(parts)));
     gateway_ = std::move(gateway);
     return {};
@@ -300,8 +300,10 @@ int run_local(LocalArguments arguments) {
 int run_command(const CommandLine& line) {
   const RingArguments& ring = line.ring;
   switch (line.command) {
-    case CommandLine::Command::local: return run_local(line.local);
-    case CommandLine::Command::ring_status: return show_ring_status(ring.directory, ring.json);
+    case CommandLine::Command::local:
+      return run_local(line.local);
+    case CommandLine::Command::ring_status:
+      return show_ring_status(ring.directory, ring.json);
     case CommandLine::Command::ring_replace:
       return replace_ring_volume(ring.directory, ring.volume, ring.with, ring.wait);
   }

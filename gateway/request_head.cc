@@ -89,10 +89,14 @@ bool decode_path(std::string_view path, std::string bucket_from_host, S3Request&
 }
 
 // Lists by definition: RFC 9110 has most of them.
-constexpr std::array<std::string_view, 8> kLists{
-    "cache-control", "content-encoding", "content-language", "if-match",
-    "if-none-match", "x-amz-object-attributes", "x-amz-optional-object-attributes",
-    "x-amz-trailer"};
+constexpr std::array<std::string_view, 8> kLists{"cache-control",
+                                                 "content-encoding",
+                                                 "content-language",
+                                                 "if-match",
+                                                 "if-none-match",
+                                                 "x-amz-object-attributes",
+                                                 "x-amz-optional-object-attributes",
+                                                 "x-amz-trailer"};
 
 bool is_list(std::string_view name) {
   return name.starts_with("x-amz-meta-") ||
@@ -111,9 +115,9 @@ bool means_something(std::string_view name) {
 }
 
 S3Error given_twice(std::string_view what, const std::string& name) {
-  S3Error error = s3_error(S3Code::InvalidArgument,
-                           std::string(what).append(" ").append(name).append(
-                               " is given more than once"));
+  S3Error error =
+      s3_error(S3Code::InvalidArgument,
+               std::string(what).append(" ").append(name).append(" is given more than once"));
   error.details.emplace_back("ArgumentName", name);
   return error;
 }

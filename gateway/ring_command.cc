@@ -93,8 +93,8 @@ std::string change_line(const RingJson& change) {
                      change.value("joining", "?") + ", " + change.value("phase", "?");
   const std::string what = change.value("what", "");
   char numbers[96];
-  std::snprintf(numbers, sizeof numbers, ": %llu of %llu, %.0f/s",
-                change.value("done", 0ull), change.value("total", 0ull), change.value("rate", 0.0));
+  std::snprintf(numbers, sizeof numbers, ": %llu of %llu, %.0f/s", change.value("done", 0ull),
+                change.value("total", 0ull), change.value("rate", 0.0));
   if (!what.empty()) line += ": " + what + numbers;
   const std::string trouble = change.value("trouble", "");
   if (!trouble.empty()) line += "\n         waits: " + trouble;
@@ -125,8 +125,9 @@ void print_status(const RingJson& status) {
   if (status["change"].is_object()) {
     std::fprintf(stdout, "change:  %s\n", change_line(status["change"]).c_str());
   } else if (!whole) {
-    std::fprintf(stdout, "replace a lost volume: penstock ring replace DIR --volume NAME --with "
-                         "NEWDIR\n");
+    std::fprintf(stdout,
+                 "replace a lost volume: penstock ring replace DIR --volume NAME --with "
+                 "NEWDIR\n");
   }
 }
 

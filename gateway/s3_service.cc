@@ -49,10 +49,10 @@ struct S3Service::Call {
   S3Request request;
   Operation operation = Operation::NotImplemented;
   std::unique_ptr<BodyReader> body;
-  int status = 0;            // of the answer
-  std::string_view error;    // its code
-  bool readable = false;     // the request asks for something
-  bool cut_off = false;      // the connection ended before the answer did
+  int status = 0;          // of the answer
+  std::string_view error;  // its code
+  bool readable = false;   // the request asks for something
+  bool cut_off = false;    // the connection ended before the answer did
 };
 
 S3Service::S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,

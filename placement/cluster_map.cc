@@ -170,8 +170,7 @@ Result<> check_policy(const LayoutPolicy& policy) {
   const auto same = [&](const TableRow& row) {
     return row.k == policy.k && row.m == policy.m && row.replicas == replicas;
   };
-  if (policy.m > (replicas - 1) / 2 &&
-      std::none_of(kWideParity.begin(), kWideParity.end(), same)) {
+  if (policy.m > (replicas - 1) / 2 && std::none_of(kWideParity.begin(), kWideParity.end(), same)) {
     return refuse("m = " + std::to_string(policy.m) + " promises more losses than R = " +
                   std::to_string(replicas) + " registers survive");
   }

@@ -24,7 +24,7 @@ struct MapVolume {
   std::string address;  // host:port of its server; empty = in this process
   std::string host;
   std::string zone;
-  double weight = 1.0;  // relative share of new data; 0 = takes no new data
+  double weight = 1.0;   // relative share of new data; 0 = takes no new data
   VolumeId successor{};  // non-zero: it is being replaced by that volume and leaves the map then
   auto operator<=>(const MapVolume&) const = default;
 };

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "penstock/assert.h"
-
 #include "placement/cluster_map.h"
 
 namespace penstock {

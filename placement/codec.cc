@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kWordBits = 8;
 constexpr std::size_t kSlotsMax = limits::kFragmentsPerStripeMax;
-constexpr std::size_t kTableBytes = 32;              // ISA-L's expanded form of one coefficient
-constexpr std::size_t kSliceBytes = 16 * 1024;       // what Jerasure multiplies fastest
+constexpr std::size_t kTableBytes = 32;         // ISA-L's expanded form of one coefficient
+constexpr std::size_t kSliceBytes = 16 * 1024;  // what Jerasure multiplies fastest
 constexpr std::size_t kJerasureAlign = 64;
 
 // Galois-field tables of Jerasure are process-wide and must exist before threads use them.
@@ -79,8 +79,7 @@ void multiply_jerasure(std::span<const unsigned char> coefficients,
       std::memcpy(at_slice[i], sources[i].data() + at, step);
     }
     jerasure_matrix_encode(static_cast<int>(sources.size()), static_cast<int>(out.size()),
-                           kWordBits, matrix.data(), at_slice.data(), to,
-                           static_cast<int>(words));
+                           kWordBits, matrix.data(), at_slice.data(), to, static_cast<int>(words));
     for (std::size_t row = 0; row < out.size(); ++row) {
       std::byte* target = out[row].data() + at;
       for (std::size_t i = 0; add && i < step; ++i) to[row][i] ^= static_cast<char>(target[i]);
@@ -94,9 +93,9 @@ Coefficients parity_rows(std::uint32_t k, std::uint32_t m) {
   if (m == 0) return {};
   if (k == 1) return Coefficients(m, 1);  // copies; also what the Vandermonde matrix says
   using Matrix = std::unique_ptr<int, decltype(&std::free)>;
-  const Matrix matrix(reed_sol_vandermonde_coding_matrix(static_cast<int>(k), static_cast<int>(m),
-                                                         kWordBits),
-                      &std::free);
+  const Matrix matrix(
+      reed_sol_vandermonde_coding_matrix(static_cast<int>(k), static_cast<int>(m), kWordBits),
+      &std::free);
   PENSTOCK_ASSERT(matrix != nullptr);
   Coefficients rows;
   for (std::uint32_t i = 0; i < k * m; ++i) {
@@ -125,8 +124,8 @@ struct Codec::Tables {
   std::uint32_t k;
   std::uint32_t m;
   CodecEngine engine;
-  Coefficients parity;               // m rows of k
-  std::vector<unsigned char> isal;   // the same, expanded
+  Coefficients parity;              // m rows of k
+  std::vector<unsigned char> isal;  // the same, expanded
 
   unsigned char coefficient(std::uint32_t unit, std::uint32_t column) const {
     if (unit < k) return unit == column ? 1 : 0;

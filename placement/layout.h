@@ -31,7 +31,7 @@ class Layout {
   // 5 GiB.
   static Result<Layout> make(BlobShape shape);
   const BlobShape& shape() const { return shape_; }
-  std::uint64_t stripe_count() const;               // 0 for an empty blob
+  std::uint64_t stripe_count() const;                    // 0 for an empty blob
   std::uint64_t unit_bytes(std::uint64_t stripe) const;  // the last stripe's is smaller
   std::uint32_t slot_of_unit(std::uint64_t stripe, std::uint32_t unit) const;
   std::uint32_t unit_of_slot(std::uint64_t stripe, std::uint32_t slot) const;
@@ -45,7 +45,7 @@ class Layout {
   // A run of bytes of the blob that lies in one unit.
   struct Run {
     std::uint64_t stripe = 0;
-    std::uint32_t unit = 0;             // data unit, 0 … k-1
+    std::uint32_t unit = 0;  // data unit, 0 … k-1
     std::uint32_t slot = 0;
     std::uint64_t unit_offset = 0;
     std::uint64_t fragment_offset = 0;  // in the slot's fragment

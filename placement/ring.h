@@ -20,8 +20,7 @@ class Ring {
   // preference, not a slot: the record pins slot -> volume at write time.
   // At most `per_host_max` volumes of one host, where hosts are the failure domains, i.e. in a map
   // of at least three hosts. Cost: O(log points + count + skip * log volumes).
-  std::vector<VolumeId> volumes_for(std::uint64_t hash, std::size_t count,
-                                    std::size_t per_host_max,
+  std::vector<VolumeId> volumes_for(std::uint64_t hash, std::size_t count, std::size_t per_host_max,
                                     std::span<const VolumeId> skip) const;
 
  private:

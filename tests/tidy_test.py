@@ -140,7 +140,8 @@ def check_cpp(path, text, report):
         if AWAIT_BRACES.search(code):
             report(path, number, "braced temporary inside a co_await expression")
         dropped = AWAIT_DROPPED.match(code)
-        if dropped and room and not AWAIT_VOID.search(dropped.group("call")):
+        goes_on = number > 1 and re.search(r"[=,(]$", strip(lines[number - 2]).rstrip())  # of the line before
+        if dropped and room and not goes_on and not AWAIT_VOID.search(dropped.group("call")):
             report(path, number, "result of co_await dropped")
     for start, length in functions(lines):
         if length > FUNCTION_LINES_MAX and room:

@@ -35,8 +35,7 @@ std::string_view claimed_access_key(const S3Request& request) {
   return {};
 }
 
-void RefusedLogins::tell(const S3Request& request, std::string_view address,
-                         const S3Error& error) {
+void RefusedLogins::tell(const S3Request& request, std::string_view address, const S3Error& error) {
   const std::string* header = request.header("authorization");
   const bool claims = (header != nullptr && !header->empty()) ||
                       request.has_query("X-Amz-Algorithm") ||

@@ -84,8 +84,8 @@ void write_again(const RootPlaces& places, const RootCopies& copies, const Accou
               {{"path", root_credentials_path(directory)}, {"reason", copy.error().context}});
     if (missing || damaged) lost.push_back(directory);
   }
-  const auto written = side_by_side<void>(
-      lost, places.patience, [account](const std::string& directory) {
+  const auto written =
+      side_by_side<void>(lost, places.patience, [account](const std::string& directory) {
         return replace_root_credentials(directory, account);
       });
   for (const auto& [directory, result] : written) {
@@ -102,10 +102,9 @@ void write_again(const RootPlaces& places, const RootCopies& copies, const Accou
 }  // namespace
 
 Result<RootPair> find_root_pair(const RootPlaces& places, const std::function<Account()>& make) {
-  const RootCopies copies = side_by_side<Account>(places.answering, places.patience,
-                                              [](const std::string& directory) {
-                                                return read_root_credentials(directory);
-                                              });
+  const RootCopies copies = side_by_side<Account>(
+      places.answering, places.patience,
+      [](const std::string& directory) { return read_root_credentials(directory); });
   for (const auto& directory : places.directories) {
     const auto copy = copies.find(directory);
     if (copy == copies.end() || !copy->second) continue;
@@ -114,10 +113,10 @@ Result<RootPair> find_root_pair(const RootPlaces& places, const std::function<Ac
   }
   if (auto why = may_exist(places, copies)) return std::move(*why);
   RootPair made{make(), true};
-  const auto written = side_by_side<void>(
-      places.answering, places.patience, [account = made.account](const std::string& directory) {
-        return write_root_credentials(directory, account);
-      });
+  const auto written = side_by_side<void>(places.answering, places.patience,
+                                          [account = made.account](const std::string& directory) {
+                                            return write_root_credentials(directory, account);
+                                          });
   for (const auto& [directory, result] : written) {
     if (!result) return result.error();
   }

@@ -38,8 +38,8 @@ S3Result<V2Claim> parse_v2_header(const S3Request& request, std::string_view aut
 // sub-resource without a value is signed as "uploads=" or as "uploads", a bucket as "/bucket/" or,
 // whatever was sent, as "/bucket".
 struct V2Spelling {
-  bool empty_values = false;   // "uploads="
-  bool bucket_slash = false;   // "/bucket/"; counts only where there is no key
+  bool empty_values = false;  // "uploads="
+  bool bucket_slash = false;  // "/bucket/"; counts only where there is no key
 };
 // Those that may differ for this request, the likelier ones first.
 std::vector<V2Spelling> v2_spellings(const S3Request& request);

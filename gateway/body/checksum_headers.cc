@@ -123,8 +123,7 @@ S3Result<WholeChecksum> whole_checksum(const S3Request& request) {
     const auto raw = base64_decode(text);
     if (!raw || raw->size() != checksum_bytes(*algorithm)) return s3_error(S3Code::BadDigest);
     whole.checksum.algorithm = *algorithm;
-    whole.checksum.type =
-        whole.part_count ? ChecksumType::composite : ChecksumType::full_object;
+    whole.checksum.type = whole.part_count ? ChecksumType::composite : ChecksumType::full_object;
     whole.checksum.raw = *raw;
   }
   return whole;

@@ -22,9 +22,7 @@
 
 namespace penstock {
 
-class HttpConnection final : public HttpExchange,
-                             public HttpLoop::Member,
-                             private PauseListener {
+class HttpConnection final : public HttpExchange, public HttpLoop::Member, private PauseListener {
  public:
   // Ownership: keeps the loop alive; takes the socket. `address`: as HttpLoop::join().
   HttpConnection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket, std::uint32_t address);

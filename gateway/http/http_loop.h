@@ -100,9 +100,10 @@ class HttpLoop {
   static Awaitable<void> keep_time(std::shared_ptr<HttpLoop> self);
 
  private:
-  using RestList = boost::intrusive::list<
-      Member, boost::intrusive::member_hook<Member, RestHook, &Member::rest_hook_>,
-      boost::intrusive::constant_time_size<false>>;
+  using RestList =
+      boost::intrusive::list<Member,
+                             boost::intrusive::member_hook<Member, RestHook, &Member::rest_hook_>,
+                             boost::intrusive::constant_time_size<false>>;
   using AddressList = boost::intrusive::list<
       Member, boost::intrusive::member_hook<Member, RestHook, &Member::address_hook_>,
       boost::intrusive::constant_time_size<false>>;

@@ -7,7 +7,9 @@ void add_collectors_of_http(Metrics& metrics, const HttpServer& server) {
   using Samples = std::vector<Sample>;
   metrics.add_collector(
       Metrics::Kind::gauge, "penstock_http_connections", "Open connections of the S3 port.",
-      [&server] { return Samples{Sample{{}, static_cast<double>(server.connection_count())}}; });
+      [&server] {
+        return Samples{Sample{{}, static_cast<double>(server.connection_count())}};
+      });
   metrics.add_collector(
       Metrics::Kind::counter, "penstock_http_refused_total",
       "Connections and requests that the S3 port ended before they were requests, by reason.",

@@ -20,9 +20,8 @@ enum class HttpRefusal : std::uint8_t {
   no_memory,  // for a long head
 };
 inline constexpr std::array<std::string_view, 9> kHttpRefusalNames{
-    "too_many_connections", "accept_failed",       "malformed_head", "head_too_large",
-    "head_timeout",         "too_many_of_address", "evicted_idle",   "evicted_paused",
-    "no_memory"};
+    "too_many_connections", "accept_failed", "malformed_head", "head_too_large", "head_timeout",
+    "too_many_of_address",  "evicted_idle",  "evicted_paused", "no_memory"};
 
 class HttpRefusals {
  public:

@@ -207,8 +207,7 @@ Awaitable<bool> HttpServer::State::has_room_for(std::uint32_t address, HttpRefus
   const bool is_most = 4 * open >= 3 * max && 2 * of_address >= max;
   if (!address_full && !is_most && open < max) co_return true;
   refusal = address_full ? HttpRefusal::too_many_of_address : HttpRefusal::too_many_connections;
-  const auto whose =
-      address_full || is_most ? std::optional<std::uint32_t>(address) : std::nullopt;
+  const auto whose = address_full || is_most ? std::optional<std::uint32_t>(address) : std::nullopt;
   const bool one_goes = co_await make_room(whose);
   if (!address_full && open < max) co_return true;
   if (!one_goes) co_return false;
@@ -248,8 +247,8 @@ void HttpServer::State::hand_out(HttpStream::Socket socket, std::uint32_t addres
   std::shared_ptr<HttpLoop> loop = loops[next_loop];
   next_loop = (next_loop + 1) % loops.size();
   const Executor executor = loop->executor();
-  asio::co_spawn(executor, run_connection(std::move(loop), std::move(socket),
-                                           Place(shared, address)),
+  asio::co_spawn(executor,
+                 run_connection(std::move(loop), std::move(socket), Place(shared, address)),
                  asio::detached);
 }
 

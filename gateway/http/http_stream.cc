@@ -151,9 +151,7 @@ Task<std::size_t> HttpStream::receive(MutBytes first, MutBytes second) {
   co_return std::move(*now);
 }
 
-void HttpStream::restart_pace() {
-  receive_pace_.restart();
-}
+void HttpStream::restart_pace() { receive_pace_.restart(); }
 
 Task<bool> HttpStream::wait_writable(Duration most) {
   error_code error;
@@ -178,9 +176,7 @@ bool HttpStream::look_at_peer() {
   return true;
 }
 
-bool HttpStream::peer_goes_on() {
-  return look_at_peer() && taken_bytes_ < sent_bytes_;
-}
+bool HttpStream::peer_goes_on() { return look_at_peer() && taken_bytes_ < sent_bytes_; }
 
 Task<bool> HttpStream::wait_for_room(Duration most, Duration pause_max) {
   bound_unsent(true);
@@ -235,8 +231,7 @@ Result<HttpStream::Push> HttpStream::push(ConstBytes& first, ConstBytes& second,
   return Push::done;
 }
 
-Result<HttpStream::Push> HttpStream::push_file(int fd, std::uint64_t& offset,
-                                               std::size_t& length) {
+Result<HttpStream::Push> HttpStream::push_file(int fd, std::uint64_t& offset, std::size_t& length) {
   while (length > 0) {
     auto position = static_cast<off_t>(offset);
     const std::size_t step = std::min(length, kSendBytesMax);

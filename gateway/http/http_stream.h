@@ -137,9 +137,9 @@ class HttpStream final : private DeadlineWheel::Entry {
   Pace receive_pace_;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   std::uint64_t unbound_at_ = kNever;  // sent_bytes_ of a peer that is taken for one that reads
-  std::uint64_t sent_bytes_ = 0;   // given to the kernel
-  std::uint64_t taken_bytes_ = 0;  // of them, by the peer's host, at the last look
-  BootTime taken_at_;              // when that was less
+  std::uint64_t sent_bytes_ = 0;       // given to the kernel
+  std::uint64_t taken_bytes_ = 0;      // of them, by the peer's host, at the last look
+  BootTime taken_at_;                  // when that was less
   std::size_t turn_bytes_ = 0;
   bool paused_ = false;
   bool expired_ = false;

@@ -117,8 +117,9 @@ S3Task<S3Response> create_bucket(Gateway& gateway, const S3Request& request, Bod
   if (wanted.has_other) co_return s3_error(S3Code::NotImplemented);
   CO_CHECK(check_location(wanted.location, gateway.config.region));
   Index& index = gateway.index;
-  S3_TRY(created, co_await index.create_bucket(request.bucket, request.principal.account_id,
-                                               gateway.config.region, request.deadline),
+  S3_TRY(created,
+         co_await index.create_bucket(request.bucket, request.principal.account_id,
+                                      gateway.config.region, request.deadline),
          S3Code::NoSuchBucket);
   if (created.existed) {
     if (created.bucket->record.owner != request.principal.account_id) {

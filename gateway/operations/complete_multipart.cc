@@ -16,8 +16,7 @@ S3Result<std::optional<std::uint64_t>> object_size_header(const S3Request& reque
   std::uint64_t size = 0;
   const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), size);
   if (error != std::errc{} || end != value->data() + value->size()) {
-    return s3_error(S3Code::InvalidRequest,
-                    "Value for x-amz-mp-object-size header is invalid.");
+    return s3_error(S3Code::InvalidRequest, "Value for x-amz-mp-object-size header is invalid.");
   }
   return std::optional(size);
 }
@@ -31,8 +30,7 @@ S3Result<std::optional<ChecksumType>> checksum_type_header(const S3Request& requ
 }
 
 // What the headers and the document ask for.
-S3Result<CompleteRequest> read_request(const S3Request& request,
-                                                std::vector<CompletePart> parts) {
+S3Result<CompleteRequest> read_request(const S3Request& request, std::vector<CompletePart> parts) {
   CompleteRequest plan;
   TRY(condition, write_condition(request));
   TRY(size, object_size_header(request));
@@ -62,11 +60,11 @@ S3Error part_error(S3Code code, const std::string& upload_id, std::uint16_t numb
 }
 
 S3Result<> check_fault(const Multipart::Answer& done, const std::string& upload_id,
-                       const std::vector<CompletePart>& parts,
-                       std::uint64_t part_bytes_min) {
+                       const std::vector<CompletePart>& parts, std::uint64_t part_bytes_min) {
   using Fault = PartFault;
   switch (done.fault) {
-    case Fault::none: return {};
+    case Fault::none:
+      return {};
     case Fault::missing:
       return part_error(S3Code::InvalidPart, upload_id, done.fault_part, parts);
     case Fault::algorithm: {
@@ -74,7 +72,8 @@ S3Result<> check_fault(const Multipart::Answer& done, const std::string& upload_
       error.message = "The checksum of a part is named in another algorithm than the part has.";
       return error;
     }
-    case Fault::order: return s3_error(S3Code::InvalidPartOrder);
+    case Fault::order:
+      return s3_error(S3Code::InvalidPartOrder);
     case Fault::too_small: {
       S3Error error = part_error(S3Code::EntityTooSmall, upload_id, done.fault_part, parts);
       error.details.emplace_back("ProposedSize", std::to_string(done.fault_bytes));

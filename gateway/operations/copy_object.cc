@@ -17,9 +17,9 @@ constexpr int kReplacedMax = 5;
 // What the request asks for, apart from the source.
 struct CopyPlan {
   bool replace_headers = false;
-  StoredHeaders headers;                                       // of the request
-  ChecksumAlgorithm algorithm = ChecksumAlgorithm::none;       // asked for by name
-  Condition condition;                                         // on the destination
+  StoredHeaders headers;                                  // of the request
+  ChecksumAlgorithm algorithm = ChecksumAlgorithm::none;  // asked for by name
+  Condition condition;                                    // on the destination
 };
 
 S3Result<bool> replaces(const S3Request& request, std::string_view directive) {
@@ -63,8 +63,7 @@ StoredHeaders headers_of_copy(const CopyPlan& plan, const ObjectRecord& source) 
 // Whether a copy onto itself changes anything; S3 refuses one that does not.
 bool changes_something(const S3Request& request, const CopyPlan& plan) {
   return plan.replace_headers || plan.algorithm != ChecksumAlgorithm::none ||
-         request.header("x-amz-storage-class") != nullptr ||
-         request.header(kRedirect) != nullptr;
+         request.header("x-amz-storage-class") != nullptr || request.header(kRedirect) != nullptr;
 }
 
 // The checksum that the copy carries: the one asked for, else the source's algorithm over the
@@ -108,8 +107,7 @@ S3Response copy_response(const ObjectRecord& record) {
 
 S3Result<> check_destination(const CopyPlan& plan, std::string_view etag) {
   const Condition& condition = plan.condition;
-  if (!condition.if_match.empty() &&
-      !etag_listed(condition.if_match, etag, EtagMatch::strong)) {
+  if (!condition.if_match.empty() && !etag_listed(condition.if_match, etag, EtagMatch::strong)) {
     return precondition_failed("If-Match");
   }
   if (!condition.if_none_match.empty() &&

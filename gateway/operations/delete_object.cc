@@ -28,7 +28,10 @@ S3Result<> check_integrity_header(const S3Request& request) {
 // One DeleteObjects under way. Shared by its workers, which run on one executor.
 struct Batch {
   Batch(Gateway& g, BucketPtr b, DeleteInput i, Deadline d)
-      : gateway(g), bucket(std::move(b)), input(std::move(i)), deadline(d),
+      : gateway(g),
+        bucket(std::move(b)),
+        input(std::move(i)),
+        deadline(d),
         errors(input.objects.size()) {}
   Gateway& gateway;
   BucketPtr bucket;
@@ -112,8 +115,8 @@ std::string delete_result_xml(const Batch& batch) {
 S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(condition, write_condition(request));
-  const auto removed = co_await gateway.objects.remove(*bucket, request.key, condition,
-                                                       request.deadline);
+  const auto removed =
+      co_await gateway.objects.remove(*bucket, request.key, condition, request.deadline);
   if (!removed) co_return write_failure(removed.error(), condition);
   S3Response response;
   response.status = 204;

@@ -22,7 +22,7 @@ constexpr std::size_t kRangeBytes = 320;  // of one part's place in memory, abou
 struct Selection {
   int status = 200;
   ByteRange range;
-  StoredChecksum checksum;          // of exactly these bytes; algorithm none if there is none
+  StoredChecksum checksum;           // of exactly these bytes; algorithm none if there is none
   std::uint32_t checksum_parts = 0;  // the "-N" of a composite checksum
   std::uint32_t part_count = 0;      // told only when a part was asked for
 };
@@ -101,9 +101,9 @@ S3Result<> check_conditions(const S3Request& request, const ObjectRecord& record
 // response-content-type and its kin replace what is stored.
 S3Result<> apply_overrides(const S3Request& request, StoredHeaders& headers) {
   constexpr std::string_view kPrefix = "response-";
-  constexpr std::array<std::string_view, 6> kNames{"content-type",     "content-language",
-                                                   "expires",          "cache-control",
-                                                   "content-disposition", "content-encoding"};
+  constexpr std::array<std::string_view, 6> kNames{
+      "content-type",  "content-language",    "expires",
+      "cache-control", "content-disposition", "content-encoding"};
   for (const auto& [name, value] : request.query) {
     if (!name.starts_with(kPrefix)) continue;
     const std::string_view header = std::string_view(name).substr(kPrefix.size());
@@ -150,8 +150,7 @@ S3Task<ObjectRead> read_record(Gateway& gateway, const S3Request& request, const
 
 S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& request,
                                            const ObjectRecord& record, ByteRange range) {
-  auto found = co_await gateway.objects.ranges(record, range.first, range.length,
-                                               request.deadline);
+  auto found = co_await gateway.objects.ranges(record, range.first, range.length, request.deadline);
   if (!found) co_return to_s3(found.error());
   co_return std::move(*found);
 }
@@ -161,8 +160,8 @@ S3Task<MemoryBudget::Lease> count_ranges(Gateway& gateway, const S3Request& requ
                                          std::size_t ranges) {
   const MemoryUser user{MemoryUse::reads, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.memory.take_patiently(
-      gateway.clock, user, ranges * kRangeBytes, until);
+  auto memory =
+      co_await gateway.memory.take_patiently(gateway.clock, user, ranges * kRangeBytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }
@@ -223,8 +222,8 @@ S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request) {
   OpId seen;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     ObjectRead read;
-    auto now = attempt == 0 ? gateway.objects.get_now(*bucket, request.key, with_inline)
-                            : std::nullopt;
+    auto now =
+        attempt == 0 ? gateway.objects.get_now(*bucket, request.key, with_inline) : std::nullopt;
     if (now && !*now) co_return to_s3(now->error(), S3Code::NoSuchKey);
     if (now) {
       read = std::move(**now);

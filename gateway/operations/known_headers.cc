@@ -7,23 +7,43 @@ namespace penstock {
 namespace {
 
 // Read by an operation, a body or an authenticator, or refused there with an error of their own.
-constexpr std::array<std::string_view, 25> kRead{
-    "x-amz-acl", "x-amz-bucket-namespace", "x-amz-bucket-object-lock-enabled",
-    "x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type",
-    "x-amz-content-sha256", "x-amz-copy-source", "x-amz-date", "x-amz-decoded-content-length",
-    "x-amz-expected-bucket-owner", "x-amz-max-parts", "x-amz-metadata-directive",
-    "x-amz-mp-object-size", "x-amz-object-attributes", "x-amz-object-ownership",
-    "x-amz-part-number-marker", "x-amz-sdk-checksum-algorithm", "x-amz-security-token",
-    "x-amz-source-expected-bucket-owner", "x-amz-storage-class", "x-amz-tagging",
-    "x-amz-tagging-directive", "x-amz-trailer", "x-amz-website-redirect-location"};
+constexpr std::array<std::string_view, 25> kRead{"x-amz-acl",
+                                                 "x-amz-bucket-namespace",
+                                                 "x-amz-bucket-object-lock-enabled",
+                                                 "x-amz-checksum-algorithm",
+                                                 "x-amz-checksum-mode",
+                                                 "x-amz-checksum-type",
+                                                 "x-amz-content-sha256",
+                                                 "x-amz-copy-source",
+                                                 "x-amz-date",
+                                                 "x-amz-decoded-content-length",
+                                                 "x-amz-expected-bucket-owner",
+                                                 "x-amz-max-parts",
+                                                 "x-amz-metadata-directive",
+                                                 "x-amz-mp-object-size",
+                                                 "x-amz-object-attributes",
+                                                 "x-amz-object-ownership",
+                                                 "x-amz-part-number-marker",
+                                                 "x-amz-sdk-checksum-algorithm",
+                                                 "x-amz-security-token",
+                                                 "x-amz-source-expected-bucket-owner",
+                                                 "x-amz-storage-class",
+                                                 "x-amz-tagging",
+                                                 "x-amz-tagging-directive",
+                                                 "x-amz-trailer",
+                                                 "x-amz-website-redirect-location"};
 constexpr std::array<std::string_view, 6> kReadPrefixes{
-    "x-amz-checksum-", "x-amz-copy-source-", "x-amz-grant-", "x-amz-meta-", "x-amz-object-lock-",
-    "x-amz-server-side-encryption"};
+    "x-amz-checksum-", "x-amz-copy-source-", "x-amz-grant-",
+    "x-amz-meta-",     "x-amz-object-lock-", "x-amz-server-side-encryption"};
 // They ask for nothing that is not so anyway: nobody is charged, nothing is locked or archived, and
 // no deletion wants a second factor. The others speak of the client.
-constexpr std::array<std::string_view, 7> kPassedOver{
-    "x-amz-request-payer", "x-amz-bypass-governance-retention", "x-amz-mfa",
-    "x-amz-optional-object-attributes", "x-amz-user-agent", "x-amz-api-version", "x-amz-te"};
+constexpr std::array<std::string_view, 7> kPassedOver{"x-amz-request-payer",
+                                                      "x-amz-bypass-governance-retention",
+                                                      "x-amz-mfa",
+                                                      "x-amz-optional-object-attributes",
+                                                      "x-amz-user-agent",
+                                                      "x-amz-api-version",
+                                                      "x-amz-te"};
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {

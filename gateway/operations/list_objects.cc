@@ -55,8 +55,7 @@ S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery
 }
 
 // At least what the page's text takes: it is reserved at once, and counted before.
-std::size_t text_bytes_max(const S3Request& request, const ListQuery& query,
-                           const ListPage& page) {
+std::size_t text_bytes_max(const S3Request& request, const ListQuery& query, const ListPage& page) {
   const std::size_t name_bytes = escaped_bytes_max(request.principal.display_name);
   std::size_t bytes = answer_bytes_max(request) + query.encoding.bytes_max(page.next_after) +
                       2 * page.next_after.size();

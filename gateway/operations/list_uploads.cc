@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kUploadBytes = 640;   // of XML, at most, beside key and names
+constexpr std::size_t kUploadBytes = 640;    // of XML, at most, beside key and names
 constexpr std::size_t kUploadMemory = 1024;  // of a page, beside the key and the upload's headers
 
 struct UploadQuery {
@@ -56,7 +56,7 @@ void write_upload(XmlWriter& xml, const S3Request& request, const UploadQuery& q
 }
 
 std::size_t uploads_bytes_max(const S3Request& request, const UploadQuery& query,
-                           const UploadPage& page) {
+                              const UploadPage& page) {
   const std::size_t name_bytes = escaped_bytes_max(request.principal.display_name);
   std::size_t bytes = answer_bytes_max(request) + query.encoding.bytes_max(page.next_key);
   for (const UploadEntry& entry : page.entries) {

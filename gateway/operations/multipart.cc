@@ -37,9 +37,8 @@ S3Result<PartPage> part_page(const S3Request& request) {
 
 std::string parts_xml(const S3Request& request, const UploadRecord& upload, const PartPage& page,
                       const std::vector<PartInfo>& parts) {
-  const auto begin = std::find_if(parts.begin(), parts.end(), [&](const PartInfo& part) {
-    return part.number > page.marker;
-  });
+  const auto begin = std::find_if(parts.begin(), parts.end(),
+                                  [&](const PartInfo& part) { return part.number > page.marker; });
   const auto left = static_cast<std::size_t>(parts.end() - begin);
   const auto end = begin + static_cast<std::ptrdiff_t>(std::min(left, page.most));
   XmlWriter xml(1024 + 320 * static_cast<std::size_t>(end - begin));
@@ -77,9 +76,10 @@ S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& re
   upload.headers = std::move(headers);
   upload.checksum_algorithm = choice.algorithm;
   upload.checksum_type = choice.type;
-  S3_TRY(id, co_await gateway.multipart.create(*bucket, request.key, std::move(upload),
-                                               request.deadline),
-         S3Code::NoSuchUpload);
+  S3_TRY(
+      id,
+      co_await gateway.multipart.create(*bucket, request.key, std::move(upload), request.deadline),
+      S3Code::NoSuchUpload);
   S3Response response;
   if (choice.algorithm != ChecksumAlgorithm::none) {
     response.set("x-amz-checksum-algorithm", std::string(s3_name(choice.algorithm)));

@@ -113,8 +113,7 @@ S3Task<S3Response> get_object_attributes(Gateway& gateway, const S3Request& requ
   const ObjectRecord& record = object.record;
   std::vector<PartInfo> parts;
   if (query.parts && record.part_count > 0) {
-    S3_TRY(found, co_await gateway.objects.parts(record, request.deadline),
-           S3Code::InternalError);
+    S3_TRY(found, co_await gateway.objects.parts(record, request.deadline), S3Code::InternalError);
     parts = std::move(found);
   }
   XmlWriter xml(1024 + 192 * std::min(parts.size(), query.max_parts));

@@ -23,7 +23,7 @@ namespace penstock {
 
 struct GatewayConfig {
   std::string region = "us-east-1";
-  std::vector<std::string> domains;   // virtual hosts: bucket.DOMAIN
+  std::vector<std::string> domains;  // virtual hosts: bucket.DOMAIN
   bool strict_region = false;
   std::uint64_t part_bytes_min = limits::kPartBytesMin;  // of a multipart object, but the last
 };
@@ -42,13 +42,37 @@ struct Gateway {
 };
 
 enum class Operation : std::uint8_t {
-  ListBuckets, CreateBucket, HeadBucket, DeleteBucket, GetBucketLocation, GetBucketVersioning,
-  ListObjects, ListObjectsV2, ListObjectVersions, ListMultipartUploads, DeleteObjects,
-  PutObject, GetObject, HeadObject, DeleteObject, CopyObject, GetObjectAttributes,
-  CreateMultipartUpload, UploadPart, UploadPartCopy, CompleteMultipartUpload, AbortMultipartUpload,
+  ListBuckets,
+  CreateBucket,
+  HeadBucket,
+  DeleteBucket,
+  GetBucketLocation,
+  GetBucketVersioning,
+  ListObjects,
+  ListObjectsV2,
+  ListObjectVersions,
+  ListMultipartUploads,
+  DeleteObjects,
+  PutObject,
+  GetObject,
+  HeadObject,
+  DeleteObject,
+  CopyObject,
+  GetObjectAttributes,
+  CreateMultipartUpload,
+  UploadPart,
+  UploadPartCopy,
+  CompleteMultipartUpload,
+  AbortMultipartUpload,
   ListParts,
-  GetBucketAcl, GetObjectAcl, GetObjectTagging, BucketConfigRead, Preflight, PostObject,
-  NotImplemented, MethodNotAllowed,
+  GetBucketAcl,
+  GetObjectAcl,
+  GetObjectTagging,
+  BucketConfigRead,
+  Preflight,
+  PostObject,
+  NotImplemented,
+  MethodNotAllowed,
 };
 inline constexpr std::size_t kOperationCount =
     static_cast<std::size_t>(Operation::MethodNotAllowed) + 1;
@@ -84,7 +108,7 @@ S3Task<S3Response> list_objects_v2(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> list_object_versions(Gateway& gateway, const S3Request& request);
 // put_object.cc, get_object.cc, copy_object.cc, delete_object.cc, object_attributes.cc
 S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyReader& body);
-S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request);   // and HeadObject
+S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request);  // and HeadObject
 S3Task<S3Response> copy_object(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> delete_object(Gateway& gateway, const S3Request& request);
 S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, BodyReader& body);

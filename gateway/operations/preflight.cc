@@ -8,8 +8,7 @@ namespace penstock {
 S3Error refuse_preflight(const S3Request& request) {
   const std::string* origin = request.header("origin");
   if (origin == nullptr || origin->empty()) {
-    return s3_error(S3Code::BadRequest,
-                    "Insufficient information. Origin request header needed.");
+    return s3_error(S3Code::BadRequest, "Insufficient information. Origin request header needed.");
   }
   const std::string* method = request.header("access-control-request-method");
   if (method == nullptr || method->empty()) {

@@ -11,18 +11,48 @@ namespace penstock {
 namespace {
 
 // The sub-resources of S3; a request's are a set of bits. Source: the operation list of S3.
-constexpr std::array<std::string_view, 42> kSubResources{
-    "accelerate",     "acl",          "analytics",  "attributes",
-    "cors",           "delete",       "encryption", "intelligent-tiering",
-    "inventory",      "legal-hold",   "lifecycle",  "list-type",
-    "location",       "logging",      "metrics",    "notification",
-    "object-lock",    "ownershipControls", "partNumber", "policy",
-    "policyStatus",   "publicAccessBlock", "renameObject", "replication",
-    "requestPayment", "restore",      "retention",  "select",
-    "session",        "tagging",      "torrent",    "uploadId",
-    "uploads",        "versionId",    "versioning", "versions",
-    "website",        "append",       "metadataTable", "metadataConfiguration",
-    "metadataInventoryTable", "metadataJournalTable"};
+constexpr std::array<std::string_view, 42> kSubResources{"accelerate",
+                                                         "acl",
+                                                         "analytics",
+                                                         "attributes",
+                                                         "cors",
+                                                         "delete",
+                                                         "encryption",
+                                                         "intelligent-tiering",
+                                                         "inventory",
+                                                         "legal-hold",
+                                                         "lifecycle",
+                                                         "list-type",
+                                                         "location",
+                                                         "logging",
+                                                         "metrics",
+                                                         "notification",
+                                                         "object-lock",
+                                                         "ownershipControls",
+                                                         "partNumber",
+                                                         "policy",
+                                                         "policyStatus",
+                                                         "publicAccessBlock",
+                                                         "renameObject",
+                                                         "replication",
+                                                         "requestPayment",
+                                                         "restore",
+                                                         "retention",
+                                                         "select",
+                                                         "session",
+                                                         "tagging",
+                                                         "torrent",
+                                                         "uploadId",
+                                                         "uploads",
+                                                         "versionId",
+                                                         "versioning",
+                                                         "versions",
+                                                         "website",
+                                                         "append",
+                                                         "metadataTable",
+                                                         "metadataConfiguration",
+                                                         "metadataInventoryTable",
+                                                         "metadataJournalTable"};
 static_assert(kSubResources.size() < 63);
 
 using Set = std::uint64_t;
@@ -37,11 +67,13 @@ consteval Set sub(std::string_view name) {
 
 // Parameters that may come without a value.
 constexpr std::array<std::string_view, 19> kParameters{
-    "prefix",     "delimiter",          "marker",           "max-keys",
-    "encoding-type", "continuation-token", "start-after",   "fetch-owner",
-    "key-marker", "upload-id-marker",   "version-id-marker", "max-uploads",
-    "max-parts",  "part-number-marker", "max-buckets",      "bucket-region",
-    "Signature",  "Expires",            "AWSAccessKeyId"};
+    "prefix",           "delimiter",          "marker",
+    "max-keys",         "encoding-type",      "continuation-token",
+    "start-after",      "fetch-owner",        "key-marker",
+    "upload-id-marker", "version-id-marker",  "max-uploads",
+    "max-parts",        "part-number-marker", "max-buckets",
+    "bucket-region",    "Signature",          "Expires",
+    "AWSAccessKeyId"};
 
 bool is_parameter(std::string_view name) {
   return http_text::equals_lower(name.substr(0, 2), "x-") || name.starts_with("response-") ||
@@ -173,8 +205,9 @@ Operation route(const S3Request& request) {
 
 std::string_view to_string(Operation operation) {
   switch (operation) {
-#define NAME(operation_name) \
-  case Operation::operation_name: return #operation_name
+#define NAME(operation_name)      \
+  case Operation::operation_name: \
+    return #operation_name
     NAME(ListBuckets);
     NAME(CreateBucket);
     NAME(HeadBucket);

@@ -27,38 +27,67 @@ S3Task<S3Response> refuse(S3Error error) { co_return error; }
 S3Task<S3Response> dispatch(Gateway& gateway, Operation operation, const S3Request& request,
                             BodyReader& body) {
   switch (operation) {
-    case Operation::ListBuckets: return list_buckets(gateway, request);
-    case Operation::CreateBucket: return create_bucket(gateway, request, body);
-    case Operation::HeadBucket: return head_bucket(gateway, request);
-    case Operation::DeleteBucket: return delete_bucket(gateway, request);
-    case Operation::GetBucketLocation: return get_bucket_location(gateway, request);
-    case Operation::GetBucketVersioning: return get_bucket_versioning(gateway, request);
-    case Operation::ListObjects: return list_objects(gateway, request);
-    case Operation::ListObjectsV2: return list_objects_v2(gateway, request);
-    case Operation::ListObjectVersions: return list_object_versions(gateway, request);
-    case Operation::ListMultipartUploads: return list_multipart_uploads(gateway, request);
-    case Operation::DeleteObjects: return delete_objects(gateway, request, body);
-    case Operation::PutObject: return put_object(gateway, request, body);
+    case Operation::ListBuckets:
+      return list_buckets(gateway, request);
+    case Operation::CreateBucket:
+      return create_bucket(gateway, request, body);
+    case Operation::HeadBucket:
+      return head_bucket(gateway, request);
+    case Operation::DeleteBucket:
+      return delete_bucket(gateway, request);
+    case Operation::GetBucketLocation:
+      return get_bucket_location(gateway, request);
+    case Operation::GetBucketVersioning:
+      return get_bucket_versioning(gateway, request);
+    case Operation::ListObjects:
+      return list_objects(gateway, request);
+    case Operation::ListObjectsV2:
+      return list_objects_v2(gateway, request);
+    case Operation::ListObjectVersions:
+      return list_object_versions(gateway, request);
+    case Operation::ListMultipartUploads:
+      return list_multipart_uploads(gateway, request);
+    case Operation::DeleteObjects:
+      return delete_objects(gateway, request, body);
+    case Operation::PutObject:
+      return put_object(gateway, request, body);
     case Operation::GetObject:
-    case Operation::HeadObject: return get_object(gateway, request);
-    case Operation::DeleteObject: return delete_object(gateway, request);
-    case Operation::CopyObject: return copy_object(gateway, request);
-    case Operation::GetObjectAttributes: return get_object_attributes(gateway, request);
-    case Operation::CreateMultipartUpload: return create_multipart_upload(gateway, request);
-    case Operation::UploadPart: return upload_part(gateway, request, body);
-    case Operation::UploadPartCopy: return upload_part_copy(gateway, request);
+    case Operation::HeadObject:
+      return get_object(gateway, request);
+    case Operation::DeleteObject:
+      return delete_object(gateway, request);
+    case Operation::CopyObject:
+      return copy_object(gateway, request);
+    case Operation::GetObjectAttributes:
+      return get_object_attributes(gateway, request);
+    case Operation::CreateMultipartUpload:
+      return create_multipart_upload(gateway, request);
+    case Operation::UploadPart:
+      return upload_part(gateway, request, body);
+    case Operation::UploadPartCopy:
+      return upload_part_copy(gateway, request);
     case Operation::CompleteMultipartUpload:
       return complete_multipart_upload(gateway, request, body);
-    case Operation::AbortMultipartUpload: return abort_multipart_upload(gateway, request);
-    case Operation::ListParts: return list_parts(gateway, request);
-    case Operation::GetBucketAcl: return get_bucket_acl(gateway, request);
-    case Operation::GetObjectAcl: return get_object_acl(gateway, request);
-    case Operation::GetObjectTagging: return get_object_tagging(gateway, request);
-    case Operation::BucketConfigRead: return bucket_config_read(gateway, request);
-    case Operation::Preflight: return refuse(refuse_preflight(request));
-    case Operation::PostObject: return refuse(refuse_form());
-    case Operation::MethodNotAllowed: return refuse(s3_error(S3Code::MethodNotAllowed));
-    case Operation::NotImplemented: break;
+    case Operation::AbortMultipartUpload:
+      return abort_multipart_upload(gateway, request);
+    case Operation::ListParts:
+      return list_parts(gateway, request);
+    case Operation::GetBucketAcl:
+      return get_bucket_acl(gateway, request);
+    case Operation::GetObjectAcl:
+      return get_object_acl(gateway, request);
+    case Operation::GetObjectTagging:
+      return get_object_tagging(gateway, request);
+    case Operation::BucketConfigRead:
+      return bucket_config_read(gateway, request);
+    case Operation::Preflight:
+      return refuse(refuse_preflight(request));
+    case Operation::PostObject:
+      return refuse(refuse_form());
+    case Operation::MethodNotAllowed:
+      return refuse(s3_error(S3Code::MethodNotAllowed));
+    case Operation::NotImplemented:
+      break;
   }
   return refuse(s3_error(S3Code::NotImplemented));
 }

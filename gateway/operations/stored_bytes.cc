@@ -97,8 +97,8 @@ S3Task<StoredBytes> open_writer(Gateway& gateway, const S3Request& request, Frag
                                 std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  auto writer = co_await gateway.blobs.write(std::move(owner), size_bytes,
-                                             fresh_deadline(gateway), request.memory);
+  auto writer = co_await gateway.blobs.write(std::move(owner), size_bytes, fresh_deadline(gateway),
+                                             request.memory);
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
   co_return std::move(stored);
@@ -126,8 +126,8 @@ S3Task<MemoryBudget::Lease> lease_inline(Gateway& gateway, const S3Request& requ
   if (size == 0) co_return MemoryBudget::Lease();
   const MemoryUser user{MemoryUse::writes, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.memory.take_patiently(
-      gateway.clock, user, limits::kInlineUploadBytes, until);
+  auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
+                                                       limits::kInlineUploadBytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }
@@ -162,8 +162,8 @@ S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request
   while (filled < length) {
     const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
     const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-    auto memory = co_await gateway.memory.take_patiently(
-        gateway.clock, user, kDocumentCopies * (room - filled), until);
+    auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
+                                                         kDocumentCopies * (room - filled), until);
     if (!memory) co_return to_s3(memory.error());
     document.memory.push_back(std::move(*memory));
     document.text.resize(room);
@@ -199,9 +199,9 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
-S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
-                               const ObjectRead& source, ByteRange range, FragmentOwner owner,
-                               std::uint64_t inline_max, Hashes& hashes) {
+S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
+                               ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
+                               Hashes& hashes) {
   if (range.length == 0) co_return store_inline({});
   const bool to_inline = range.length <= inline_max;
   if (source.inline_bytes) {
@@ -215,8 +215,8 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway));
   if (!ranges) co_return to_s3(ranges.error());
-  BlobReader reader = gateway.blobs.read(std::move(*ranges), false, damage_log(request),
-                                         request.memory);
+  BlobReader reader =
+      gateway.blobs.read(std::move(*ranges), false, damage_log(request), request.memory);
   if (to_inline) {
     CO_TRY(bytes, co_await read_all(gateway, reader));
     hashes.update(as_bytes(bytes));
@@ -232,9 +232,7 @@ std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored) {
   return std::make_unique<WriterLease>(*stored.writer, *stored.blob);
 }
 
-std::string md5_hex(const Md5Digest& md5) {
-  return hex_encode(std::as_bytes(std::span(md5)));
-}
+std::string md5_hex(const Md5Digest& md5) { return hex_encode(std::as_bytes(std::span(md5))); }
 
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5) {
   PartInfo part;
@@ -278,9 +276,8 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
       co_return s3_error(S3Code::SlowDown);
     }
     bucket = std::move(again);
-    put = co_await gateway.objects.put(*bucket, request.key, std::move(record),
-                                       stored.inline_bytes, condition, fresh_deadline(gateway),
-                                       leases.get());
+    put = co_await gateway.objects.put(*bucket, request.key, std::move(record), stored.inline_bytes,
+                                       condition, fresh_deadline(gateway), leases.get());
   }
   // An accept may be under way: from here on only the sweep removes fragments.
   if (!put && !holds(Rule::kept_after_accept) && stored.writer) co_await stored.writer->discard();

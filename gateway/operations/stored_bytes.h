@@ -40,15 +40,14 @@ struct RequestDocument {
   std::string text;
   std::vector<MemoryBudget::Lease> memory;
 };
-S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
-                                      BodyReader& body);
+S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request, BodyReader& body);
 // Stores a body; one of up to `inline_max` bytes stays in memory. Nothing remains after a failure.
 S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
                                FragmentOwner owner, std::uint64_t inline_max);
 // Stores a range of an object, hashing what passes. Nothing remains after a failure.
-S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request,
-                               const ObjectRead& source, ByteRange range, FragmentOwner owner,
-                               std::uint64_t inline_max, Hashes& hashes);
+S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
+                               ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
+                               Hashes& hashes);
 // Leases of the blob, for the update that names it; null without a blob. `stored` outlives it.
 std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);
 

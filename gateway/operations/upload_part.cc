@@ -49,10 +49,10 @@ S3Result<> check_algorithm(const UploadRecord& upload, ChecksumAlgorithm named) 
 S3Task<> put_part(Gateway& gateway, const S3Request& request, OpenUpload upload,
                   const StoredBytes& stored, PartInfo part) {
   const auto leases = leases_of(stored);
-  S3_CHECK(co_await gateway.multipart.put_part(*upload.bucket, request.key, upload.id,
-                                               std::move(part), fresh_deadline(gateway),
-                                               leases.get()),
-           S3Code::NoSuchUpload);
+  S3_CHECK(
+      co_await gateway.multipart.put_part(*upload.bucket, request.key, upload.id, std::move(part),
+                                          fresh_deadline(gateway), leases.get()),
+      S3Code::NoSuchUpload);
   co_return S3Result<>{};
 }
 

@@ -64,9 +64,9 @@ S3Result<ByteRange> parse_copy_range(std::string_view header, std::uint64_t size
   const auto last = parse_position(spec.substr(dash + 1));
   if (!first || !last || *last < *first) return bad();
   if (*last >= size) {
-    S3Error error = s3_error(
-        S3Code::InvalidArgument,
-        "Range specified is not valid for source object of size: " + std::to_string(size));
+    S3Error error =
+        s3_error(S3Code::InvalidArgument,
+                 "Range specified is not valid for source object of size: " + std::to_string(size));
     error.details.emplace_back("ArgumentName", "x-amz-copy-source-range");
     error.details.emplace_back("ArgumentValue", std::string(header));
     return error;

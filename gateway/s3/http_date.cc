@@ -50,8 +50,8 @@ class Scanner {
   }
   // Drops the name of a day, short or long: it is redundant.
   void day_name() {
-    const auto letters = rest_.find_first_not_of(
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    const auto letters =
+        rest_.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
     if (letters == std::string_view::npos || letters < 3) ok_ = false;
     if (ok_) rest_.remove_prefix(letters);
   }

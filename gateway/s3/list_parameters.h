@@ -33,7 +33,7 @@ class KeyEncoding {
   static S3Result<KeyEncoding> of(const S3Request& request);
   void write(XmlWriter& xml, std::string_view name, std::string_view key) const;
   std::size_t bytes_max(std::string_view key) const;  // of what write() writes of it
-  void write_type(XmlWriter& xml) const;  // <EncodingType>, if one was asked for
+  void write_type(XmlWriter& xml) const;              // <EncodingType>, if one was asked for
 
  private:
   bool url_ = false;

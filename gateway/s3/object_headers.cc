@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kMetaPrefix = "x-amz-meta-";
 constexpr std::array<std::string_view, 6> kContentHeaders{
-    "content-type", "cache-control", "content-disposition", "content-language", "expires",
-    "x-amz-website-redirect-location"};
+    "content-type",     "cache-control", "content-disposition",
+    "content-language", "expires",       "x-amz-website-redirect-location"};
 
 // How S3 spells the stored headers in an answer; the others go out as they are kept.
 std::string display_name(std::string_view name) {

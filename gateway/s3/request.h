@@ -58,15 +58,15 @@ class BodyReader {
 struct S3Request {
   std::string request_id;
   std::string method;
-  std::string path;        // as sent, before decoding
-  std::string bucket;      // decoded; empty for ListBuckets
-  std::string key;         // decoded exactly once; empty for bucket operations
+  std::string path;    // as sent, before decoding
+  std::string bucket;  // decoded; empty for ListBuckets
+  std::string key;     // decoded exactly once; empty for bucket operations
   // Decoded, in order; a name without "=" has an empty value.
   std::vector<std::pair<std::string, std::string>> query;
   // Names in lower case, values trimmed, in order.
   std::vector<std::pair<std::string, std::string>> headers;
   Principal principal;
-  Deadline deadline{};     // of metadata work; bodies have their own rates
+  Deadline deadline{};       // of metadata work; bodies have their own rates
   bool file_pieces = false;  // the response body may hold file ranges
   MemoryAccount memory;      // of the principal's account
 

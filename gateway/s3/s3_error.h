@@ -15,24 +15,74 @@
 namespace penstock {
 
 enum class S3Code : std::uint8_t {
-  AccessDenied, AccessForbidden, AuthorizationHeaderMalformed, AuthorizationQueryParametersError,
-  BadDigest, BadRequest,
-  BucketAlreadyExists, BucketAlreadyOwnedByYou, BucketNotEmpty, ConditionalRequestConflict,
-  EntityTooLarge, EntityTooSmall, ExpiredToken, IllegalLocationConstraintException, IncompleteBody,
-  InternalError, InvalidAccessKeyId, InvalidArgument, InvalidBucketName, InvalidDigest,
-  InvalidEncryptionAlgorithmError, InvalidLocationConstraint, InvalidPart, InvalidPartNumber,
-  InvalidPartOrder, InvalidRange, InvalidRequest, InvalidStorageClass, InvalidTag, InvalidToken,
+  AccessDenied,
+  AccessForbidden,
+  AuthorizationHeaderMalformed,
+  AuthorizationQueryParametersError,
+  BadDigest,
+  BadRequest,
+  BucketAlreadyExists,
+  BucketAlreadyOwnedByYou,
+  BucketNotEmpty,
+  ConditionalRequestConflict,
+  EntityTooLarge,
+  EntityTooSmall,
+  ExpiredToken,
+  IllegalLocationConstraintException,
+  IncompleteBody,
+  InternalError,
+  InvalidAccessKeyId,
+  InvalidArgument,
+  InvalidBucketName,
+  InvalidDigest,
+  InvalidEncryptionAlgorithmError,
+  InvalidLocationConstraint,
+  InvalidPart,
+  InvalidPartNumber,
+  InvalidPartOrder,
+  InvalidRange,
+  InvalidRequest,
+  InvalidStorageClass,
+  InvalidTag,
+  InvalidToken,
   InvalidURI,
-  InvalidWriteOffset, KeyTooLongError, MalformedACLError, MalformedPOSTRequest,
-  MalformedTrailerError, MalformedXML, MaxMessageLengthExceeded, MetadataTooLarge, MethodNotAllowed,
-  MissingContentLength, MissingSecurityHeader, NoSuchBucket, NoSuchBucketPolicy,
-  NoSuchCORSConfiguration, NoSuchKey, NoSuchLifecycleConfiguration,
-  NoSuchPublicAccessBlockConfiguration, NoSuchTagSet, NoSuchUpload, NoSuchVersion,
-  NoSuchWebsiteConfiguration, NotImplemented, ObjectLockConfigurationNotFoundError,
-  OperationAborted, OwnershipControlsNotFoundError, PreconditionFailed,
-  ReplicationConfigurationNotFoundError, RequestHeaderSectionTooLarge, RequestTimeTooSkewed,
-  RequestTimeout, ServerSideEncryptionConfigurationNotFoundError, SignatureDoesNotMatch, SlowDown,
-  InsufficientStorage, TooManyBuckets, XAmzContentSHA256Mismatch, NotModified,
+  InvalidWriteOffset,
+  KeyTooLongError,
+  MalformedACLError,
+  MalformedPOSTRequest,
+  MalformedTrailerError,
+  MalformedXML,
+  MaxMessageLengthExceeded,
+  MetadataTooLarge,
+  MethodNotAllowed,
+  MissingContentLength,
+  MissingSecurityHeader,
+  NoSuchBucket,
+  NoSuchBucketPolicy,
+  NoSuchCORSConfiguration,
+  NoSuchKey,
+  NoSuchLifecycleConfiguration,
+  NoSuchPublicAccessBlockConfiguration,
+  NoSuchTagSet,
+  NoSuchUpload,
+  NoSuchVersion,
+  NoSuchWebsiteConfiguration,
+  NotImplemented,
+  ObjectLockConfigurationNotFoundError,
+  OperationAborted,
+  OwnershipControlsNotFoundError,
+  PreconditionFailed,
+  ReplicationConfigurationNotFoundError,
+  RequestHeaderSectionTooLarge,
+  RequestTimeTooSkewed,
+  RequestTimeout,
+  ServerSideEncryptionConfigurationNotFoundError,
+  SignatureDoesNotMatch,
+  SlowDown,
+  InsufficientStorage,
+  TooManyBuckets,
+  XAmzContentSHA256Mismatch,
+  NotModified,
 };
 
 struct S3Error {
@@ -42,8 +92,8 @@ struct S3Error {
   std::vector<std::pair<std::string, std::string>> details;
   // Further response headers, e.g. Content-Range on 416.
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string cause;    // what lies behind a 5xx: for the log, never for the client
-  bool close = false;   // the connection cannot be used further (body not read, framing broken)
+  std::string cause;   // what lies behind a 5xx: for the log, never for the client
+  bool close = false;  // the connection cannot be used further (body not read, framing broken)
   // The cached bucket was deleted (and perhaps made anew): forget it; a request whose body is
   // unread may run again.
   bool stale_bucket = false;
@@ -89,9 +139,9 @@ std::string error_xml(const S3Error& error, std::string_view resource, std::stri
   auto var = std::move(tmp).value()
 #define S3_TRY(var, expr, missing) \
   PENSTOCK_S3_TRY_(PENSTOCK_CAT(s3_try_, __LINE__), var, expr, missing)
-#define S3_CHECK(expr, missing)                                     \
-  do {                                                              \
-    if (auto checked_ = (expr); !checked_) {                        \
-      co_return ::penstock::to_s3(checked_.error(), missing);       \
-    }                                                               \
+#define S3_CHECK(expr, missing)                               \
+  do {                                                        \
+    if (auto checked_ = (expr); !checked_) {                  \
+      co_return ::penstock::to_s3(checked_.error(), missing); \
+    }                                                         \
   } while (false)

@@ -22,12 +22,23 @@ constexpr auto kPlain = make_plain();
 
 void append_special(std::string& out, char c) {
   switch (c) {
-    case '<': out += "&lt;"; return;
-    case '>': out += "&gt;"; return;
-    case '&': out += "&amp;"; return;
-    case '"': out += "&quot;"; return;
-    case '\'': out += "&#39;"; return;
-    default: break;
+    case '<':
+      out += "&lt;";
+      return;
+    case '>':
+      out += "&gt;";
+      return;
+    case '&':
+      out += "&amp;";
+      return;
+    case '"':
+      out += "&quot;";
+      return;
+    case '\'':
+      out += "&#39;";
+      return;
+    default:
+      break;
   }
   char digits[4];
   const auto [end, error] = std::to_chars(digits, digits + sizeof digits,

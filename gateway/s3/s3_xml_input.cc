@@ -122,8 +122,8 @@ class Document {
     if (!Guard(text_).accepts()) return std::nullopt;
     text_ = with_bare_ampersands_escaped(std::move(text_));
     if (!well_formed(text_)) return std::nullopt;
-    constexpr unsigned kFlags = pugi::parse_escapes | pugi::parse_cdata | pugi::parse_eol |
-                                pugi::parse_ws_pcdata_single;
+    constexpr unsigned kFlags =
+        pugi::parse_escapes | pugi::parse_cdata | pugi::parse_eol | pugi::parse_ws_pcdata_single;
     if (!tree_.load_buffer_inplace(text_.data(), text_.size(), kFlags, pugi::encoding_utf8)) {
       return std::nullopt;
     }

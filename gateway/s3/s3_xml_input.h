@@ -16,8 +16,8 @@ namespace penstock {
 
 // CreateBucketConfiguration.
 struct BucketConfigurationInput {
-  std::string location;      // LocationConstraint; empty if there is none
-  bool has_other = false;    // any other element: what is not served
+  std::string location;    // LocationConstraint; empty if there is none
+  bool has_other = false;  // any other element: what is not served
 };
 // `body` may be empty: then nothing is asked for.
 S3Result<BucketConfigurationInput> parse_bucket_configuration(std::string body);
@@ -28,7 +28,7 @@ struct DeleteInput {
     std::string key;
     std::optional<std::string> version_id;
     std::optional<std::string> etag;  // as written, quotes and all; empty is a condition, too
-    bool other_condition = false; // LastModifiedTime or Size
+    bool other_condition = false;     // LastModifiedTime or Size
   };
   std::vector<Object> objects;
   bool quiet = false;

@@ -17,8 +17,8 @@ std::size_t utf8_length(std::string_view text) {
   }
   if (first >= 0xF0 && first <= 0xF4) {
     if (!follows(1) || !follows(2) || !follows(3)) return 0;
-    const unsigned code = ((first & 7u) << 18) | ((byte(1) & 63u) << 12) |
-                          ((byte(2) & 63u) << 6) | (byte(3) & 63u);
+    const unsigned code =
+        ((first & 7u) << 18) | ((byte(1) & 63u) << 12) | ((byte(2) & 63u) << 6) | (byte(3) & 63u);
     return code < 0x10000 || code > 0x10FFFF ? 0 : 4;
   }
   return 0;

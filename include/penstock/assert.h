@@ -11,10 +11,9 @@ namespace penstock {
 [[noreturn]] void assert_failed(const char* condition, const char* file, int line) noexcept;
 }  // namespace penstock
 
-#define PENSTOCK_ASSERT(...)                                                     \
-  (static_cast<bool>(__VA_ARGS__)                                                \
-       ? static_cast<void>(0)                                                    \
-       : ::penstock::assert_failed(#__VA_ARGS__, __FILE__, __LINE__))
+#define PENSTOCK_ASSERT(...)                             \
+  (static_cast<bool>(__VA_ARGS__) ? static_cast<void>(0) \
+                                  : ::penstock::assert_failed(#__VA_ARGS__, __FILE__, __LINE__))
 
 #ifdef PENSTOCK_DEAR_ASSERTS
 #define PENSTOCK_ASSERT_DEAR(...) PENSTOCK_ASSERT(__VA_ARGS__)

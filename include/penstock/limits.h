@@ -108,10 +108,10 @@ inline constexpr std::chrono::seconds kBucketCacheAge{
 inline constexpr std::size_t kBucketCacheEntries = 10'000;
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
 inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
-inline constexpr std::chrono::seconds kScanCall{5};      // one scan: it may pass 64k tombstones
-inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
-inline constexpr std::size_t kReplyBytesMax = 4 * kMiB;  // of rows in one answer of a volume; its
-                                                         // last row may pass that
+inline constexpr std::chrono::seconds kScanCall{5};        // one scan: it may pass 64k tombstones
+inline constexpr std::size_t kScanBatchMax = 8192;         // rows asked of one replica at once
+inline constexpr std::size_t kReplyBytesMax = 4 * kMiB;    // of rows in one answer of a volume; its
+                                                           // last row may pass that
 // Beside one accept, as they are stored: with a key each. An abort frees 10,000 parts; with the
 // longest keys a third of them finds room, the others are the sweep's.
 inline constexpr std::size_t kHintsPerAcceptMax = 2 * kPartsMax;
@@ -130,7 +130,7 @@ inline constexpr std::chrono::seconds kDiskCallMax{
 inline constexpr std::chrono::milliseconds kDiskLook{200};  // how often the calls are looked at
 inline constexpr std::chrono::milliseconds kDiskLate{
     500};  // with an older call, no I/O thread reads from the page cache of the volume
-inline constexpr std::size_t kDiskCallsWatched = 64;  // of one volume; it has fewer threads
+inline constexpr std::size_t kDiskCallsWatched = 64;   // of one volume; it has fewer threads
 inline constexpr std::chrono::seconds kStopDrain{20};  // what requests may take after SIGTERM
 inline constexpr std::chrono::seconds kStopMax{28};  // then the process ends; orchestrators wait 30
 
@@ -154,16 +154,16 @@ inline constexpr std::size_t kMemoryFloorWrites = 4;
 inline constexpr std::size_t kMemoryFloorDocuments = 1;
 inline constexpr std::size_t kAccountFactor = 4;  // an account holds at most so many times what is
                                                   // free: alone 4/5, and a fifth stays for others
-inline constexpr std::size_t kBudgetAccounts = 2048;  // counters; accounts share one by their hash
-inline constexpr std::chrono::seconds kMemoryWait{2};         // of a request, then SlowDown
-inline constexpr std::chrono::seconds kWriteMemoryWait{20};   // of an upload that has begun
+inline constexpr std::size_t kBudgetAccounts = 2048;   // counters; accounts share one by their hash
+inline constexpr std::chrono::seconds kMemoryWait{2};  // of a request, then SlowDown
+inline constexpr std::chrono::seconds kWriteMemoryWait{20};      // of an upload that has begun
 inline constexpr std::chrono::milliseconds kMemoryLookMax{100};  // between two tries
 inline constexpr std::size_t kSmallPieceBytes =
     64 * kKiB;  // a piece for a slow reader, and the first of an upload
 inline constexpr std::size_t kInlineUploadBytes =
     32 * kKiB;  // what a small upload holds until its end: buffers, frames, the bytes themselves
 inline constexpr std::size_t kFreeDocumentBytes = 16 * kKiB;  // smaller answers are not counted
-inline constexpr std::size_t kReadHandlesPerVolume = 512;  // open fragment files kept
+inline constexpr std::size_t kReadHandlesPerVolume = 512;     // open fragment files kept
 
 // ---- logs
 inline constexpr std::size_t kAccessLogBytesMax = 4 * kMiB;  // lines that wait to be written
@@ -174,22 +174,22 @@ inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's
 inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each
 inline constexpr std::size_t kFragmentReadsMax = 4096;  // reads of one volume waiting for a worker
 inline constexpr std::size_t kFragmentListMax = 1000;   // entries of one step of a sweep
-inline constexpr std::chrono::hours kLeaseFresh{12};  // what a writer trusts of a lease (R10)
+inline constexpr std::chrono::hours kLeaseFresh{12};    // what a writer trusts of a lease (R10)
 inline constexpr std::chrono::minutes kReaderPinEvery{5};  // of a GET that takes so long
-inline constexpr std::chrono::minutes kReaderPin{30};  // what the holder grants for one
+inline constexpr std::chrono::minutes kReaderPin{30};      // what the holder grants for one
 inline constexpr int kFragmentWritesInFlight =
     2;  // pieces per writer: one on the disk, one behind it
 
 // ---- background work
-inline constexpr std::chrono::hours kHintGiveUp{24};       // after its due time a hint is dropped
-inline constexpr std::chrono::minutes kHintTakeover{15};  // per volume of the group before this
+inline constexpr std::chrono::hours kHintGiveUp{24};        // after its due time a hint is dropped
+inline constexpr std::chrono::minutes kHintTakeover{15};    // per volume of the group before this
 inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
 inline constexpr std::chrono::seconds kRollForwardAfter{60};  // no Complete lives so long behind
                                                               // its last step: operations end at 30
 inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
-inline constexpr std::chrono::minutes kTombstoneWait{10};  // R9: from its mark to its drop
+inline constexpr std::chrono::minutes kTombstoneWait{10};    // R9: from its mark to its drop
 inline constexpr std::size_t kTombstonesMarkedMax = 65'536;  // in memory, with their keys
-inline constexpr std::size_t kHintRetriesMax = 65'536;  // hints in memory for another try
+inline constexpr std::size_t kHintRetriesMax = 65'536;       // hints in memory for another try
 inline constexpr std::size_t kOrphansNotedMax = 262'144;  // fragments that a sweep waits for, about
                                                           // 80 bytes each
 

@@ -30,9 +30,8 @@ MemoryBudget::Floors MemoryBudget::floors_of(std::size_t limit_bytes) {
 }
 
 MemoryAccount MemoryBudget::account(std::string_view id) {
-  std::call_once(accounts_made_, [this] {
-    accounts_ = std::make_unique<AccountUse[]>(limits::kBudgetAccounts);
-  });
+  std::call_once(accounts_made_,
+                 [this] { accounts_ = std::make_unique<AccountUse[]>(limits::kBudgetAccounts); });
   const std::size_t others = limits::kBudgetAccounts - 1;  // place 0 is the process
   return {static_cast<std::uint32_t>(1 + std::hash<std::string_view>()(id) % others)};
 }

@@ -1,14 +1,13 @@
 // What nearly every file includes and what costs the most to parse: compiled once per build folder.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/result.hpp>
-
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>

@@ -39,7 +39,7 @@ enum class Errc : std::uint8_t {
   aborted,          // the peer or the process stopped this operation
   precondition,     // a condition of an update failed on a chosen value: 412
   shutting_down,
-  epoch_behind,     // the volume has not learned the round's group epoch yet; others may have
+  epoch_behind,  // the volume has not learned the round's group epoch yet; others may have
 };
 std::string_view to_string(Errc code);
 

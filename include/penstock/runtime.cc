@@ -51,7 +51,7 @@ void SystemRandom::fill(std::span<std::byte> bytes) {
     if (left == 0) {
       const ssize_t got = getrandom(reserve.data(), reserve.size(), 0);
       PENSTOCK_ASSERT(got == static_cast<ssize_t>(reserve.size()) &&
-             "getrandom never fails for this size once seeded");
+                      "getrandom never fails for this size once seeded");
       left = reserve.size();
     }
     const std::size_t take = std::min(left, bytes.size());

@@ -26,11 +26,11 @@ namespace penstock {
 // What every register call carries (R12, and the fence of a bucket): fixed for a whole round.
 struct Round {
   GroupId group;
-  Epoch epoch;  // the group epoch that the round read at its start
+  Epoch epoch;               // the group epoch that the round read at its start
   std::uint64_t digest = 0;  // and what it stands for: the first 8 bytes of GroupEpoch::digest
   BucketNumber bucket_number;
   std::uint32_t partitions = 1;  // of the bucket: kept with the row, for background work
-  bool pass_fence = false;  // the bucket deleter's own rounds and background rounds
+  bool pass_fence = false;       // the bucket deleter's own rounds and background rounds
   bool follows = false;   // prepare: its counter came from a majority's demand, so the future bound
                           // does not apply (R2)
   bool identity = false;  // accept: a write-back or a tombstone: passes the "upload is open"

@@ -28,8 +28,8 @@ struct FragmentOwner {
 struct FragmentEntry {
   FragmentId id;
   std::uint64_t data_bytes = 0;
-  bool pinned = false;   // R11: may not be removed as an orphan yet
-  Duration unpinned{};   // for how long it has had no lease
+  bool pinned = false;  // R11: may not be removed as an orphan yet
+  Duration unpinned{};  // for how long it has had no lease
   FragmentOwner owner{};
 };
 

@@ -31,7 +31,7 @@ void add_collectors_of_background(Metrics& metrics, std::function<BackgroundStat
   using Sample = Metrics::Sample;
   using Samples = std::vector<Sample>;
   const auto add = [&metrics, &status](Metrics::Kind kind, const char* name, const char* help,
-                          std::function<double(const BackgroundStatus&)> value) {
+                                       std::function<double(const BackgroundStatus&)> value) {
     metrics.add_collector(kind, name, help, [status, value = std::move(value)] {
       return Samples{Sample{{}, value(status())}};
     });
@@ -39,9 +39,7 @@ void add_collectors_of_background(Metrics& metrics, std::function<BackgroundStat
   const auto gauge = Metrics::Kind::gauge;
   const auto counter = Metrics::Kind::counter;
   const auto number = [](std::uint64_t BackgroundStatus::*field) {
-    return [field](const BackgroundStatus& now) {
-      return static_cast<double>(now.*field);
-    };
+    return [field](const BackgroundStatus& now) { return static_cast<double>(now.*field); };
   };
   add(gauge, "penstock_background_tombstones_waiting", "Deleted registers that keep a row.",
       number(&BackgroundStatus::tombstones_waiting));

@@ -48,9 +48,8 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
   return std::move(*answer).value();
 }
 
-std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
-                                          std::uint64_t offset, std::uint64_t length,
-                                          bool file_allowed) {
+std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
+                                          std::uint64_t length, bool file_allowed) {
   PENSTOCK_ASSERT(executor);
   if (open.lost[slot]) return failed(slot, *open.lost[slot], "the fragment failed before");
   const VolumeId volume = open.blob.locations[slot].volume;
@@ -72,15 +71,14 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot,
   fetch->began = context.clock.boot();
   const Deadline deadline = fetch->began + limits::kOperationDeadline;
   boost::asio::co_spawn(
-      *executor,
-      run(shared_from_this(), fetch, std::move(client), std::move(request), deadline),
+      *executor, run(shared_from_this(), fetch, std::move(client), std::move(request), deadline),
       boost::asio::detached);
   return fetch;
 }
 
 Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
-                                 std::shared_ptr<VolumeClient> client,
-                                 FragmentReadRequest request, Deadline deadline) {
+                                 std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
+                                 Deadline deadline) {
   Result<Piece> piece = fail(Errc::io, "no answer");
   try {
     piece = co_await client->read_fragment(std::move(request), deadline);
@@ -106,7 +104,7 @@ void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& 
   const VolumeId volume = open.blob.locations[slot].volume;
   switch (error.code) {
     case Errc::overloaded:
-      return;  // says nothing about the fragment; another one serves this read
+      return;            // says nothing about the fragment; another one serves this read
     case Errc::corrupt:  // other blocks of the fragment may be good
     case Errc::not_found:
     case Errc::invalid:  // shorter than the blob's layout says

@@ -37,7 +37,7 @@ struct Fetch {
   std::uint32_t slot = 0;
   VolumeId volume;
   BootTime began{};
-  bool given_up = false;  // its answer is not waited for any more
+  bool given_up = false;       // its answer is not waited for any more
   std::optional<Alarm> watch;  // until the answer: its volume may have stalled
 };
 

@@ -35,7 +35,7 @@ struct BlobReader::State {
   std::vector<BlobRange> ranges;
   bool file_pieces;
   std::uint64_t bytes = 0;
-  std::uint64_t bytes_left = 0;  // not handed out yet
+  std::uint64_t bytes_left = 0;                   // not handed out yet
   std::uint64_t piece_max = limits::kPieceBytes;  // a power of two
   bool grows = false;  // piece_max, if this is not the first piece since it was made small
   // The next byte to ask for.
@@ -43,7 +43,7 @@ struct BlobReader::State {
   std::shared_ptr<OpenBlob> open;
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
-  std::uint64_t skip = 0;  // bytes of the next range that were used already
+  std::uint64_t skip = 0;                     // bytes of the next range that were used already
   std::deque<std::unique_ptr<BlobRun>> runs;  // under way, in order
   std::size_t window = 0;                     // 0 = not decided yet
 };
@@ -143,9 +143,9 @@ void BlobReader::State::split_front() {
   runs.pop_front();
   Layout::Run first = whole->run();
   const std::uint64_t middle = first.unit_offset + first.length / 2;
-  const std::uint64_t cut = std::max(middle / limits::kBlockBytes * limits::kBlockBytes,
-                                     (first.unit_offset / limits::kBlockBytes + 1) *
-                                         limits::kBlockBytes);
+  const std::uint64_t cut =
+      std::max(middle / limits::kBlockBytes * limits::kBlockBytes,
+               (first.unit_offset / limits::kBlockBytes + 1) * limits::kBlockBytes);
   Layout::Run second = first;
   first.length = cut - first.unit_offset;
   second.unit_offset += first.length;

@@ -40,8 +40,8 @@ class BlobReader {
   using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
   // Pre: every range lies within its blob. `account`: whose memory the bytes take.
   // Made by Blobs::read().
-  BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces,
-             Damaged damaged, MemoryAccount account);
+  BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces, Damaged damaged,
+             MemoryAccount account);
   ~BlobReader();
   // The next verified bytes, at most 1 MiB; an empty piece (length 0) at the end.
   // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found -

@@ -6,10 +6,7 @@ namespace penstock {
 
 BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open,
                  Layout::Run run, bool file_allowed)
-    : fetcher_(std::move(fetcher)),
-      open_(std::move(open)),
-      run_(run),
-      file_allowed_(file_allowed) {
+    : fetcher_(std::move(fetcher)), open_(std::move(open)), run_(run), file_allowed_(file_allowed) {
   const VolumeId volume = open_->blob.locations[run_.slot].volume;
   if (volume.value != 0 && fetcher_->context.membership.suspect(volume)) {
     direct_skipped_ = true;
@@ -90,9 +87,8 @@ bool BlobRun::add_column() {
   column.length = stored_columns(*unit);
   if (column.length > 0) {
     const std::uint64_t offset = open_->layout.fragment_offset(run_.stripe) + run_.unit_offset;
-    column.fetch =
-        fetcher_->fetch(*open_, open_->layout.slot_of_unit(run_.stripe, *unit), offset,
-                        column.length, file_allowed_ && open_->blob.shape.k == 1);
+    column.fetch = fetcher_->fetch(*open_, open_->layout.slot_of_unit(run_.stripe, *unit), offset,
+                                   column.length, file_allowed_ && open_->blob.shape.k == 1);
   }
   columns_.push_back(std::move(column));
   return true;
@@ -156,13 +152,13 @@ void BlobRun::give_up() {
     if (why == Errc::not_found) ++gone;
     if (why == Errc::corrupt || why == Errc::invalid) ++damaged;
   }
-  const Errc code = gone == shape.slots()        ? Errc::not_found
-                    : gone + damaged > shape.m   ? Errc::corrupt
-                                                 : Errc::unavailable;
+  const Errc code = gone == shape.slots()      ? Errc::not_found
+                    : gone + damaged > shape.m ? Errc::corrupt
+                                               : Errc::unavailable;
   outcome_.emplace(fail(code, "fewer than " + std::to_string(shape.k) + " of " +
-                                  std::to_string(shape.slots()) + " fragments are readable: " +
-                                  std::to_string(gone) + " are gone, " + std::to_string(damaged) +
-                                  " are corrupt"));
+                                  std::to_string(shape.slots()) +
+                                  " fragments are readable: " + std::to_string(gone) +
+                                  " are gone, " + std::to_string(damaged) + " are corrupt"));
 }
 
 void BlobRun::finish() {

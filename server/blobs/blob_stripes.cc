@@ -127,8 +127,7 @@ void StripeBuilder::end_stripe(std::vector<FragmentPiece>& done) {
   run_.length = 0;
 }
 
-std::vector<std::uint32_t> StripeBuilder::crcs_of(std::uint32_t slot,
-                                                  std::uint64_t fragment_offset,
+std::vector<std::uint32_t> StripeBuilder::crcs_of(std::uint32_t slot, std::uint64_t fragment_offset,
                                                   ConstBytes bytes) const {
   std::vector<std::uint32_t> crcs;
   crcs.reserve((bytes.size() + kBlock - 1) / kBlock);

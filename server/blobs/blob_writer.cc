@@ -27,10 +27,7 @@ std::size_t parity_bytes(const Layout& layout) {
 
 struct BlobWriter::State {
   State(BlobContext& c, std::shared_ptr<BlobFragments> f, StripeBuilder b, MemoryAccount a)
-      : context(c),
-        fragments(std::move(f)),
-        builder(std::move(b)),
-        user{MemoryUse::writes, a} {}
+      : context(c), fragments(std::move(f)), builder(std::move(b)), user{MemoryUse::writes, a} {}
 
   bool has_room() const {
     const PiecesUnderWay& under_way = builder.under_way();
@@ -58,8 +55,8 @@ struct BlobWriter::State {
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
     if (size <= few) co_return Result<>{};
-    const std::size_t extra = std::min(whole_blocks(size), many) - few +
-                              (layout.stripe_count() > 1 ? parity : 0);
+    const std::size_t extra =
+        std::min(whole_blocks(size), many) - few + (layout.stripe_count() > 1 ? parity : 0);
     if (!context.budget.has_plenty(extra)) co_return Result<>{};
     auto more = context.budget.take(user, extra);
     if (!more) co_return Result<>{};

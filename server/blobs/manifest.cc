@@ -102,8 +102,7 @@ void append_ranges(const std::vector<PartInfo>& parts, std::uint64_t first_offse
   }
 }
 
-PageSpan pages_for(const std::vector<ManifestPage>& pages, std::uint64_t begin,
-                   std::uint64_t end) {
+PageSpan pages_for(const std::vector<ManifestPage>& pages, std::uint64_t begin, std::uint64_t end) {
   PageSpan span;
   if (begin >= end) return span;
   while (span.last < pages.size() && pages[span.last].first_offset < end) ++span.last;

@@ -24,8 +24,7 @@ class BucketCatalog {
   static RegisterRef register_of(const std::string& name);
   // From the cache or by a read; a bucket that is being deleted is waited for.
   // Errors: not_found; unavailable; timeout; busy - still being deleted after `patience`.
-  Task<std::shared_ptr<const Bucket>> find(std::string name, Duration patience,
-                                           Deadline deadline);
+  Task<std::shared_ptr<const Bucket>> find(std::string name, Duration patience, Deadline deadline);
   // By a read, in whatever state; null = there is none.
   Task<std::shared_ptr<const Bucket>> read(std::string name, Deadline deadline);
   std::shared_ptr<const Bucket> cached(const std::string& name) const;
@@ -36,8 +35,7 @@ class BucketCatalog {
   };
   // Errors: unavailable; unknown_outcome; timeout; busy - one of this name is still being deleted
   // after `patience`.
-  Task<Created> create(std::string name, BucketRecord record, Duration patience,
-                       Deadline deadline);
+  Task<Created> create(std::string name, BucketRecord record, Duration patience, Deadline deadline);
   // What a new bucket is made with.
   BucketRecord new_record(std::string owner, std::string region);
 

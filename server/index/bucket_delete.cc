@@ -16,8 +16,8 @@ class MoveBucket final : public RegisterUpdate {
     decision.error = fail(Errc::busy, "the bucket was changed by someone else");
     if (!current.live()) co_return decision;
     CO_TRY(record, bucket_record(*current.value));
-    const bool same = record.id == from_.id && record.number == from_.number &&
-                      record.state == from_.state;
+    const bool same =
+        record.id == from_.id && record.number == from_.number && record.state == from_.state;
     if (!same) co_return decision;
     decision.action = Decision::Action::write;
     decision.value = next_ ? to_value(*next_) : tombstone_value();
@@ -133,8 +133,8 @@ Task<> roll_bucket_forward(ListContext context, BucketCatalog& catalog, std::str
   CO_TRY(bucket, co_await catalog.read(name, deadline));
   if (!bucket || bucket->record.state == BucketState::open) co_return Result<>{};
   BucketRecord record = bucket->record;
-  auto ended = co_await finish_delete(context, catalog, std::move(name), std::move(record),
-                                      deadline);
+  auto ended =
+      co_await finish_delete(context, catalog, std::move(name), std::move(record), deadline);
   if (ended || ended.error().code == Errc::precondition) co_return Result<>{};
   co_return ended;
 }

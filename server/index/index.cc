@@ -81,8 +81,8 @@ Task<Index::Created> Index::create_bucket(std::string name, std::string owner, s
   auto made = co_await catalog.create(name, record, limits::kBucketTakeover, deadline);
   if (made || made.error().code != Errc::busy) co_return made;
   (void)co_await roll_bucket_forward(name, deadline);
-  co_return co_await catalog.create(std::move(name), std::move(record),
-                                    limits::kBucketDeletingWait, deadline);
+  co_return co_await catalog.create(std::move(name), std::move(record), limits::kBucketDeletingWait,
+                                    deadline);
 }
 
 Task<std::vector<Bucket>> Index::list_buckets(std::string owner, Deadline deadline) {
@@ -151,9 +151,8 @@ Task<UploadPage> Index::list_uploads(std::shared_ptr<const Bucket> bucket,
   return list_upload_page(state_->context, std::move(bucket), std::move(request), deadline);
 }
 
-Task<std::vector<PartInfo>> Index::list_parts(std::shared_ptr<const Bucket> bucket,
-                                              std::string key, std::string upload_id,
-                                              Deadline deadline) {
+Task<std::vector<PartInfo>> Index::list_parts(std::shared_ptr<const Bucket> bucket, std::string key,
+                                              std::string upload_id, Deadline deadline) {
   // Owns the bucket while the list runs.
   co_return co_await list_upload_parts(state_->context, *bucket, std::move(key),
                                        std::move(upload_id), deadline);

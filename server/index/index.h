@@ -48,8 +48,7 @@ class Index {
   static FragmentOwner owner(const Bucket& bucket, std::string key, std::string upload_id = {});
 
   // ---- lists. Errors: unavailable - below a majority in some group; never a shorter list.
-  Task<ListPage> list(std::shared_ptr<const Bucket> bucket, ListRequest request,
-                      Deadline deadline);
+  Task<ListPage> list(std::shared_ptr<const Bucket> bucket, ListRequest request, Deadline deadline);
   Task<UploadPage> list_uploads(std::shared_ptr<const Bucket> bucket, UploadListRequest request,
                                 Deadline deadline);
   // All live parts of one upload, ascending: one range scan per replica, majority at one ballot

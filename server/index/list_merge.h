@@ -88,10 +88,10 @@ class ListMerge {
 
   MergeInput input_;
   std::vector<Cursor> cursors_;
-  std::string limit_;    // a majority covers all keys before it; empty = to the end
-  std::string prefix_;   // common prefix of the last key, empty = it stands for itself
+  std::string limit_;   // a majority covers all keys before it; empty = to the end
+  std::string prefix_;  // common prefix of the last key, empty = it stands for itself
   bool prefix_live_ = false;
-  std::string floor_;    // everything before it is decided: the end of a live common prefix
+  std::string floor_;  // everything before it is decided: the end of a live common prefix
   std::string last_key_;
   std::string resume_;
   std::size_t rows_looked_at_ = 0;

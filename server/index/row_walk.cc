@@ -35,8 +35,7 @@ void RowWalk::set_up() {
   if (request_.one_key.empty()) {
     shares = groups_of_bucket(*map, request_.bucket, request_.partitions);
   } else {
-    shares.push_back(
-        group_of_key(*map, request_.bucket, request_.partitions, request_.one_key));
+    shares.push_back(group_of_key(*map, request_.bucket, request_.partitions, request_.one_key));
   }
   for (const GroupShare& share : shares) {
     Group group;
@@ -53,9 +52,7 @@ bool RowWalk::done() const {
          });
 }
 
-bool RowWalk::cut() const {
-  return request_.bounded && rows_looked_at_ > limits::kScanRowsMax;
-}
+bool RowWalk::cut() const { return request_.bounded && rows_looked_at_ > limits::kScanRowsMax; }
 
 // The smallest of the last keys of the groups that would have to be scanned further.
 std::string RowWalk::last_key() const {
@@ -112,8 +109,7 @@ Task<> RowWalk::fill(Deadline deadline) {
   if (!set_up_) set_up();
   while (true) {
     auto filled = co_await fill_once(deadline);
-    if (filled || filled.error().code != Errc::stale_epoch ||
-        context_.clock.boot() >= deadline) {
+    if (filled || filled.error().code != Errc::stale_epoch || context_.clock.boot() >= deadline) {
       co_return filled;
     }
     co_await context_.proposer.learn_map();
@@ -172,8 +168,8 @@ Task<> RowWalk::absorb(Group& group, MergeInput input, Deadline deadline) {
   co_return Result<>{};
 }
 
-Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step,
-                          Trouble& trouble, Deadline deadline) {
+Task<> RowWalk::take_step(Group& group, ListMerge& merge, ListMerge::Step step, Trouble& trouble,
+                          Deadline deadline) {
   const bool ask = step.what == ListMerge::Step::What::ask;
   const bool witness =
       !common_prefix(step.row.key, request_.prefix.size(), request_.delimiter).empty();

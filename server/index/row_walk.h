@@ -25,20 +25,20 @@ struct WalkRequest {
   std::uint32_t partitions = 1;
   RowKind kind = RowKind::object;
   std::string prefix;
-  std::string delimiter;          // object rows: one live row stands for each common prefix
-  std::string start;              // inclusive
-  std::string end;                // exclusive; empty = to the end of the bucket
-  std::string one_key;            // non-empty: only the partition of this object key
-  std::size_t rows_wanted = 1000; // about so many rows will be taken
-  bool payloads = false;          // whole encoded values
-  bool bounded = true;            // stop after limits::kScanRowsMax rows: see cut()
+  std::string delimiter;           // object rows: one live row stands for each common prefix
+  std::string start;               // inclusive
+  std::string end;                 // exclusive; empty = to the end of the bucket
+  std::string one_key;             // non-empty: only the partition of this object key
+  std::size_t rows_wanted = 1000;  // about so many rows will be taken
+  bool payloads = false;           // whole encoded values
+  bool bounded = true;             // stop after limits::kScanRowsMax rows: see cut()
   // The deleter of a bucket: volumes sync this fence before they scan, and keys on which replicas
   // do not agree are settled by write-backs that pass it.
   BucketNumber fence;
 };
 
 struct LiveRow {
-  std::string key;      // row key suffix
+  std::string key;  // row key suffix
   ValueKind kind = ValueKind::absent;
   std::string summary;  // or the encoded value, if payloads
 };

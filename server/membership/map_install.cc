@@ -131,9 +131,8 @@ class Install {
     return has_majority(list, [this](VolumeId id) { return adopted_.contains(id); });
   }
   bool old_lists_adopted() const {
-    return std::all_of(map_->groups.begin(), map_->groups.end(), [this](const MapGroup& group) {
-      return majority_of(group.replicas);
-    });
+    return std::all_of(map_->groups.begin(), map_->groups.end(),
+                       [this](const MapGroup& group) { return majority_of(group.replicas); });
   }
   bool reached() const {
     return std::all_of(map_->groups.begin(), map_->groups.end(), [this](const MapGroup& group) {

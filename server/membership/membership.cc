@@ -21,7 +21,7 @@ struct Health {
   std::atomic<int> failures{0};           // of register calls, in a row
   std::atomic<int> fragment_failures{0};  // since the disk was last written
   std::atomic<std::uint32_t> suspect{0};  // by what: a set of Cause
-  std::atomic<BootTime::rep> probed{0};  // when it became suspect or was last tried again
+  std::atomic<BootTime::rep> probed{0};   // when it became suspect or was last tried again
 
   // True for one caller per interval.
   bool take_turn_to_probe(BootTime::rep now) {

@@ -51,14 +51,14 @@ class Membership {
   // next success of a register call clears what was reported of its registers. Only an answer for
   // which the disk was written clears what was reported of its fragments: a disk that hangs answers
   // much else from memory for ever.
-  void report(VolumeId id, bool success);           // of a register call or a scan
+  void report(VolumeId id, bool success);  // of a register call or a scan
   // The same by an answer: an error that only a live volume gives is a success, and one that says
   // nothing of the volume is not reported.
   void report_answer(VolumeId id, std::optional<Errc> error);
   void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed
-  bool suspect(VolumeId id) const;  // suspect, closed or unknown
+  bool suspect(VolumeId id) const;                  // suspect, closed or unknown
   // Probes each suspect that is due (once each limits::kProbeEvery, from when it became one), on
   // `executor`, beside the caller. A success clears all reports. Called by whoever meets a suspect,
   // and by the process once a second.

@@ -52,9 +52,9 @@ std::vector<GroupShare> groups_of_bucket(const ClusterMap& map, BucketId bucket,
   const auto group_count = static_cast<std::uint32_t>(map.groups.size());
   for (std::uint32_t partition = 0; partition < partitions; ++partition) {
     const GroupId group = group_of(bucket, partition, group_count);
-    const auto at = std::lower_bound(
-        shares.begin(), shares.end(), group,
-        [](const GroupShare& share, GroupId id) { return share.group < id; });
+    const auto at =
+        std::lower_bound(shares.begin(), shares.end(), group,
+                         [](const GroupShare& share, GroupId id) { return share.group < id; });
     PENSTOCK_ASSERT(partition < 64);
     const auto bit = std::uint64_t{1} << partition;
     if (at != shares.end() && at->group == group) {

@@ -65,7 +65,7 @@ struct ControlSocket::Shared {
     int fd = -1;
   };
   const int wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);  // readable: look again
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;                                              // guards what follows
   std::condition_variable changed;
   std::size_t under_way = 0;  // threads that make or remove a file
   bool ended = false;
@@ -107,8 +107,7 @@ struct ControlSocket::Shared {
   // Runs `job` for each of `names` on a thread of its own; waits for all of them, but not for ever.
   static void side_by_side(const std::shared_ptr<Shared>& shared,
                            const std::vector<std::string>& names,
-                           void (Shared::*job)(const std::string&),
-                           std::chrono::seconds patience) {
+                           void (Shared::*job)(const std::string&), std::chrono::seconds patience) {
     std::unique_lock lock(shared->mutex);
     shared->under_way = names.size();
     for (const auto& name : names) {
@@ -199,8 +198,7 @@ void ControlSocket::answer(int connection) {
   const std::string text = handler_(question) + "\n";
   std::size_t sent = 0;
   while (sent < text.size()) {
-    const auto count =
-        ::send(connection, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    const auto count = ::send(connection, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
     if (count <= 0) return;
     sent += static_cast<std::size_t>(count);
   }

@@ -53,8 +53,9 @@ Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path&
 
 Result<bool> wants_first_format(const FirstFormat& store) {
   if (store.above && is_volume(*store.above)) {
-    return fail(Errc::invalid, "\"" + store.above->path("") + "\" is one volume of a store: give "
-                               "the directories of all of them");
+    return fail(Errc::invalid, "\"" + store.above->path("") +
+                                   "\" is one volume of a store: give "
+                                   "the directories of all of them");
   }
   bool any = false, all = true, ended = false;
   for (const auto& volume : store.volumes) {
@@ -66,17 +67,19 @@ Result<bool> wants_first_format(const FirstFormat& store) {
   const bool marked = store.above && store.above->exists(kMarkerFile);
   if (marked && !any && !store.elsewhere) {
     const std::string path = store.above->path("");
-    return fail(Errc::corrupt, "\"" + path + "\" held a store, but none of its volumes is there. "
-                               "Mount them; where they lie elsewhere, give their directories "
-                               "instead. Only if nothing of it is needed, remove the directory.");
+    return fail(Errc::corrupt,
+                "\"" + path +
+                    "\" held a store, but none of its volumes is there. "
+                    "Mount them; where they lie elsewhere, give their directories "
+                    "instead. Only if nothing of it is needed, remove the directory.");
   }
   if (!all && !ended && !marked) return true;
   CHECK_OK(end_first_format(store));
   return false;
 }
 
-Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
-                      Random& random, Worker& worker) {
+Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
+                      Worker& worker) {
   for (const auto& volume : store.volumes) CHECK_OK(check_formattable(*volume));
   const std::string json = map.to_json();
   for (std::size_t i = 0; i < store.volumes.size(); ++i) {

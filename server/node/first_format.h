@@ -35,7 +35,7 @@ Result<bool> wants_first_format(const FirstFormat& store);
 
 // Makes the volumes of `map`, in its order. Durable when it succeeds. Pre: no volume is null.
 // Errors: invalid - a directory holds other files; io; full.
-Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock,
-                      Random& random, Worker& worker);
+Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
+                      Worker& worker);
 
 }  // namespace penstock

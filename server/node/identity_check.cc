@@ -25,7 +25,7 @@ bool IdentityCheck::begin(const std::shared_ptr<Volume>& volume) {
   worker_.submit([volume, shared = state_] {
     try {
       (void)volume->check_identity();  // what it finds, the volume's status tells
-    } catch (...) {  // says nothing of the disk; the next look does
+    } catch (...) {                    // says nothing of the disk; the next look does
       report_exception("a look at a directory");
     }
     const std::lock_guard lock(shared->mutex);

@@ -69,8 +69,8 @@ std::optional<std::string> looks_unmounted(const std::string& path,
     if (peer == path) continue;
     const auto other = probe(peer);
     if (!other) continue;
-    const bool beside_mounts = other->device_below != other->device &&
-                               own->device == other->device_below;
+    const bool beside_mounts =
+        other->device_below != other->device && own->device == other->device_below;
     if (!other->is_mount_point && !beside_mounts) continue;
     return "\"" + path + "\" lies on the same disk as the directory above it, but \"" + peer +
            "\" is on a disk of its own: is a disk not mounted?";

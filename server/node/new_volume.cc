@@ -44,7 +44,8 @@ Error cannot_use(const std::string& path, const Error& error) {
   if (error.code != Errc::invalid) return error;
   return fail(Errc::invalid, error.context +
                                  ". A new volume needs an empty directory: give another one, or "
-                                 "empty \"" + path + "\" if nothing in it is needed any more.");
+                                 "empty \"" +
+                                 path + "\" if nothing in it is needed any more.");
 }
 
 Result<> format_directory(const std::string& path, const std::vector<std::string>& peers,

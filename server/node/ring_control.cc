@@ -138,8 +138,7 @@ Result<> RingControl::replace(const std::string& which, const std::string& path)
   const std::string place = plain_path(path);
   CHECK_OK(new_volume_.check_room(place, old.id));
   TRY(prepared, new_volume_.prepare(place));
-  auto begin =
-      replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client));
+  auto begin = replacement_.begin(old.id, std::move(prepared.entry), std::move(prepared.client));
   return wait_on(io_.at(0), std::move(begin), "the begin of a replacement");
 }
 

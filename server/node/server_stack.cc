@@ -24,8 +24,8 @@ ServerStack::ServerStack(ServerOptions options)
       opener_(options_of_volumes(options_.store), base_.clock, base_.random, base_.buffers),
       notes_(base_.io, base_.clock, options_.store.boot_id),
       volumes_(std::make_unique<VolumeSet>(opener_, notes_)),
-      new_volume_(std::make_unique<NewVolume>(*volumes_, opener_, notes_, directories_,
-                                              base_.clock, base_.random)) {}
+      new_volume_(std::make_unique<NewVolume>(*volumes_, opener_, notes_, directories_, base_.clock,
+                                              base_.random)) {}
 
 ServerStack::~ServerStack() {
   end_watch();
@@ -33,8 +33,8 @@ ServerStack::~ServerStack() {
 }
 
 Result<> ServerStack::start() {
-  StoreStart start({options_.store, directories_, opener_, notes_, *volumes_, base_.io,
-                    base_.clock, base_.random});
+  StoreStart start({options_.store, directories_, opener_, notes_, *volumes_, base_.io, base_.clock,
+                    base_.random});
   CHECK_OK(start.run());
   formatted_ = start.formatted();
   return {};

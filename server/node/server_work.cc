@@ -12,9 +12,14 @@ namespace {
 
 BackgroundContext background_of(const ServerWorkParts& parts) {
   ObjectStack& objects = parts.objects;
-  return BackgroundContext{objects.membership(), objects.proposer(), objects.index(),
-                           objects.blobs(),      objects.objects(),  objects.clock(),
-                           {},                   parts.background};
+  return BackgroundContext{objects.membership(),
+                           objects.proposer(),
+                           objects.index(),
+                           objects.blobs(),
+                           objects.objects(),
+                           objects.clock(),
+                           {},
+                           parts.background};
 }
 
 ReplacementParts replacement_of(const ServerWorkParts& parts) {
@@ -22,8 +27,9 @@ ReplacementParts replacement_of(const ServerWorkParts& parts) {
   auto on_map = [&volumes = parts.volumes](std::shared_ptr<const ClusterMap> map) {
     volumes.take_map(std::move(map));
   };
-  return ReplacementParts{objects.membership(), objects.proposer(), objects.blobs(),
-                          objects.clock(),      {},                 std::move(on_map)};
+  return ReplacementParts{
+      objects.membership(), objects.proposer(), objects.blobs(), objects.clock(), {},
+      std::move(on_map)};
 }
 
 }  // namespace

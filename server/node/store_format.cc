@@ -32,9 +32,10 @@ Result<> may_format(const StoreFormat& store, const std::vector<std::string>& pa
   }
   if (store.asked) return {};
   return fail(Errc::invalid,
-              "none of the " + std::to_string(paths.size()) + " directories holds a store. If "
-              "there is one, its disks are not mounted: mount them. To make a new store, give "
-              "--format, this once");
+              "none of the " + std::to_string(paths.size()) +
+                  " directories holds a store. If "
+                  "there is one, its disks are not mounted: mount them. To make a new store, give "
+                  "--format, this once");
 }
 
 Result<ClusterMap> make_first_map(const StoreFormat& store, std::size_t count) {

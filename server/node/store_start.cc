@@ -234,7 +234,8 @@ FoundVolume StoreStart::open_unlocked(const std::string& path) {
       std::this_thread::sleep_for(limits::kDiskLook);
       continue;
     }
-    found.error.context = path + " is in use by another process: stop it. If it is stuck in a disk "
+    found.error.context = path +
+                          " is in use by another process: stop it. If it is stuck in a disk "
                           "that hangs, it ends when that disk answers, or with a boot";
     log_event(LogLevel::error, "volume_closed",
               {{"volume", path}, {"reason", found.error.context}});
@@ -293,9 +294,8 @@ VolumeSlots StoreStart::fill_slots(const ClusterMap& map, const Founds& found) c
   for (const auto& entry : map.volumes) slots.push_back(fill_slot(entry, map, found));
   find_unread(slots, found);
   for (const auto& volume : found) {
-    const bool known = std::any_of(slots.begin(), slots.end(), [&](const auto& slot) {
-      return slot->path == volume.path;
-    });
+    const bool known = std::any_of(slots.begin(), slots.end(),
+                                   [&](const auto& slot) { return slot->path == volume.path; });
     if (!known) tell_unknown(volume, map);
   }
   return slots;

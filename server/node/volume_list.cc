@@ -25,8 +25,8 @@ Result<std::vector<std::string>> read_volume_list(Disk& above) {
   text.resize(got);
   const Json json = Json::parse(text, nullptr, false);
   const bool good = json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& path) {
-    return path.is_string();
-  });
+                      return path.is_string();
+                    });
   if (!good) return fail(Errc::corrupt, above.path(kListFile) + " is not a list of paths");
   for (const Json& path : json) paths.push_back(path.get<std::string>());
   return paths;
@@ -39,8 +39,7 @@ Result<> add_to_volume_list(Disk& above, const std::vector<std::string>& paths) 
     if (std::find(list.begin(), list.end(), path) == list.end()) list.push_back(path);
   }
   if (list.size() == before) return {};
-  const std::string text =
-      Json(list).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = Json(list).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   {
     TRY(file, above.open(kNewListFile, OpenMode::write_new));
     CHECK_OK(file->write_at(0, as_bytes(text)));

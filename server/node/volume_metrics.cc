@@ -21,11 +21,11 @@ Samples count_states(const VolumeSet& volumes) {
   return samples;
 }
 
-Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::* member) {
+Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::*member) {
   Samples samples;
   for (const auto& volume : volumes.states()) {
-    samples.push_back(Metrics::Sample{{{"volume", volume.name}},
-                                      static_cast<double>(volume.status.*member)});
+    samples.push_back(
+        Metrics::Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.*member)});
   }
   return samples;
 }

@@ -36,8 +36,7 @@ std::future<void> begin_look(const std::string& path) {
 
 }  // namespace
 
-VolumeOpener::VolumeOpener(VolumeOptions options, Clock& clock, Random& random,
-                           BufferPool& buffers)
+VolumeOpener::VolumeOpener(VolumeOptions options, Clock& clock, Random& random, BufferPool& buffers)
     : options_(std::move(options)), clock_(clock), random_(random), buffers_(buffers) {
   options_.count_start = CountStart::later;
 }
@@ -81,7 +80,7 @@ FoundVolume VolumeOpener::open_here(const std::string& path, std::shared_ptr<Dis
   auto make_worker = [](std::string name, unsigned threads) -> std::unique_ptr<Worker> {
     return std::make_unique<ThreadWorker>(std::move(name), threads);
   };
-  VolumeParts parts{std::move(*disk),       clock_,   random_, buffers_,
+  VolumeParts parts{std::move(*disk),       clock_,   random_,         buffers_,
                     std::move(make_worker), devices_, std::move(watch)};
   auto volume = Volume::open(std::move(parts), options_);
   if (!volume) {
@@ -92,8 +91,7 @@ FoundVolume VolumeOpener::open_here(const std::string& path, std::shared_ptr<Dis
   return found;
 }
 
-Result<> VolumeOpener::run_watched(const std::string& path,
-                                   const std::shared_ptr<DiskWatch>& watch,
+Result<> VolumeOpener::run_watched(const std::string& path, const std::shared_ptr<DiskWatch>& watch,
                                    std::function<void()> job) {
   auto ended = std::make_shared<std::promise<Result<>>>();
   auto answer = ended->get_future();
@@ -120,8 +118,9 @@ Result<> VolumeOpener::run_on_new_disk(const std::string& path, DiskJob job) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto last = new_disk_.lock(); last && last->closed()) {
-      return fail(Errc::busy, "an earlier call of a new disk's directory has not returned yet: "
-                              "repair that disk, or start the store again");
+      return fail(Errc::busy,
+                  "an earlier call of a new disk's directory has not returned yet: "
+                  "repair that disk, or start the store again");
     }
     new_disk_ = watch;
   }
@@ -144,8 +143,7 @@ FoundVolume VolumeOpener::open(const std::string& path) {
   hung.error = ended.error();
   hung.hung = watch->closed();
   if (hung.hung) ++given_up_;
-  log_event(LogLevel::error, "volume_closed",
-            {{"volume", path}, {"reason", hung.error.context}});
+  log_event(LogLevel::error, "volume_closed", {{"volume", path}, {"reason", hung.error.context}});
   return hung;
 }
 

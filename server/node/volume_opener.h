@@ -68,7 +68,7 @@ class VolumeOpener {
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
   std::set<std::string> hung_paths_;
   std::atomic<std::size_t> given_up_{0};
-  mutable std::mutex mutex_;  // guards the next one
+  mutable std::mutex mutex_;           // guards the next one
   std::weak_ptr<DiskWatch> new_disk_;  // of the last job at a new disk; there while the job runs
 };
 

@@ -89,8 +89,8 @@ class VolumeSet {
   bool closed_ = false;       // of close() and the destructor
   mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<const ClusterMap> map_;
-  VolumeSlots slots_;    // of the map, and one that was prepared
-  VolumeSlots retired_;  // closed; calls under way may still use them
+  VolumeSlots slots_;                              // of the map, and one that was prepared
+  VolumeSlots retired_;                            // closed; calls under way may still use them
   std::vector<std::shared_ptr<Volume>> unplaced_;  // of a start that failed
 };
 

@@ -132,8 +132,7 @@ Task<UploadRecord> Multipart::open_named(UploadName name, Deadline deadline) {
 Task<> Multipart::put_part(const Bucket& bucket, std::string key, std::string upload_id,
                            PartInfo part, Deadline deadline, LeaseKeeper* leases) {
   const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
-  const RegisterRef ref =
-      Index::part(*name.bucket, name.key, name.upload_id, part.number);
+  const RegisterRef ref = Index::part(*name.bucket, name.key, name.upload_id, part.number);
   const WallTime due = context_.hints_due();
   PutPart update(part, name.upload_id, leases, due, deadline, context_.proposer.new_op_id());
   for (int tries = 1;; ++tries) {
@@ -193,8 +192,7 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_step(UploadName name,
 }
 
 // Someone's attempt is under way: it is driven on, whoever began it.
-Task<std::optional<Multipart::Answer>> Multipart::join_attempt(UploadName name,
-                                                               UploadRecord upload,
+Task<std::optional<Multipart::Answer>> Multipart::join_attempt(UploadName name, UploadRecord upload,
                                                                const std::string& digest,
                                                                Deadline deadline) {
   CO_TRY(end, co_await apply_attempt(context_, name, upload.attempt, nullptr, deadline));
@@ -207,8 +205,8 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
                                                                 const CompleteRequest& request,
                                                                 const std::string& digest,
                                                                 Deadline deadline) {
-  CO_TRY(stored, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
-                                                    deadline));
+  CO_TRY(stored,
+         co_await context_.index.list_parts(name.bucket, name.key, name.upload_id, deadline));
   CompletePlan plan = plan_complete(upload, std::move(stored), request);
   std::optional<Answer> answer(std::in_place);
   answer->fault = plan.fault;
@@ -272,8 +270,8 @@ Task<bool> Multipart::abort_step(UploadName name, Deadline deadline) {
     CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
     co_return false;
   }
-  CO_TRY(parts, co_await context_.index.list_parts(name.bucket, name.key, name.upload_id,
-                                                   deadline));
+  CO_TRY(parts,
+         co_await context_.index.list_parts(name.bucket, name.key, name.upload_id, deadline));
   const WallTime due = context_.hints_due();
   std::vector<Hint> freed;
   for (const PartInfo& part : parts) {

@@ -44,8 +44,8 @@ struct CompletePlan {
   std::uint64_t fault_bytes = 0;  // too_small: the size of that part
   // What the object will be, without its parts and Last-Modified.
   ObjectRecord target;
-  std::vector<PartInfo> parts;      // those named, in order
-  std::vector<BlobRef> left_over;   // blobs of stored parts that were not named
+  std::vector<PartInfo> parts;     // those named, in order
+  std::vector<BlobRef> left_over;  // blobs of stored parts that were not named
 };
 // `stored`: ascending by number.
 CompletePlan plan_complete(const UploadRecord& upload, std::vector<PartInfo> stored,

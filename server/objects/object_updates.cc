@@ -24,8 +24,8 @@ Task<bool> close_carried_upload(const UpdateFrame& frame, const Snapshot& curren
   upload.key.kind = RowKind::upload;
   upload.key.upload_id = record.upload_id;
   CO_TRY(now, co_await frame.proposer.read(upload, ReadWant::value, frame.deadline));
-  const bool closing = now.kind() == ValueKind::upload_completing ||
-                       now.kind() == ValueKind::upload_reopening;
+  const bool closing =
+      now.kind() == ValueKind::upload_completing || now.kind() == ValueKind::upload_reopening;
   if (!closing) co_return true;
   if (!current.settled && holds(Rule::settled_before_done)) {
     CO_TRY(settled, co_await frame.proposer.write_back(frame.object, WriteBack::if_needed, false,
@@ -101,9 +101,7 @@ Result<Decision> write_object(const Snapshot& current, ObjectRecord& record, Wal
   return decision;
 }
 
-Task<std::optional<Decision>> ObjectUpdate::look_beside() {
-  co_return std::optional<Decision>();
-}
+Task<std::optional<Decision>> ObjectUpdate::look_beside() { co_return std::optional<Decision>(); }
 
 Task<Decision> ObjectUpdate::decide(const Snapshot& current) {
   refusal_.reset();

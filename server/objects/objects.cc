@@ -26,9 +26,9 @@ struct Objects::State {
       : proposer(proposer_in), clock(clock_in), hint_delay(hint_delay_in), manifests(blobs) {}
 
   UpdateFrame frame(RegisterRef object, LeaseKeeper* leases, Deadline deadline) {
-    return UpdateFrame{proposer, std::move(object),
-                       proposer.new_op_id(), clock.wall() + hint_delay,
-                       deadline, leases};
+    return UpdateFrame{
+        proposer, std::move(object), proposer.new_op_id(), clock.wall() + hint_delay, deadline,
+        leases};
   }
 
   Proposer& proposer;
@@ -72,8 +72,8 @@ Task<ObjectRecord> Objects::put(const Bucket& bucket, std::string key, ObjectRec
     CO_CHECK(co_await leases->ensure(deadline));
     leases = nullptr;
   }
-  PutObject update(state_->frame(ref, leases, deadline), std::move(record),
-                   std::move(inline_bytes), std::move(condition));
+  PutObject update(state_->frame(ref, leases, deadline), std::move(record), std::move(inline_bytes),
+                   std::move(condition));
   CO_CHECK(co_await state_->proposer.update(ref, update, deadline));
   co_return std::move(update.record());
 }

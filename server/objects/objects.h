@@ -26,8 +26,7 @@ struct ObjectRead {
 class Objects {
  public:
   // `hint_delay`: how long readers may still use what an update frees. Ownership: borrows all.
-  Objects(Proposer& proposer, Blobs& blobs, Clock& clock,
-          Duration hint_delay = limits::kHintDelay);
+  Objects(Proposer& proposer, Blobs& blobs, Clock& clock, Duration hint_delay = limits::kHintDelay);
   ~Objects();
 
   // Errors: not_found - absent or deleted.

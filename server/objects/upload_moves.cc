@@ -190,8 +190,7 @@ class FinishReopening final : public UploadMove {
   std::string upload_id_;
 };
 
-Task<bool> run(Proposer& proposer, const RegisterRef& upload, UploadMove& move,
-               Deadline deadline) {
+Task<bool> run(Proposer& proposer, const RegisterRef& upload, UploadMove& move, Deadline deadline) {
   auto moved = co_await proposer.update(upload, move, deadline);
   if (moved) co_return true;
   if (moved.error().code == Errc::aborted && move.refused()) co_return false;
@@ -209,8 +208,7 @@ Hint hint_for(const BlobRef& blob, WallTime due, std::string upload_id) {
 }
 
 Task<bool> begin_completing(Proposer& proposer, RegisterRef upload, UploadRecord completing,
-                            LeaseKeeper* leases, Deadline deadline,
-                            std::optional<Ballot> seen) {
+                            LeaseKeeper* leases, Deadline deadline, std::optional<Ballot> seen) {
   BeginCompleting move(std::move(completing), leases, deadline, seen, proposer.new_op_id());
   co_return co_await run(proposer, upload, move, deadline);
 }

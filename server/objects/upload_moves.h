@@ -34,8 +34,7 @@ Task<bool> abort_open(Proposer& proposer, RegisterRef upload, std::vector<Hint> 
 // `freed`: hints for parts that the object does not name.
 Task<bool> finish_done(Proposer& proposer, RegisterRef upload, OpId attempt,
                        std::vector<Hint> freed, Deadline deadline);
-Task<bool> begin_reopening(Proposer& proposer, RegisterRef upload, OpId attempt,
-                           Deadline deadline);
+Task<bool> begin_reopening(Proposer& proposer, RegisterRef upload, OpId attempt, Deadline deadline);
 // Frees the manifest pages of the attempt, due at `due`.
 Task<bool> finish_reopening(Proposer& proposer, RegisterRef upload, OpId attempt, WallTime due,
                             Deadline deadline);

@@ -4,8 +4,8 @@
 #include "server/proposer/proposer_context.h"
 #include "server/proposer/purge_round.h"
 #include "server/proposer/read_round.h"
-#include "server/proposer/write_back_round.h"
 #include "server/proposer/update_round.h"
+#include "server/proposer/write_back_round.h"
 
 namespace penstock {
 
@@ -40,8 +40,7 @@ Task<Snapshot> Proposer::write_back(const RegisterRef& ref, WriteBack how, bool 
   return write_back_round(state_->context, RegisterTask{ref, background, deadline}, how);
 }
 
-Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want,
-                                         Deadline deadline) {
+Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want, Deadline deadline) {
   return read_round(state_->context, RegisterTask{ref, true, deadline}, want);
 }
 

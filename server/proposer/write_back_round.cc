@@ -3,8 +3,9 @@
 namespace penstock {
 
 Task<WrittenBack> accept_highest(ProposerContext& context, const RegisterTask& task,
-                             const Promises& promises, std::shared_ptr<const RegisterValue> value,
-                             BallotSource& ballots) {
+                                 const Promises& promises,
+                                 std::shared_ptr<const RegisterValue> value,
+                                 BallotSource& ballots) {
   WrittenBack settled;
   Proposal proposal = tombstone_of_absent(task, promises.ballot);
   if (value != nullptr) {

@@ -18,8 +18,8 @@ struct WrittenBack {
   Snapshot snapshot;
 };
 Task<WrittenBack> accept_highest(ProposerContext& context, const RegisterTask& task,
-                             const Promises& promises, std::shared_ptr<const RegisterValue> value,
-                             BallotSource& ballots);
+                                 const Promises& promises,
+                                 std::shared_ptr<const RegisterValue> value, BallotSource& ballots);
 
 // How often a round without a quorum is tried, and any round at all: a bound beside the deadline.
 inline constexpr unsigned kWithoutQuorumMax = 3;

@@ -2,7 +2,6 @@
 
 #include "penstock/assert.h"
 
-
 namespace penstock {
 namespace {
 constexpr unsigned char kLongLength = 255;

@@ -190,9 +190,9 @@ void Volume::look_for_stall() {
   if (!oldest || oldest->age < options_.disk_call_max) return;
   if (!holds(Rule::hung_disk_closed)) return;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(oldest->age).count();
-  const Error why = fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " +
-                                                path() + " has not returned for " +
-                                                std::to_string(seconds) + " s");
+  const Error why =
+      fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " + path() +
+                                  " has not returned for " + std::to_string(seconds) + " s");
   watch_->close();
   fail_with(why);
   fragments_->abandon(why);

@@ -41,7 +41,7 @@ struct VolumeParts {
   BufferPool& buffers;
   WorkerFactory make_worker;
   std::shared_ptr<SharedDevices> devices = nullptr;  // of all volumes of the process; null: alone
-  std::shared_ptr<DiskWatch> watch = nullptr;  // to look at it before it is open; or null
+  std::shared_ptr<DiskWatch> watch = nullptr;        // to look at it before it is open; or null
 };
 
 // When a start is counted. `later`: by count_start(), when no peer knows of a later start. Were a
@@ -54,7 +54,7 @@ struct VolumeOptions {
   RegisterStoreOptions registers;
   FragmentStoreOptions fragments;
   SpaceOptions space;
-  std::string boot_id;  // of this boot of the machine; empty = unknown
+  std::string boot_id;                 // of this boot of the machine; empty = unknown
   unsigned register_read_threads = 2;  // a long scan leaves one for reads
   unsigned fragment_write_threads = 2;
   unsigned fragment_read_threads = 2;
@@ -135,8 +135,7 @@ class Volume final : public VolumeClient {
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
   Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
-                                                  std::uint32_t count,
-                                                  Deadline deadline) override;
+                                                  std::uint32_t count, Deadline deadline) override;
   Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override;
   Task<Ballot> read_hint(HintName name, Deadline deadline) override;
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;

@@ -108,9 +108,9 @@ Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
     CHECK_OK(disk.remove(kIdentityFile));
     CHECK_OK(disk.sync_directory(""));
   }
-  CHECK_OK(clear_database(disk));                      // 3
+  CHECK_OK(clear_database(disk));  // 3
   CHECK_OK(fill_database(disk, clock, random, worker, identity, map_json));
-  CHECK_OK(write_starts(disk, 0));                               // 4
+  CHECK_OK(write_starts(disk, 0));                                    // 4
   return replace_file(disk, kIdentityFile, identity_text(identity));  // 5
 }
 

@@ -65,8 +65,7 @@ Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadl
     if (*kept->map == *request->map) return;
     kept->old_map = std::exchange(kept->map, request->map);
   };
-  co_return co_await registers_->adopt(request->epochs, request->join, std::move(beside),
-                                       deadline);
+  co_return co_await registers_->adopt(request->epochs, request->join, std::move(beside), deadline);
 }
 
 Task<SharedBytes> Volume::read_map(Deadline deadline) {

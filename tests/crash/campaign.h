@@ -62,7 +62,7 @@ class Campaign {
   std::string what_;
   Recording::Call call_;
   bool must_leave_ = false;
-  Disks older_;  // the volumes as they were at some earlier call
+  Disks older_;          // the volumes as they were at some earlier call
   std::string boot_id_;  // of the start that is checked
   std::optional<std::size_t> suspect_;
   std::vector<std::string> violations_;

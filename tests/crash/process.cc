@@ -29,8 +29,8 @@ std::shared_ptr<const sim::SimCluster> make_crash_cluster(sim::SimRandom& random
   }
   const ClusterId cluster{random.bits(), random.bits()};
   auto made = std::make_shared<sim::SimCluster>();
-  made->map = std::make_shared<ClusterMap>(
-      make_map(cluster, std::move(entries), 4, &policy).value());
+  made->map =
+      std::make_shared<ClusterMap>(make_map(cluster, std::move(entries), 4, &policy).value());
   made->ring = std::make_shared<const Ring>(Ring::build(*made->map).value());
   return made;
 }

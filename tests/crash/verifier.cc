@@ -197,10 +197,10 @@ Awaitable<void> Verifier::list_bucket(std::string bucket) {
     if (name.bucket != bucket || name.key.empty()) continue;
     const auto found = listed.find(name.key);
     for (const auto later : pending(name)) {
-      const bool shown = later == Ledger::kAbsent
-                             ? found == listed.end()
-                             : found != listed.end() &&
-                                   ledger_.content(later).etag == found->second.etag;
+      const bool shown =
+          later == Ledger::kAbsent
+              ? found == listed.end()
+              : found != listed.end() && ledger_.content(later).etag == found->second.etag;
       if (shown) value = later;
     }
     const bool there = value != Ledger::kAbsent;

@@ -173,8 +173,9 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
   hints[request.key] = request.hints;
   for (const Hint& hint : request.hints) {
     const HintName name{hint.due, hint.write_id};
-    stored_hints[name] = {name,           request.ballot,  request.key.bucket, row.partitions,
-                          request.key.key, hint.upload_id, hint.locations};
+    stored_hints[name] = {name,           request.ballot,  request.key.bucket,
+                          row.partitions, request.key.key, hint.upload_id,
+                          hint.locations};
   }
   reply.accepted = true;
   return reply;
@@ -230,8 +231,8 @@ Task<RegisterListReply> FakeAcceptor::list_registers(RegisterListRequest request
     if (row.unreadable) continue;
     const auto head = decode_head(*row.accepted.value);
     if (request.only && head->kind != *request.only) continue;
-    reply.rows.push_back({key, row.partitions, row.accepted.ballot, head->kind,
-                          std::string(head->summary)});
+    reply.rows.push_back(
+        {key, row.partitions, row.accepted.ballot, head->kind, std::string(head->summary)});
     if (reply.rows.size() == request.rows_max) {
       reply.covered = key;
       break;

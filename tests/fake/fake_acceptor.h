@@ -45,8 +45,8 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   std::function<void()> before_list, before_adopt, before_status;
   VolumeStatus::State state = VolumeStatus::State::open;
   bool full = false;
-  bool cached = false;      // read_now() answers
-  Duration clock_offset{};  // of its own clock
+  bool cached = false;                             // read_now() answers
+  Duration clock_offset{};                         // of its own clock
   std::size_t listed_max = limits::kScanBatchMax;  // a list of hints gives no more at once
   Epoch epoch;
   SharedBytes map;  // adopted last

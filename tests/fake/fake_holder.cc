@@ -87,8 +87,8 @@ VolumeStatus FakeHolder::status() const {
   return status;
 }
 
-Task<std::unique_ptr<FragmentWriter>> FakeHolder::write_fragment(FragmentId id,
-                                                                 FragmentShape shape, Deadline) {
+Task<std::unique_ptr<FragmentWriter>> FakeHolder::write_fragment(FragmentId id, FragmentShape shape,
+                                                                 Deadline) {
   if (faults.stall_open) CO_CHECK(co_await stall());
   if (faults.state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   if (faults.full) co_return fail(Errc::full, "fake volume is full");

@@ -19,21 +19,21 @@ namespace penstock {
 // Faults; a test changes them at any time.
 struct FakeFaults {
   VolumeStatus::State state = VolumeStatus::State::open;
-  bool full = false;            // write_fragment() and append() answer full
-  int fail_append = 0;          // the n-th append from now on fails with `io` (1 = the next)
-  int stall_append = 0;         // the n-th append from now on never answers
-  bool fail_open = false;       // write_fragment() answers `open_error`
+  bool full = false;       // write_fragment() and append() answer full
+  int fail_append = 0;     // the n-th append from now on fails with `io` (1 = the next)
+  int stall_append = 0;    // the n-th append from now on never answers
+  bool fail_open = false;  // write_fragment() answers `open_error`
   Errc open_error = Errc::io;
   bool fail_commit = false;
   bool fail_pin = false, throw_probe = false;
-  bool fail_removal = false;    // remove_fragment_if() answers `io`
-  bool keep_pieces = false;     // append() answers, but the piece stays in FakeHolder::kept
+  bool fail_removal = false;  // remove_fragment_if() answers `io`
+  bool keep_pieces = false;   // append() answers, but the piece stays in FakeHolder::kept
   bool stall_commit = false;
   bool stall_open = false;
-  bool stall_reads = false;     // reads never answer
-  Errc read_error = Errc{};     // with fail_reads
+  bool stall_reads = false;  // reads never answer
+  Errc read_error = Errc{};  // with fail_reads
   bool fail_reads = false;
-  bool cached = false;          // read_fragment_now() answers
+  bool cached = false;  // read_fragment_now() answers
 };
 
 class FakeHolder final : public VolumeWithoutUpkeep {
@@ -44,8 +44,8 @@ class FakeHolder final : public VolumeWithoutUpkeep {
   FakeFaults faults;
   // What it did.
   struct Counters {
-    int reads = 0;       // read_fragment()
-    int reads_now = 0;   // answered by read_fragment_now()
+    int reads = 0;      // read_fragment()
+    int reads_now = 0;  // answered by read_fragment_now()
     int appends = 0;
     int pins = 0;
     int reader_pins = 0, probes = 0;
@@ -59,8 +59,8 @@ class FakeHolder final : public VolumeWithoutUpkeep {
   // Committed fragments.
   // What the next lists and conditional removals think of a fragment; a fresh one is pinned.
   std::set<FragmentId> unpinned;
-  std::set<FragmentId> being_read;  // pinned by a reader
-  Duration unpinned_for = std::chrono::hours(1);  // what a list says of the unpinned ones
+  std::set<FragmentId> being_read;                    // pinned by a reader
+  Duration unpinned_for = std::chrono::hours(1);      // what a list says of the unpinned ones
   std::size_t listed_max = limits::kFragmentListMax;  // a list gives no more at once
 
   std::size_t fragment_count() const { return fragments_.size(); }
@@ -85,8 +85,7 @@ class FakeHolder final : public VolumeWithoutUpkeep {
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
   Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
-                                                  std::uint32_t count,
-                                                  Deadline deadline) override;
+                                                  std::uint32_t count, Deadline deadline) override;
 
   // Registers are no business of this fake: `unavailable`.
   Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest>, Deadline) override;

@@ -85,8 +85,7 @@ class FakeVolume final : public VolumeClient {
     return fragments.remove_fragment_if(id, rule, deadline);
   }
   Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
-                                                  std::uint32_t count,
-                                                  Deadline deadline) override {
+                                                  std::uint32_t count, Deadline deadline) override {
     return fragments.list_fragments(after, count, deadline);
   }
   Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override {

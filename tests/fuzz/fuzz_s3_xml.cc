@@ -39,8 +39,7 @@ void write_text(std::string_view bytes) {
   xml.close("R");
   const std::string text = xml.take();
   pugi::xml_document document;
-  require(document.load_buffer(text.data(), text.size(), pugi::parse_default,
-                               pugi::encoding_utf8));
+  require(document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8));
   const auto root = document.document_element();
   require(!root.next_sibling() && root.first_child() == root.last_child());
   require(root.first_child().first_child() == root.first_child().last_child());

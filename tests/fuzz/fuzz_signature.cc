@@ -104,8 +104,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(!result);
   const int status = http_status(result.error().code);
   require(status == 400 || status == 403);
-  for (const SignedBy by : {SignedBy::v4_header, SignedBy::v4_query, SignedBy::v2_header,
-                            SignedBy::v2_query}) {
+  for (const SignedBy by :
+       {SignedBy::v4_header, SignedBy::v4_query, SignedBy::v2_header, SignedBy::v2_query}) {
     check_query_headers(request, by);
   }
   return 0;

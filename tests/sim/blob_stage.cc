@@ -41,13 +41,12 @@ std::size_t fragments_there(Stage& stage, const BlobRef& blob) {
   for (std::size_t i = 0; i < stage.volumes(); ++i) {
     const auto client = stage.volume(i).current();
     if (!client) continue;
-    const auto listed = stage.wait(
-        client->list_fragments(std::nullopt, limits::kFragmentListMax, stage.until()));
+    const auto listed =
+        stage.wait(client->list_fragments(std::nullopt, limits::kFragmentListMax, stage.until()));
     if (!listed) continue;
-    there += static_cast<std::size_t>(
-        std::count_if(listed->begin(), listed->end(), [&](const FragmentEntry& entry) {
-          return entry.id.write_id == blob.write_id;
-        }));
+    there += static_cast<std::size_t>(std::count_if(
+        listed->begin(), listed->end(),
+        [&](const FragmentEntry& entry) { return entry.id.write_id == blob.write_id; }));
   }
   return there;
 }

@@ -29,8 +29,7 @@ Awaitable<void> SimClient::list() {
   listing.prefix = "key";
   const bool second = random_.chance(0.7);
   const std::string marker = second ? "continuation-token" : "marker";
-  const std::string page_keys =
-      std::to_string(random_.chance(0.5) ? random_.between(1, 5) : 1000);
+  const std::string page_keys = std::to_string(random_.chance(0.5) ? random_.between(1, 5) : 1000);
   Pairs query{{"prefix", listing.prefix}, {"max-keys", page_keys}};
   if (second) query.emplace_back("list-type", "2");
   if (random_.chance(0.2)) {

@@ -41,8 +41,8 @@ Task<bool> SimClient::copy_part(UploadPtr upload) {
   Pairs headers;
   headers.emplace_back("x-amz-copy-source", std::string(kBucket) + "/" + from);
   headers.emplace_back("x-amz-copy-source-if-match", source.etag);
-  headers.emplace_back("x-amz-copy-source-range", "bytes=" + std::to_string(first) + "-" +
-                                                      std::to_string(first + count - 1));
+  headers.emplace_back("x-amz-copy-source-range",
+                       "bytes=" + std::to_string(first) + "-" + std::to_string(first + count - 1));
   Pairs query{{"partNumber", "1"}, {"uploadId", upload->id}};
   auto asked = request("PUT", upload->key, std::move(query), std::move(headers));
   auto answer = co_await ask(std::move(asked));
@@ -117,8 +117,7 @@ Awaitable<void> SimClient::send_parts(UploadPtr upload) {
 
 Awaitable<void> SimClient::complete(UploadPtr upload, SimMicros delay) {
   co_await think(delay);
-  auto asked =
-      request("POST", upload->key, Pairs{{"uploadId", upload->id}}, upload->headers);
+  auto asked = request("POST", upload->key, Pairs{{"uploadId", upload->id}}, upload->headers);
   Operation operation = upload->operation;
   operation.call = time_.now();
   if (upload->first_call < 0) upload->first_call = operation.call;

@@ -57,8 +57,7 @@ Awaitable<void> SimClient::look_at_side_bucket(const SideBucket& bucket) {
   if (status != 200 && status != 404)
     history_.violation("bucket " + bucket.name + " answers " + std::to_string(status) + " " +
                        (answer ? answer->body : ""));
-  if (status == 200 && bucket.gone)
-    history_.violation("bucket " + bucket.name + " came back");
+  if (status == 200 && bucket.gone) history_.violation("bucket " + bucket.name + " came back");
   if (status == 404 && bucket.has_object)
     history_.violation("bucket " + bucket.name + " went with an object in it");
   if (status != 200 || !bucket.has_object) co_return;
@@ -66,8 +65,8 @@ Awaitable<void> SimClient::look_at_side_bucket(const SideBucket& bucket) {
   auto body = co_await ask(std::move(get));
   // A body that ends early lacks fragments that went with their volumes; nothing else is excused.
   if (!body || body->status == 200 || body->is("SlowDown: fewer than")) co_return;
-  history_.violation("the object of bucket " + bucket.name + " is lost: " +
-                     std::to_string(body->status) + " " + body->body);
+  history_.violation("the object of bucket " + bucket.name +
+                     " is lost: " + std::to_string(body->status) + " " + body->body);
 }
 
 Awaitable<void> SimClient::look_at_side_buckets() {

@@ -32,7 +32,7 @@ struct ClientUpload {
   std::vector<History::Segment> segments;
   std::vector<std::string> etags;  // of the parts 1, 2, …; none: nothing can be completed
   std::string replaced;            // ETag of what was part 1 before; empty if nothing was
-  bool certain = true;  // no part of other bytes may still take a named one's place
+  bool certain = true;             // no part of other bytes may still take a named one's place
   int running = 0;
 
   // What was answered so far.

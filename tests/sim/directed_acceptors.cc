@@ -27,8 +27,8 @@ Violations queued_accept_is_awaited(SimClusters& clusters) {
   const auto accepted = stage.start(client->accept(accept, stage.until()));
   const auto promised = stage.start(client->prepare(prepare_of(*accept, 1), stage.until()));
   stage.run_until([&] { return accepted->has_value() && promised->has_value(); });
-  const bool both = **accepted && (*accepted)->value().accepted && **promised &&
-                    (*promised)->value().promised;
+  const bool both =
+      **accepted && (*accepted)->value().accepted && **promised && (*promised)->value().promised;
   stage.expect(both, "an accept and the prepare behind it are refused");
   stage.expect(!both || (*promised)->value().accepted.ballot == accept->ballot,
                "a promise does not tell of the accept before it");

@@ -117,8 +117,8 @@ std::size_t replicas_with_object(Stage& stage) {
 // What an applier does whose conditions the object did not meet.
 void reopen(Stage& stage, const Upload& upload, int gateway) {
   const OpId attempt = upload.record(0).attempt;
-  const auto reopening = stage.wait(begin_reopening(stage.gateway(gateway).proposer(),
-                                                    upload.ref(), attempt, stage.until()));
+  const auto reopening = stage.wait(
+      begin_reopening(stage.gateway(gateway).proposer(), upload.ref(), attempt, stage.until()));
   stage.expect(reopening && *reopening, "an attempt is not given up");
 }
 

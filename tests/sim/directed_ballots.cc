@@ -135,8 +135,8 @@ Violations promise_outlives_restart(SimClusters& clusters) {
   const auto started = stage.volume(replicas[0]).start();
   stage.expect(started.has_value(), "a volume does not start");
   stage.run_until([&] { return low->has_value() && high->has_value(); });
-  const bool both = low->has_value() && high->has_value() && (*low)->status == 200 &&
-                    (*high)->status == 200;
+  const bool both =
+      low->has_value() && high->has_value() && (*low)->status == 200 && (*high)->status == 200;
   stage.expect(!both, "two PUTs with If-None-Match won");
   return stage.violations;
 }

@@ -172,15 +172,14 @@ Violations silent_volumes_hold_up_a_join(SimClusters& clusters) {
     auto clients = stage.gateway(0).background_context().membership.volumes();
     clients.push_back(stage.links()[joining]);
     for (const auto& wire : stage.gateway(0).wires()) wire->slow_requests = 100;
-    const auto installed = stage.start(
-        install_map(next, std::move(clients), stage.gateway(0).clock(), stage.until()));
+    const auto installed =
+        stage.start(install_map(next, std::move(clients), stage.gateway(0).clock(), stage.until()));
     stage.run_for(moment);
     for (const std::size_t i : {0, 1}) stage.volume(i).kill();
     stage.run_until([&] { return installed->has_value(); });
     const bool joined = installed->has_value() && **installed &&
                         std::count((*installed)->value().adopted.begin(),
-                                   (*installed)->value().adopted.end(),
-                                   joining_entry().id) > 0;
+                                   (*installed)->value().adopted.end(), joining_entry().id) > 0;
     const auto state = stage.wait(stage.volume(joining).current()->read_join_state(stage.until()));
     stage.expect(!joined || (state && is_fenced(*state, ref.key.bucket)),
                  "a volume joins without what a majority knew");

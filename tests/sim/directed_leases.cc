@@ -151,8 +151,8 @@ Violations condemned_record_is_not_chosen(SimClusters& clusters) {
   for (int i = 0; i < 2; ++i) stage.cut(i, replicas[2], false);
   stage.cut(1, replicas[0], true);
   (void)stage.ask(1, "GET", kKept);
-  const auto got = stage.wait(stage.gateway(1).proposer().read(stage.object(kKept),
-                                                               ReadWant::value, stage.until()));
+  const auto got = stage.wait(
+      stage.gateway(1).proposer().read(stage.object(kKept), ReadWant::value, stage.until()));
   stage.expect(got && (!got->live() || fragments_there(stage, stored->blob) == 3),
                "a record was chosen whose fragments the sweep has removed");
   return stage.violations;
@@ -163,8 +163,7 @@ Violations parts_in_manifests_are_kept(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   auto stored = store_blob(stage, kKept);
   if (!stored) return stage.violations;
-  ManifestWriter writer(stage.gateway(0).blobs(),
-                        Index::owner(stage.bucket(), kKept));
+  ManifestWriter writer(stage.gateway(0).blobs(), Index::owner(stage.bucket(), kKept));
   ObjectRecord record = stored->record();
   std::vector<PartInfo> parts = std::exchange(record.parts, {});
   auto pages = stage.wait(writer.write(parts, stage.until()));
@@ -174,8 +173,8 @@ Violations parts_in_manifests_are_kept(SimClusters& clusters) {
   record.part_count = 1;
   Objects& objects = stage.gateway(0).background_context().objects;
   Condition none;
-  const auto put = stage.wait(objects.put(stage.bucket(), kKept, std::move(record), nullptr, none,
-                                          stage.until(), nullptr));
+  const auto put = stage.wait(
+      objects.put(stage.bucket(), kKept, std::move(record), nullptr, none, stage.until(), nullptr));
   stage.expect(put.has_value(), "an object with a manifest is not written");
   stage.run_for(45 * kSecond);
   stage.expect(fragments_there(stage, stored->blob) == 3, "the sweep removed a part of an object");

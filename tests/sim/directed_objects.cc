@@ -88,8 +88,7 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   // All parts are one blob; which of them is shown, the length of the answer tells.
   const std::vector<PartInfo> parts(kParts, record.parts.front());
   record.parts.clear();
-  ManifestWriter writer(stage.gateway(0).blobs(),
-                        Index::owner(stage.bucket(), kHeaded));
+  ManifestWriter writer(stage.gateway(0).blobs(), Index::owner(stage.bucket(), kHeaded));
   auto pages = stage.wait(writer.write(parts, stage.until()));
   stage.expect(pages && pages->size() == 3, "a manifest is not written");
   if (!pages) return stage.violations;
@@ -103,12 +102,12 @@ Violations ranges_cross_manifest_pages(SimClusters& clusters) {
   for (const std::size_t part : {std::size_t{0}, kPage, 2 * kPage, kParts}) {
     const std::size_t from = part == 0 ? 0 : part * size - 100;
     const std::size_t to = part == kParts ? kParts * size : part * size + 100;
-    const auto got = stage.ask(0, "GET", kHeaded, "",
-                               Pairs{{"range", "bytes=" + std::to_string(from) + "-" +
-                                                   std::to_string(to - 1)}});
-    stage.expect(got.status == 206 && got.body == std::string(to - from, 'b'),
-                 "a range at part " + std::to_string(part) + " is not read: " +
-                     std::to_string(got.status));
+    const auto got =
+        stage.ask(0, "GET", kHeaded, "",
+                  Pairs{{"range", "bytes=" + std::to_string(from) + "-" + std::to_string(to - 1)}});
+    stage.expect(
+        got.status == 206 && got.body == std::string(to - from, 'b'),
+        "a range at part " + std::to_string(part) + " is not read: " + std::to_string(got.status));
   }
   return stage.violations;
 }

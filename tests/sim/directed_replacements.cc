@@ -16,8 +16,12 @@ const std::string kReplaced = "key";
 struct Replacement {
   explicit Replacement(SimClusters& clusters)
       : stage(clusters, 4, 1),
-        driver(ReplacementParts{context().membership, context().proposer, context().blobs,
-                                context().clock, {}, nullptr}) {
+        driver(ReplacementParts{context().membership,
+                                context().proposer,
+                                context().blobs,
+                                context().clock,
+                                {},
+                                nullptr}) {
     stage.stop_background();
     const auto kept = stage.replicas_of_register(BucketCatalog::register_of(SimClient::kBucket));
     for (std::size_t i = 0; i < 4; ++i) {
@@ -35,8 +39,7 @@ struct Replacement {
   std::uint64_t epoch() { return context().membership.map()->epoch.value; }
   void begin() {
     const auto link = stage.links()[joining];
-    const auto begun =
-        stage.wait(driver.begin(stage.volume(leaving).id(), joining_entry(), link));
+    const auto begun = stage.wait(driver.begin(stage.volume(leaving).id(), joining_entry(), link));
     stage.expect(begun.has_value(), "a replacement does not begin");
     driver.start(stage.time().io().get_executor());
   }
@@ -73,8 +76,8 @@ Violations map_of_a_minority_is_none(SimClusters& clusters) {
   }
   for (const std::size_t i : silent) stage.cut(0, i, true);
   stage.volume(play.joining).kill();
-  const auto begun = stage.wait(play.driver.begin(stage.volume(play.leaving).id(),
-                                                  joining_entry(), stage.links()[play.joining]));
+  const auto begun = stage.wait(play.driver.begin(stage.volume(play.leaving).id(), joining_entry(),
+                                                  stage.links()[play.joining]));
   stage.expect(!begun, "a replacement has begun that half of the volumes know of");
   stage.expect(play.epoch() == play.first, "a map counts that half of the volumes hold");
   play.driver.start(stage.time().io().get_executor());
@@ -114,19 +117,19 @@ Violations complete_behind_the_last_pass(SimClusters& clusters) {
   const auto done =
       stage.begin(1, "POST", kReplaced, complete_body(named), {}, Pairs{{"uploadId", id}});
   stage.run_for(100 * kMillisecond);
-  ReplacementContext driver({context.membership, context.proposer, context.blobs,
-                             context.clock, {}, nullptr});
+  ReplacementContext driver(
+      {context.membership, context.proposer, context.blobs, context.clock, {}, nullptr});
   bool last = false;
   for (int pass = 0; pass < 5 && !last; ++pass) {
-    const auto moved = stage.wait(
-        move_fragments(driver, context.membership.map(), context.membership.volumes()));
+    const auto moved =
+        stage.wait(move_fragments(driver, context.membership.map(), context.membership.volumes()));
     last = moved && *moved;
   }
   stage.expect(last && !done->has_value(), "the schedule is late for the last pass");
   stage.run_until([&] { return done->has_value(); });
   stage.expect(done->has_value() && (*done)->status == 200, "an upload is not completed");
-  const auto read = stage.wait(
-      context.objects.get(stage.bucket(), kReplaced, false, stage.until()));
+  const auto read =
+      stage.wait(context.objects.get(stage.bucket(), kReplaced, false, stage.until()));
   const auto parts = read ? stage.wait(context.objects.parts(read->record, stage.until()))
                           : Result<std::vector<PartInfo>>(read.error());
   stage.expect(parts && parts->size() == limits::kPartsInRecordMax + 1, "parts are missing");
@@ -154,8 +157,7 @@ Violations rows_of_a_majority_are_brought(SimClusters& clusters) {
   play.stage.cut(0, play.leaving, true);
   play.stage.cut(0, play.other, true);
   play.stage.run_for(300 * kSecond);
-  play.stage.expect(play.epoch() == play.first + 1,
-                    "a change goes on with the rows of a minority");
+  play.stage.expect(play.epoch() == play.first + 1, "a change goes on with the rows of a minority");
   return play.stage.violations;
 }
 
@@ -183,8 +185,7 @@ Violations rows_of_parts_are_brought(SimClusters& clusters) {
   for (int i = 0; i < 300 && play.epoch() < play.first + 3; ++i) stage.run_for(kSecond);
   stage.expect(play.epoch() == play.first + 3, "a replacement does not end");
   stage.volume(stay[0]).kill();
-  const auto done =
-      stage.ask(0, "POST", key, one_part_manifest(body), {}, Pairs{{"uploadId", id}});
+  const auto done = stage.ask(0, "POST", key, one_part_manifest(body), {}, Pairs{{"uploadId", id}});
   stage.expect(done.status == 200, "an acknowledged part is lost: " + done.body);
   return stage.violations;
 }
@@ -219,8 +220,8 @@ Violations leaving_volume_is_not_named(SimClusters& clusters) {
   WriterLease lease(*stored->writer, stored->blob);
   const auto lost = stage.wait(lease.ensure(stage.until()));
   const bool left_out = lost && std::any_of(lost->begin(), lost->end(), [&](const auto& id) {
-    return stored->blob.locations[id.slot].volume == stage.volume(0).id();
-  });
+                          return stored->blob.locations[id.slot].volume == stage.volume(0).id();
+                        });
   stage.expect(left_out, "a record may name a volume that is being replaced");
   return stage.violations;
 }

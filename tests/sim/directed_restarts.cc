@@ -130,11 +130,10 @@ Violations pin_meets_removal(SimClusters& clusters) {
     for (std::size_t i = 0; i < 3; ++i) {
       if (stage.volume(i).id() != blob.locations[0].volume) continue;
       const auto client = stage.volume(i).current();
-      const auto removed = stage.start(
-          client->remove_fragment_if(id, RemovalRule::unpinned, stage.until()));
+      const auto removed =
+          stage.start(client->remove_fragment_if(id, RemovalRule::unpinned, stage.until()));
       stage.run_for(round * 200);
-      const auto missing =
-          stage.wait(client->pin(std::vector<FragmentId>(1, id), stage.until()));
+      const auto missing = stage.wait(client->pin(std::vector<FragmentId>(1, id), stage.until()));
       stage.run_until([&] { return removed->has_value(); });
       stage.run_for(20 * kMillisecond);
       const bool pinned = missing && missing->empty();

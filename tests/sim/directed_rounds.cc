@@ -74,11 +74,11 @@ Violations ballots_of_two_processes_differ(SimClusters& clusters) {
   put(replicas[0], higher);
   put(replicas[1], lower);
   stage.cut(0, replicas[2], true);
-  const auto seen = stage.wait(stage.gateway(0).proposer().read(ref, ReadWant::value,
-                                                                stage.until()));
+  const auto seen =
+      stage.wait(stage.gateway(0).proposer().read(ref, ReadWant::value, stage.until()));
   stage.volume(replicas[0]).kill();
-  const auto again = stage.wait(stage.gateway(1).proposer().read(ref, ReadWant::value,
-                                                                 stage.until()));
+  const auto again =
+      stage.wait(stage.gateway(1).proposer().read(ref, ReadWant::value, stage.until()));
   stage.expect(seen && again && seen->op_id() == again->op_id(),
                "two reads see the values of two processes");
   return stage.violations;

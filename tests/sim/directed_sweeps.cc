@@ -120,8 +120,8 @@ Violations sweep_asks_the_upload_first(SimClusters& clusters) {
     return swept->has_value() || rows == 3;
   };
   for (int step = 0; step < 20'000 && !round_is_over(); ++step) stage.run_for(kMillisecond);
-  const auto done = stage.ask(0, "POST", kSwept, one_part_manifest(kBlobBody), {},
-                              Pairs{{"uploadId", id}});
+  const auto done =
+      stage.ask(0, "POST", kSwept, one_part_manifest(kBlobBody), {}, Pairs{{"uploadId", id}});
   stage.expect(done.status == 200, "an upload is not completed: " + done.body);
   stage.run_until([&] { return swept->has_value(); });
   for (const auto& wire : stage.gateway(1).wires()) wire->slow_answers = 0;

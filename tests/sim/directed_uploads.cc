@@ -17,8 +17,8 @@ Begun begin_upload(Stage& stage, const std::string& body) {
   Begun begun;
   const auto created = stage.ask(0, "POST", kUploaded, "", {}, Pairs{{"uploads", ""}});
   begun.id = xml_element(created.body, "UploadId");
-  const auto part = stage.ask(0, "PUT", kUploaded, body, {},
-                              Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
+  const auto part =
+      stage.ask(0, "PUT", kUploaded, body, {}, Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
   stage.expect(part.status == 200, "a part is not stored: " + part.body);
   begun.manifest = one_part_manifest(body);
   return begun;
@@ -53,8 +53,8 @@ UploadNames list_uploads(Stage& stage, Pairs query) {
 Violations overwritten_upload_stays_done(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   const auto begun = begin_upload(stage, std::string(5'000, 'u'));
-  const auto later = stage.begin(0, "POST", kUploaded, begun.manifest, {},
-                                 Pairs{{"uploadId", begun.id}});
+  const auto later =
+      stage.begin(0, "POST", kUploaded, begun.manifest, {}, Pairs{{"uploadId", begun.id}});
   const auto written = [&] {
     std::size_t rows = 0;
     for (std::size_t i = 0; i < 3; ++i) rows += stage.row(i, kUploaded).ballot.is_zero() ? 0 : 1;
@@ -69,8 +69,8 @@ Violations overwritten_upload_stays_done(SimClusters& clusters) {
     const auto put = stage.ask(1, "PUT", kUploaded, last);
     stage.expect(put.status == 200, "a PUT over an upload fails: " + put.body);
   }
-  const auto again = stage.ask(1, "POST", kUploaded, begun.manifest, {},
-                               Pairs{{"uploadId", begun.id}});
+  const auto again =
+      stage.ask(1, "POST", kUploaded, begun.manifest, {}, Pairs{{"uploadId", begun.id}});
   stage.expect(again.status == 200, "a Complete sent again is answered " + again.body);
   const auto got = stage.ask(1, "GET", kUploaded);
   stage.expect(got.body == last, "an upload came back over twelve later writes");
@@ -128,8 +128,8 @@ Violations half_an_object_is_settled_first(SimClusters& clusters) {
   for (int i = 0; i < 2; ++i) {
     for (const auto& wire : stage.gateway(i).wires()) wire->slow_answers = 40 * kMillisecond;
   }
-  const auto first = stage.begin(0, "POST", kUploaded, begun.manifest, {},
-                                 Pairs{{"uploadId", begun.id}});
+  const auto first =
+      stage.begin(0, "POST", kUploaded, begun.manifest, {}, Pairs{{"uploadId", begun.id}});
   run_to(ValueKind::upload_completing);
   stage.gateway(0).kill();
   const auto row = stage.row_of(replicas[0], upload);
@@ -150,8 +150,8 @@ Violations half_an_object_is_settled_first(SimClusters& clusters) {
   run_to(ValueKind::upload_done);
   stage.gateway(1).kill();
   stage.volume(replicas[0]).crash();
-  const auto again = stage.ask(2, "POST", kUploaded, begun.manifest, {},
-                               Pairs{{"uploadId", begun.id}});
+  const auto again =
+      stage.ask(2, "POST", kUploaded, begun.manifest, {}, Pairs{{"uploadId", begun.id}});
   const auto got = stage.ask(2, "GET", kUploaded);
   stage.expect(again.status != 200 || got.status == 200,
                "an upload is done whose object never was");
@@ -175,8 +175,8 @@ Violations late_part_is_refused(SimClusters& clusters) {
   request->value = std::make_shared<const std::string>(encode(ref.key, value));
   for (std::size_t i = 0; i < stage.volumes(); ++i) {
     const auto& clock = stage.volume(i).clock();
-    const auto reply = stage.wait(stage.volume(i).current()->accept(
-        request, clock.boot() + limits::kOperationDeadline));
+    const auto reply = stage.wait(
+        stage.volume(i).current()->accept(request, clock.boot() + limits::kOperationDeadline));
     stage.expect(!reply || !reply->accepted, "a part of an aborted upload was accepted");
   }
   return stage.violations;
@@ -226,12 +226,12 @@ Violations replaced_part_is_not_completed(SimClusters& clusters) {
   const auto part = stage.ask(0, "PUT", kUploaded, latter, {},
                               Pairs{{"partNumber", "1"}, {"uploadId", begun.id}});
   stage.expect(part.status == 200, "a part is not replaced: " + part.body);
-  const auto stale = stage.ask(0, "POST", kUploaded, begun.manifest, {},
-                               Pairs{{"uploadId", begun.id}});
+  const auto stale =
+      stage.ask(0, "POST", kUploaded, begun.manifest, {}, Pairs{{"uploadId", begun.id}});
   stage.expect(stale.status == 400 && stale.is("InvalidPart"),
                "a Complete of a replaced part is answered " + stale.body);
-  const auto done = stage.ask(0, "POST", kUploaded, one_part_manifest(latter), {},
-                              Pairs{{"uploadId", begun.id}});
+  const auto done =
+      stage.ask(0, "POST", kUploaded, one_part_manifest(latter), {}, Pairs{{"uploadId", begun.id}});
   stage.expect(done.status == 200, "a Complete of the stored part fails: " + done.body);
   const auto got = stage.ask(0, "GET", kUploaded);
   stage.expect(got.body == latter, "an object is not made of the part that is stored");
@@ -251,8 +251,8 @@ Violations upload_pages_go_on_behind_their_markers(SimClusters& clusters) {
   std::vector<std::string> keys;
   const UploadNames whole = list_uploads(stage, {});
   for (const auto& [key, id] : whole) keys.push_back(key);
-  const std::vector<std::string> sorted{"k", "k", "k", "k/a", "k/a", "k/a",
-                                        "k0", "k0", "k0", "m", "m", "m"};
+  const std::vector<std::string> sorted{"k",  "k",  "k",  "k/a", "k/a", "k/a",
+                                        "k0", "k0", "k0", "m",   "m",   "m"};
   stage.expect(keys == sorted, "a list of uploads is not in the order of their keys");
   UploadNames paged;
   Pairs markers;

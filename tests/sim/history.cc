@@ -51,9 +51,8 @@ Value History::by_etag(const std::string& key, const std::string& etag) const {
 }
 
 bool History::has_empty_write(const std::string& key) const {
-  return std::any_of(writes_.begin(), writes_.end(), [&key](const Write& write) {
-    return write.key == key && write.length == 0;
-  });
+  return std::any_of(writes_.begin(), writes_.end(),
+                     [&key](const Write& write) { return write.key == key && write.length == 0; });
 }
 
 std::vector<std::string> History::keys() const {

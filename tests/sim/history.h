@@ -75,8 +75,8 @@ class History {
     SimMicros call = 0;
     SimMicros answer = 0;
     std::string prefix;
-    std::string after;                 // nothing up to here was asked for
-    std::set<std::string> prefixes;    // keys under these are not shown
+    std::string after;               // nothing up to here was asked for
+    std::set<std::string> prefixes;  // keys under these are not shown
     std::map<std::string, Listed> seen;
     bool covers(const std::string& key) const;
   };

@@ -52,8 +52,7 @@ void HungDisk::answer_again() {
 std::unique_ptr<Worker> HungDisk::make_worker(std::shared_ptr<HungDisk> disk, unsigned kinds,
                                               std::unique_ptr<Worker> inner,
                                               std::shared_ptr<DiskWatch> watch) {
-  return std::make_unique<StuckWorker>(std::move(disk), kinds, std::move(inner),
-                                       std::move(watch));
+  return std::make_unique<StuckWorker>(std::move(disk), kinds, std::move(inner), std::move(watch));
 }
 
 }  // namespace penstock::sim

@@ -88,8 +88,7 @@ Task<> check_owner(BackgroundContext& context, FragmentOwner owner, const Held& 
     if (named.contains(reference)) continue;
     left.waiting.push_back("fragment " + to_string(reference.second) + " of key " + owner.key +
                            (owner.upload_id.empty() ? "" : ", upload " + owner.upload_id) +
-                           " on volume " + std::to_string(reference.first.value) +
-                           " is an orphan");
+                           " on volume " + std::to_string(reference.first.value) + " is an orphan");
   }
   co_return Result<>{};
 }

@@ -20,9 +20,9 @@ struct Operation {
   enum class Kind : std::uint8_t { read, write };
   enum class Outcome : std::uint8_t {
     ok,
-    refused,   // a condition did not hold (412, or 404 of If-Match)
-    unknown,   // may act at any time from its call on, if its condition holds then
-    either,    // has ended, and acted if its condition held
+    refused,  // a condition did not hold (412, or 404 of If-Match)
+    unknown,  // may act at any time from its call on, if its condition holds then
+    either,   // has ended, and acted if its condition held
   };
   enum class Condition : std::uint8_t { none, must_be_absent, must_be };
   Kind kind = Kind::read;

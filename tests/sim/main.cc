@@ -82,10 +82,11 @@ int run_range(const Arguments& arguments) {
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
-  std::printf("%llu seeds from %llu, %llu operations, %llu keys not judged, %llu failed, "
-              "%.1f seeds/s\n",
-              print(run), print(arguments.from), print(operations), print(unjudged),
-              print(failed), static_cast<double>(run) / progress.seconds());
+  std::printf(
+      "%llu seeds from %llu, %llu operations, %llu keys not judged, %llu failed, "
+      "%.1f seeds/s\n",
+      print(run), print(arguments.from), print(operations), print(unjudged), print(failed),
+      static_cast<double>(run) / progress.seconds());
   return failed == 0 ? 0 : 1;
 }
 
@@ -115,17 +116,16 @@ int run_replacements(const Arguments& arguments) {
     const auto violations = penstock::sim::run_replacement_seed(seed);
     if (violations.empty()) continue;
     ++failed;
-    std::printf("replacement %llu FAILED; again: penstock-sim --seeds 0 --from %llu "
-                "--replacements 1 --verbose\n",
-                print(seed), print(seed));
+    std::printf(
+        "replacement %llu FAILED; again: penstock-sim --seeds 0 --from %llu "
+        "--replacements 1 --verbose\n",
+        print(seed), print(seed));
     for (const auto& violation : violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
     if (arguments.stop) break;
   }
-  std::printf("%llu replacements from %llu, %llu failed\n",
-              print(arguments.replacements),
-              print(arguments.from),
-              print(failed));
+  std::printf("%llu replacements from %llu, %llu failed\n", print(arguments.replacements),
+              print(arguments.from), print(failed));
   return failed == 0 ? 0 : 1;
 }
 

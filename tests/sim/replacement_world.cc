@@ -210,8 +210,8 @@ Task<> ReplacementWorld::put_part(std::string key, Upload& upload, std::string t
   ReplacementProcess& process = client();
   const Deadline deadline = process.clock.boot() + limits::kOperationDeadline;
   std::unique_ptr<BlobWriter> writer;
-  CO_TRY(part, co_await process.write(Index::owner(*bucket_, key, upload.id), text, writer,
-                                      deadline));
+  CO_TRY(part,
+         co_await process.write(Index::owner(*bucket_, key, upload.id), text, writer, deadline));
   part.number = static_cast<std::uint16_t>(upload.parts.size() + 1);
   WriterLease lease(*writer, *part.blob);
   CO_CHECK(co_await process.multipart.put_part(*bucket_, key, upload.id, part, deadline, &lease));
@@ -252,8 +252,7 @@ Awaitable<void> ReplacementWorld::begin_upload(std::size_t key) {
   const std::string name = "key" + std::to_string(key);
   const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
   UploadRecord record;
-  const auto id =
-      co_await client().multipart.create(*bucket_, name, std::move(record), deadline);
+  const auto id = co_await client().multipart.create(*bucket_, name, std::move(record), deadline);
   if (!id) co_return;
   Upload upload;
   upload.id = *id;
@@ -290,8 +289,8 @@ Awaitable<void> ReplacementWorld::complete(std::size_t key) {
   for (int tries = 0; tries < 100; ++tries) {
     const Deadline deadline = client().clock.boot() + limits::kOperationDeadline;
     CompleteRequest asked = request;
-    const auto done = co_await client().multipart.complete(*bucket_, name, upload.id,
-                                                         std::move(asked), deadline);
+    const auto done =
+        co_await client().multipart.complete(*bucket_, name, upload.id, std::move(asked), deadline);
     if (done && done->fault == PartFault::none) {
       known.possible.assign(1, upload.text);
       known.acked = true;

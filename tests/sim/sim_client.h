@@ -17,7 +17,17 @@
 namespace penstock::sim {
 
 enum class Act : std::uint8_t {
-  put, get, range, head, remove, copy, copy_itself, multipart, list, drop_bucket, make_bucket,
+  put,
+  get,
+  range,
+  head,
+  remove,
+  copy,
+  copy_itself,
+  multipart,
+  list,
+  drop_bucket,
+  make_bucket,
   side_bucket,
 };
 inline constexpr std::size_t kActs = 12;
@@ -27,8 +37,8 @@ struct ClientPlan {
   int operations = 10;
   std::uint64_t size_max = 300'000;
   SimMicros think_max = 200'000;
-  double conditional = 0.4;             // of the writes
-  std::array<int, kActs> weights{};     // by Act
+  double conditional = 0.4;          // of the writes
+  std::array<int, kActs> weights{};  // by Act
   int weight(Act act) const { return weights[static_cast<std::size_t>(act)]; }
 };
 
@@ -103,7 +113,7 @@ class SimClient {
     std::string name;
     bool has_object = false;  // acknowledged
     bool maybe_object = false;
-    bool gone = false;        // acknowledged
+    bool gone = false;  // acknowledged
   };
   Awaitable<void> side_bucket();
   Awaitable<void> fill_side_bucket(SideBucket& bucket);

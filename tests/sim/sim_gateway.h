@@ -22,13 +22,11 @@ namespace penstock::sim {
 class SimGateway {
  public:
   // The way to a volume that a newer map names; null: there is none.
-  using Connect =
-      std::function<std::shared_ptr<VolumeClient>(VolumeId, std::shared_ptr<Wire>)>;
+  using Connect = std::function<std::shared_ptr<VolumeClient>(VolumeId, std::shared_ptr<Wire>)>;
   SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
              std::vector<std::shared_ptr<VolumeClient>> links,
              std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-             Connect connect = nullptr,
-             std::uint32_t page_rows = RemovalOptions().page_rows);
+             Connect connect = nullptr, std::uint32_t page_rows = RemovalOptions().page_rows);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.

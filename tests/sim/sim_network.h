@@ -30,7 +30,7 @@ struct NetworkFaults {
   double slow = 0;            // chance of a long delay: reordering
   SimMicros delay_max = 500;  // usual one-way delay
   SimMicros slow_max = 300'000;
-  double late = 0;            // chance that a request arrives once more, long after its answer
+  double late = 0;  // chance that a request arrives once more, long after its answer
   SimMicros late_max = 30'000'000;
 };
 
@@ -73,8 +73,7 @@ class SimLink final : public VolumeClient {
                                                Deadline deadline) override;
   Task<> remove_fragment_if(FragmentId id, RemovalRule rule, Deadline deadline) override;
   Task<std::vector<FragmentEntry>> list_fragments(std::optional<FragmentId> after,
-                                                  std::uint32_t count,
-                                                  Deadline deadline) override;
+                                                  std::uint32_t count, Deadline deadline) override;
   Task<HintListReply> list_hints(HintListRequest request, Deadline deadline) override;
   Task<Ballot> read_hint(HintName name, Deadline deadline) override;
   Task<> drop_hints(std::vector<HintName> names, Deadline deadline) override;

@@ -166,9 +166,8 @@ void SimVolume::flip_bit() {
   auto files = disk_.files();
   // A flip in the last frame of the newest log looks like a torn write: no store can tell them
   // apart.
-  const auto newest_log = std::find_if(files.rbegin(), files.rend(), [](const auto& name) {
-    return name.ends_with(".log");
-  });
+  const auto newest_log = std::find_if(files.rbegin(), files.rend(),
+                                       [](const auto& name) { return name.ends_with(".log"); });
   if (newest_log != files.rend()) files.erase(std::next(newest_log).base());
   if (files.empty()) return;
   const std::string& name = random_.pick(files);

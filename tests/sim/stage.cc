@@ -58,17 +58,16 @@ int Stage::add_gateway() {
         std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
   }
   // Of volumes that join later.
-  auto connect = [this](VolumeId id,
-                        std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
+  auto connect = [this](VolumeId id, std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
     for (const auto& volume : volumes_) {
       if (volume->id() != id) continue;
       return std::make_shared<SimLink>(time_, random_, network_, volume, std::move(wire), false);
     }
     return nullptr;
   };
-  gateways_.push_back(std::make_shared<SimGateway>(
-      time_, random_.bits(), cluster_, std::move(links), std::move(wires),
-      std::vector<VolumeId>(), std::move(connect)));
+  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
+                                                   std::move(links), std::move(wires),
+                                                   std::vector<VolumeId>(), std::move(connect)));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
 }
@@ -175,9 +174,7 @@ void Stage::cut(int gateway, std::size_t volume, bool cut) {
   wire->cut_requests = wire->cut_answers = cut;
 }
 
-RegisterRef Stage::object(const std::string& key) {
-  return Index::object(*bucket_, key);
-}
+RegisterRef Stage::object(const std::string& key) { return Index::object(*bucket_, key); }
 
 std::vector<std::size_t> Stage::replicas(const std::string& key) {
   return replicas_of_register(object(key));

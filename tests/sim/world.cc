@@ -8,9 +8,9 @@
 namespace penstock::sim {
 namespace {
 
-constexpr SimMicros kLoadLimit = 900 * kSecond;  // each operation has deadlines: none may hang
+constexpr SimMicros kLoadLimit = 900 * kSecond;   // each operation has deadlines: none may hang
 constexpr SimMicros kLastMessages = 2 * kSecond;  // the slowest have arrived by then
-constexpr SimMicros kLastEnds = 45 * kSecond;  // what was left under way has ended by then
+constexpr SimMicros kLastEnds = 45 * kSecond;     // what was left under way has ended by then
 
 }  // namespace
 
@@ -34,8 +34,8 @@ World::~World() {
 
 void World::build() {
   for (const auto& entry : cluster_.map->volumes) {
-    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map,
-                                                   plan_.volume));
+    volumes_.push_back(
+        std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, plan_.volume));
     [[maybe_unused]] const auto formatted = volumes_.back()->format();
     assert(formatted);
     [[maybe_unused]] const auto started = volumes_.back()->start();
@@ -68,10 +68,9 @@ std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
     }
     return nullptr;
   };
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires),
-                                                   std::move(local), std::move(connect),
-                                                   plan_.page_rows));
+  gateways_.push_back(std::make_shared<SimGateway>(
+      time_, random_.bits(), cluster_, std::move(links), std::move(wires), std::move(local),
+      std::move(connect), plan_.page_rows));
   return gateways_.back();
 }
 
@@ -86,8 +85,7 @@ std::shared_ptr<SimGateway> World::pick_gateway() {
 void World::make_clients() {
   const auto pick = [this] { return pick_gateway(); };
   for (int i = 0; i < plan_.clients; ++i) {
-    clients_.push_back(
-        std::make_shared<SimClient>(time_, random_, history_, pick, plan_.client));
+    clients_.push_back(std::make_shared<SimClient>(time_, random_, history_, pick, plan_.client));
   }
 }
 

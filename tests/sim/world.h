@@ -104,8 +104,8 @@ class World {
   const SimCluster& cluster_;
   NetworkFaults faults_;
   bool faults_on_ = false;
-  int outages_ = 0;  // still to come
-  std::size_t losses_left_;      // volumes that may still be lost
+  int outages_ = 0;          // still to come
+  std::size_t losses_left_;  // volumes that may still be lost
   // The most of any blob, because volumes failed its upload or could not take part in it.
   std::size_t spares_missing_ = 0;
   std::vector<std::shared_ptr<SimVolume>> volumes_;

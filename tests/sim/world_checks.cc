@@ -72,8 +72,7 @@ Awaitable<void> World::check_object(std::string key, std::shared_ptr<const Bucke
   const bool unreadable = history_.unreadable().contains(key);
   const auto record = object_record(*now->value);
   if (record && !record->manifest.empty()) {
-    const auto parts =
-        co_await gateway->background_context().objects.parts(*record, deadline);
+    const auto parts = co_await gateway->background_context().objects.parts(*record, deadline);
     if (!parts && !unreadable) {
       history_.violation("the manifest of " + key + " cannot be read: " + parts.error().context);
     }

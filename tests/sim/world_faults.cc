@@ -12,8 +12,8 @@ namespace {
 // What each start of a volume tells its peers.
 Awaitable<void> note_start(std::shared_ptr<Volume> started, std::shared_ptr<Volume> peer,
                            std::shared_ptr<std::vector<std::shared_ptr<Volume>>> noted) {
-  auto told = co_await peer->put_note(starts_note(started->id()),
-                                      std::to_string(started->start_counter()));
+  auto told =
+      co_await peer->put_note(starts_note(started->id()), std::to_string(started->start_counter()));
   if (told) noted->push_back(peer);
 }
 
@@ -142,8 +142,8 @@ void World::cut_wire(const std::shared_ptr<SimGateway>& gateway, std::size_t ind
 // A disk that fails a call is rebooted later.
 void World::disk_error(std::size_t index) {
   using Call = FakeDisk::Call;
-  constexpr Call kCalls[] = {Call::write, Call::write, Call::write,  Call::sync,
-                             Call::sync,  Call::create, Call::rename, Call::remove,
+  constexpr Call kCalls[] = {Call::write,    Call::write,         Call::write,  Call::sync,
+                             Call::sync,     Call::create,        Call::rename, Call::remove,
                              Call::allocate, Call::sync_directory};
   auto& volume = *volumes_[index];
   if (!volume.running()) return;
@@ -239,8 +239,7 @@ void World::bring_old_copy(std::size_t index) {
   });
 }
 
-void World::check_old_copy(const Volume& copy,
-                           const std::vector<std::shared_ptr<Volume>>& noted) {
+void World::check_old_copy(const Volume& copy, const std::vector<std::shared_ptr<Volume>>& noted) {
   for (const auto& peer : volumes_) {
     const auto open = peer->opened();
     if (std::find(noted.begin(), noted.end(), open) == noted.end()) continue;

@@ -20,10 +20,10 @@ enum class Fault : std::uint8_t {
   cut_off,       // a gateway from several volumes, for a while
   jump_volume,   // a clock jumps by up to an hour
   jump_gateway,
-  disk_error,    // the nth call of some kind fails
-  disk_full,     // for a while
-  damage,        // a volume is lost for good, or a part of what it holds
-  hang,          // calls of some kinds do not return, for a while or until the volume is closed
+  disk_error,  // the nth call of some kind fails
+  disk_full,   // for a while
+  damage,      // a volume is lost for good, or a part of what it holds
+  hang,        // calls of some kinds do not return, for a while or until the volume is closed
 };
 inline constexpr std::size_t kFaults = 12;
 
@@ -33,8 +33,8 @@ struct WorldPlan {
   std::uint32_t volumes = 3;
   std::uint32_t variant = 0;
   int gateways = 1;
-  bool direct = false;  // gateway and volumes in one process
-  bool replaces = false;  // a volume by a new one
+  bool direct = false;        // gateway and volumes in one process
+  bool replaces = false;      // a volume by a new one
   bool reads_slowly = false;  // when all faults are over: what is overwritten meanwhile
   SimVolumeOptions volume;
   std::uint32_t page_rows = RemovalOptions().page_rows;

@@ -41,8 +41,8 @@ void World::replace_volume() {
   joining.id = VolumeId{random_.bits() | 1};
   joining.name = "new";
   joining.host = "new";
-  const auto fresh = std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map,
-                                                 plan_.volume);
+  const auto fresh =
+      std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map, plan_.volume);
   const auto formatted = fresh->format();
   if (!formatted || !fresh->start()) return history_.violation("a new volume does not start");
   volumes_.push_back(fresh);
@@ -94,8 +94,8 @@ bool World::end_replacement() {
     }
     if (time_.run_until([this] { return is_replaced(); }, time_.now() + kLookEvery)) break;
     if (time_.now() < end) continue;
-    history_.violation("volume " + std::to_string(leaving_) + " is not replaced: " +
-                       driver_->replacement().status().trouble);
+    history_.violation("volume " + std::to_string(leaving_) +
+                       " is not replaced: " + driver_->replacement().status().trouble);
     return false;
   }
   volumes_[leaving_]->lose();

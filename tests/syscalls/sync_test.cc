@@ -81,8 +81,8 @@ struct RealVolume {
       for (std::size_t at = 0; at < bytes; at += limits::kBlockBytes) {
         const std::size_t length = std::min<std::size_t>(limits::kBlockBytes, bytes - at);
         const auto block = (piece * bytes + at) / limits::kBlockBytes;
-        crcs.push_back(fragment_block_crc(id.write_id, id.slot, block,
-                                          data.bytes().subspan(at, length)));
+        crcs.push_back(
+            fragment_block_crc(id.write_id, id.slot, block, data.bytes().subspan(at, length)));
       }
       REQUIRE(h.run((*writer)->append(std::move(data), std::move(crcs), h.later())));
     }

@@ -174,8 +174,8 @@ int fdatasync(int fd) { return watched::synced(fd, SYS_fdatasync); }
 int fsync(int fd) { return watched::synced(fd, SYS_fsync); }
 int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
   watched::note_removal(to_directory, to);
-  const auto result = static_cast<int>(
-      ::syscall(SYS_renameat, from_directory, from, to_directory, to));
+  const auto result =
+      static_cast<int>(::syscall(SYS_renameat, from_directory, from, to_directory, to));
   if (result != 0) return result;
   watched::note_name(from_directory, from);
   watched::note_name(to_directory, to);

@@ -88,8 +88,7 @@ Task<> HintWorker::work_volume(VolumeId volume, Progress& progress, std::uint64_
 bool HintWorker::takes(VolumeId volume, const StoredHint& hint) const {
   const auto retry = retries_.find(hint.name);
   if (retry != retries_.end() && context_.clock.boot() < retry->second.next) return false;
-  const auto rank =
-      rank_in_group(context_, volume, hint.bucket, hint.partitions, hint.key);
+  const auto rank = rank_in_group(context_, volume, hint.bucket, hint.partitions, hint.key);
   if (!rank) return true;  // nobody else will find it here
   const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
   return context_.clock.wall() >= hint.name.due + turn;
@@ -147,9 +146,8 @@ Task<bool> HintWorker::is_chosen(const StoredHint& hint, Deadline deadline) {
     if (!answer || !*answer || answer->value().is_zero()) continue;
     holders[answer->value()].add(i);
   }
-  co_return std::any_of(holders.begin(), holders.end(), [&](const auto& entry) {
-    return replicas.quorum.reached(entry.second);
-  });
+  co_return std::any_of(holders.begin(), holders.end(),
+                        [&](const auto& entry) { return replicas.quorum.reached(entry.second); });
 }
 
 // (3) before (2): an upload that has ended cannot hand the blob to the object any more.
@@ -199,8 +197,7 @@ Task<bool> HintWorker::remove(BlobRef blob, Deadline deadline) {
       reached_all = reached_all && !in_map(*map, volume);  // else it went with its disk
       continue;
     }
-    removals.start(executor,
-                   client->remove_fragment_if(fragment, RemovalRule::unread, deadline));
+    removals.start(executor, client->remove_fragment_if(fragment, RemovalRule::unread, deadline));
   }
   co_await removals.wait_all(context_.clock, deadline);
   std::uint64_t removed = 0;
@@ -208,7 +205,7 @@ Task<bool> HintWorker::remove(BlobRef blob, Deadline deadline) {
   for (const auto& answer : answers) removed += answer && *answer ? 1 : 0;
   context_.board->change(
       [removed](BackgroundStatus& status) { status.fragments_removed_by_hints += removed; });
-  co_return reached_all && removed == answers.size();
+  co_return reached_all&& removed == answers.size();
 }
 
 // On all replicas; one that does not answer keeps its row until it gives up on it.

@@ -132,15 +132,15 @@ Task<OrphanSweep::Entries> OrphanSweep::find_orphans(VolumeId volume, FragmentOw
   }
   const RegisterRef ref = object_of(owner);
   CO_TRY(seen, co_await context_.proposer.read(ref, ReadWant::value, deadline));
-  CO_TRY(orphans, co_await without_references(volume, std::move(seen), std::move(entries),
-                                              deadline));
+  CO_TRY(orphans,
+         co_await without_references(volume, std::move(seen), std::move(entries), deadline));
   if (orphans.empty() || !holds(Rule::sweep_round)) co_return orphans;
   // R11 (2): after this round nothing that is under way can come to name them; who still wants to
   // must prepare again, finds its lease stale and pins first (R10).
   const auto how = holds(Rule::sweep_accept) ? WriteBack::complete : WriteBack::if_needed;
   CO_TRY(settled, co_await context_.proposer.write_back(ref, how, true, deadline));
-  CO_TRY(condemned, co_await without_references(volume, std::move(settled), std::move(orphans),
-                                                deadline));
+  CO_TRY(condemned,
+         co_await without_references(volume, std::move(settled), std::move(orphans), deadline));
   if (!upload_first) {
     CO_TRY(ended, co_await upload_has_ended(context_, owner, deadline));
     if (!ended) co_return Entries();
@@ -158,8 +158,8 @@ Task<OrphanSweep::Found> OrphanSweep::examine(Look& look, FragmentOwner owner, E
     return young;
   });
   if (entries.empty()) co_return left;
-  CO_TRY(orphans, co_await find_orphans(look.volume->id(), std::move(owner), std::move(entries),
-                                        deadline));
+  CO_TRY(orphans,
+         co_await find_orphans(look.volume->id(), std::move(owner), std::move(entries), deadline));
   const BootTime now = context_.clock.boot();
   std::erase_if(orphans, [&](const FragmentEntry& entry) {
     const BootTime since = noted(look, entry).value_or(now);
@@ -174,8 +174,8 @@ Task<OrphanSweep::Found> OrphanSweep::examine(Look& look, FragmentOwner owner, E
 Task<> OrphanSweep::remove(Look& look, Entries condemned, Found& left, Deadline deadline) {
   std::uint64_t removed = 0, bytes = 0;
   for (const FragmentEntry& orphan : condemned) {
-    auto gone = co_await look.volume->remove_fragment_if(orphan.id, RemovalRule::unpinned,
-                                                         deadline);
+    auto gone =
+        co_await look.volume->remove_fragment_if(orphan.id, RemovalRule::unpinned, deadline);
     if (gone) {
       ++removed;
       bytes += orphan.data_bytes;

@@ -45,7 +45,7 @@ class TombstonePurge {
 
   BackgroundContext& context_;
   Pace pace_;
-  std::set<GroupId> tried_;  // groups with a suspect, in this pass
+  std::set<GroupId> tried_;               // groups with a suspect, in this pass
   std::map<RegisterKey, Marked> marked_;  // at most limits::kTombstonesMarkedMax
 };
 

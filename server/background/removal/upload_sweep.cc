@@ -82,8 +82,7 @@ Task<> UploadSweep::sweep_volume(VolumeId volume, Progress& progress) {
 }
 
 bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
-  const auto rank =
-      rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
+  const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
   if (!rank) return false;
   const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
   switch (row.kind) {
@@ -142,8 +141,8 @@ Task<> UploadSweep::end_open(Home home, UploadName name, UploadRecord upload, De
   for (const PartInfo& part : parts) {
     if (part.blob) freed.push_back(hint_for(*part.blob, due, name.upload_id));
   }
-  CO_TRY(aborted, co_await abort_open(context_.proposer, name.upload(), std::move(freed),
-                                      deadline));
+  CO_TRY(aborted,
+         co_await abort_open(context_.proposer, name.upload(), std::move(freed), deadline));
   if (aborted) {
     context_.board->change([](BackgroundStatus& status) { ++status.uploads_expired; });
   }

@@ -21,9 +21,9 @@ class UploadSweep {
  private:
   // What is known of the bucket of an upload.
   struct Home {
-    std::shared_ptr<const Bucket> bucket;  // null: deleted
+    std::shared_ptr<const Bucket> bucket;     // null: deleted
     std::shared_ptr<const Bucket> fenceless;  // its id and partitions, passing every fence
-    bool busy = false;                     // being deleted
+    bool busy = false;                        // being deleted
   };
   using Rows = std::vector<RegisterEntry>;
 

@@ -51,8 +51,7 @@ Task<> bring_some(ReplacementContext& context, Found rows) {
 // All rows of one kind, or only their number.
 Task<std::uint64_t> walk_rows(ReplacementContext& context, std::shared_ptr<const ClusterMap> map,
                               Volumes volumes, RowKind kind, bool count_only) {
-  RegisterWalk walk(kind, std::move(volumes), context.parts.clock,
-                    context.parts.options.page_rows);
+  RegisterWalk walk(kind, std::move(volumes), context.parts.clock, context.parts.options.page_rows);
   std::uint64_t seen = 0;
   Found waiting;
   while (true) {

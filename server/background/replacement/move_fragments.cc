@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLooksAtOnce = 16;
 constexpr std::size_t kRepairsAtOnce = 2;
-constexpr std::size_t kQueueMax = 65'536;  // registers waiting for their turn, a key each
+constexpr std::size_t kQueueMax = 65'536;           // registers waiting for their turn, a key each
 constexpr std::chrono::hours kFragmentDeadline{1};  // a fragment has up to 5 GiB
 // Parts before objects: an upload that is completed meanwhile takes its parts' new places along.
 constexpr RowKind kWalkOrder[] = {RowKind::part, RowKind::upload, RowKind::object};
@@ -49,9 +49,8 @@ class Pass {
   Task<bool> run(std::shared_ptr<const ClusterMap> map, Volumes volumes) {
     context_.board.begin("looking for fragments", 0);
     for (const RowKind kind : kWalkOrder) CO_CHECK(co_await look(*map, volumes, kind));
-    context_.board.change([this](ReplacementStatus& status) {
-      status.fragments_missing = missing_;
-    });
+    context_.board.change(
+        [this](ReplacementStatus& status) { status.fragments_missing = missing_; });
     CO_CHECK(co_await work_off());
     if (why_) co_return std::move(*why_);
     // Nothing to do but wait: a reason to be shown, and to look again with less haste.

@@ -118,8 +118,7 @@ Task<Named> named_by_record(Blobs& blobs, const RegisterRef& ref, ObjectRecord r
   co_return named;
 }
 
-Task<Named> named_by(Blobs& blobs, const RegisterRef& ref, Snapshot current,
-                     Deadline deadline) {
+Task<Named> named_by(Blobs& blobs, const RegisterRef& ref, Snapshot current, Deadline deadline) {
   Named named;
   if (current.kind() == ValueKind::part) {
     CO_TRY(part, part_info(*current.value));
@@ -134,9 +133,9 @@ Task<Named> named_by(Blobs& blobs, const RegisterRef& ref, Snapshot current,
 
 void add_to(RegisterHealth& health, const Blobs& blobs, const BlobRef& blob) {
   const auto slots = blobs.misplaced_slots(blob);
-  const auto missing = std::count_if(
-      blob.locations.begin(), blob.locations.end(),
-      [](const Location& location) { return location.volume.value == 0; });
+  const auto missing =
+      std::count_if(blob.locations.begin(), blob.locations.end(),
+                    [](const Location& location) { return location.volume.value == 0; });
   health.missing += static_cast<std::uint64_t>(missing);
   if (slots.empty()) return;
   const int spares = blobs.spares(blob);
@@ -176,9 +175,9 @@ class Mover {
   Task<> run() {
     for (Named::Page& page : named_.pages) CO_CHECK(co_await move_page(page));
     for (BlobRef& blob : named_.blobs) {
-      const bool rewritten = std::any_of(
-          moves.pages.begin(), moves.pages.end(),
-          [&](const PageMove& page) { return page.from == blob.write_id; });
+      const bool rewritten =
+          std::any_of(moves.pages.begin(), moves.pages.end(),
+                      [&](const PageMove& page) { return page.from == blob.write_id; });
       if (rewritten) continue;
       CO_TRY(done, co_await move_slots(blob));
       moves.slots.insert(moves.slots.end(), done.begin(), done.end());

@@ -63,8 +63,8 @@ struct VolumeReplacement::State {
   // was placed by it. Errors: unavailable - too few hold it; some may.
   Task<Installed> install(Map next, Volumes volumes) {
     const Map before = map();
-    CO_TRY(installed, co_await install_map(next, std::move(volumes), context.parts.clock,
-                                           context.soon()));
+    CO_TRY(installed,
+           co_await install_map(next, std::move(volumes), context.parts.clock, context.soon()));
     some_behind = !installed.failed.empty();
     for (const auto& [id, error] : installed.failed) {
       if (error.code != Errc::stale_epoch) continue;
@@ -219,9 +219,9 @@ struct VolumeReplacement::State {
   std::string trouble;
   std::pair<VolumeId, BootTime> seen_joining;  // when it was there last, or was first looked for
   bool beginning = false;
-  bool some_hold = false;  // a volume holds the map that has not reached enough of them
+  bool some_hold = false;      // a volume holds the map that has not reached enough of them
   std::optional<Begun> begun;  // the same of a joint map
-  bool some_behind = true;  // a volume may not have the map: nobody knows at the start
+  bool some_behind = true;     // a volume may not have the map: nobody knows at the start
   bool running = false;
 };
 

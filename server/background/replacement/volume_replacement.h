@@ -29,9 +29,9 @@
 namespace penstock {
 
 struct ReplacementOptions {
-  double rows_per_second = 2000;  // rows looked at, and write-backs
+  double rows_per_second = 2000;                 // rows looked at, and write-backs
   double bytes_per_second = 128 * limits::kMiB;  // fragments made
-  std::uint32_t page_rows = 1000;  // rows that a volume lists at a time
+  std::uint32_t page_rows = 1000;                // rows that a volume lists at a time
   Duration look_every = std::chrono::milliseconds(200);
   Duration retry_after = std::chrono::seconds(1);
   // So long the joint phase waits for a joining volume that is away. Then that counts as one lost,
@@ -47,7 +47,7 @@ struct ReplacementStatus {
   VolumeId joining;
   std::uint64_t done = 0;
   std::uint64_t total = 0;
-  double rate = 0;  // per second
+  double rate = 0;      // per second
   std::string trouble;  // why it does not go on; it is tried again
   // Since the start of the process.
   std::uint64_t rows_brought = 0;

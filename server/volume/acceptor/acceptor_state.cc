@@ -42,8 +42,7 @@ Result<> AcceptorState::gate(const Round& round, BucketId bucket) const {
   }
   if (!round.pass_fence && !fences_.empty()) {
     const auto fence = fences_.find(bucket);
-    if (fence != fences_.end() && round.bucket_number <= fence->second &&
-        holds(Rule::fence)) {
+    if (fence != fences_.end() && round.bucket_number <= fence->second && holds(Rule::fence)) {
       return fail(Errc::stale_bucket,
                   "bucket number " + std::to_string(round.bucket_number.value) + " is fenced off");
     }

@@ -28,8 +28,7 @@ enum class Verdict : std::uint8_t {
 class AcceptorState {
  public:
   // A start: everything at or below the stored ceiling may have been promised before.
-  explicit AcceptorState(const VolumeMeta& meta,
-                         std::size_t promise_slots = PromiseTable::kSlots);
+  explicit AcceptorState(const VolumeMeta& meta, std::size_t promise_slots = PromiseTable::kSlots);
 
   // Errors: stale_epoch; epoch_behind; stale_bucket.
   Result<> gate(const Round& round, BucketId bucket) const;
@@ -66,9 +65,7 @@ class AcceptorState {
   void set_epoch(const GroupEpoch& epoch);
 
  private:
-  std::uint64_t limit() const {
-    return holds(Rule::horizon) ? std::max(floor_, horizon_) : floor_;
-  }
+  std::uint64_t limit() const { return holds(Rule::horizon) ? std::max(floor_, horizon_) : floor_; }
 
   PromiseTable promises_;
   const std::uint64_t floor_;

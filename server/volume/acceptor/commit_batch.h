@@ -45,9 +45,9 @@ class CommitBatch {
 
   RegisterCore& core_;
   const bool full_;
-  Rows rows_;                  // of every key in the batch, as last synced
-  std::uint64_t ceiling_ = 0;  // to be written; 0 = as it is
-  std::uint64_t horizon_ = 0;  // the same
+  Rows rows_;                                // of every key in the batch, as last synced
+  std::uint64_t ceiling_ = 0;                // to be written; 0 = as it is
+  std::uint64_t horizon_ = 0;                // the same
   std::map<BucketId, BucketNumber> fences_;  // to be written
   std::vector<AcceptPlan> accepts_;
   std::vector<DropWork> drops_;

@@ -25,10 +25,7 @@ class RegisterCore {
  public:
   RegisterCore(Database& database_in, Clock& clock_in, const VolumeMeta& meta,
                std::size_t cache_bytes, std::size_t promise_slots)
-      : database(database_in),
-        clock(clock_in),
-        acceptor(meta, promise_slots),
-        cache(cache_bytes) {}
+      : database(database_in), clock(clock_in), acceptor(meta, promise_slots), cache(cache_bytes) {}
 
   Database& database;
   Clock& clock;

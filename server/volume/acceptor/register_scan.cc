@@ -42,8 +42,7 @@ class Scan {
       const std::string_view suffix = cursor_->key().substr(row_prefix_.size());
       if (!suffix.starts_with(request_.prefix)) break;
       if (!request_.end.empty() && suffix >= request_.end) break;
-      const bool full =
-          reply.rows.size() == request_.rows_max || bytes >= limits::kReplyBytesMax;
+      const bool full = reply.rows.size() == request_.rows_max || bytes >= limits::kReplyBytesMax;
       if (looked_at++ == limits::kScanRowsMax || full) {
         reply.covered_to = suffix;
         break;

@@ -8,7 +8,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kDropMax = 4096;  // hints of one drop: they are one batch
+constexpr std::size_t kDropMax = 4096;       // hints of one drop: they are one batch
 constexpr std::size_t kEntryHeadBytes = 96;  // of an entry in a reply, beside its texts
 
 std::string row_key_of(const HintName& name) {
@@ -71,8 +71,8 @@ Result<RegisterListReply> find_registers(Database& database, const RegisterListR
     if (head && (!request.only || head->value.kind == *request.only)) {
       reply.rows.push_back({*key, head->partitions, head->ballot, head->value.kind,
                             std::string(head->value.summary)});
-      bytes += kEntryHeadBytes + key->key.size() + key->upload_id.size() +
-               head->value.summary.size();
+      bytes +=
+          kEntryHeadBytes + key->key.size() + key->upload_id.size() + head->value.summary.size();
     }
     ++looked_at;
     const bool full = reply.rows.size() == request.rows_max || bytes >= limits::kReplyBytesMax;

@@ -1,7 +1,6 @@
 
-#include "server/volume/disk/disk.h"
-
 #include "penstock/assert.h"
+#include "server/volume/disk/disk.h"
 
 namespace penstock {
 namespace {

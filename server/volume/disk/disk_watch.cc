@@ -140,8 +140,7 @@ class WatchedDisk final : public Disk {
 DiskWatch::Call::Call(DiskWatch& watch, const char* name) {
   static std::atomic<std::size_t> threads{0};
   thread_local const std::size_t first = threads.fetch_add(1);  // its own place, as a rule
-  const BootTime::rep now =
-      std::max<BootTime::rep>(count(watch.clock_), 1);
+  const BootTime::rep now = std::max<BootTime::rep>(count(watch.clock_), 1);
   for (std::size_t i = 0; i < watch.places_.size(); ++i) {
     Place& place = watch.places_[(first + i) % watch.places_.size()];
     BootTime::rep free = 0;

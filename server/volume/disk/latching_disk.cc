@@ -54,7 +54,7 @@ class Latch {
                             : code == Errc::not_found ? unsigned{kAbsent}
                             : code == Errc::overloaded && holds(Rule::scarce_harmless)
                                 ? unsigned{kNothing}
-                                                      : unsigned{kNone};
+                                : unsigned{kNone};
       if ((kind & (harmless | kNothing)) == 0) fail_with(result.error());
     }
     return result;

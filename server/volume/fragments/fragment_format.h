@@ -56,7 +56,7 @@ struct ExtentRow {
   std::uint32_t digest = 0;  // the footer's CRC
   std::uint64_t start = 0;   // which start of the volume committed it ...
   std::uint64_t committed_us =
-      0;  // ... and when, on that start's boot clock: its lease counts from here
+      0;                  // ... and when, on that start's boot clock: its lease counts from here
   FragmentOwner owner{};  // whom to ask whether the fragment is still referenced (R11)
   auto operator<=>(const ExtentRow&) const = default;
 };

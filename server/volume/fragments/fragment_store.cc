@@ -91,8 +91,8 @@ Task<> remove_fragment(CorePtr core, FragmentId id, FragmentStore::Removal condi
   // R11 (3): at the removal, while the claim keeps new pins away.
   const bool pinned = condition == RemovalRule::unpinned && holds(Rule::removal_pinned) &&
                       !core->leases.unpinned_for(id, *row);
-  const bool read = condition == RemovalRule::unread && holds(Rule::hint_reader) &&
-                    core->leases.is_read(id);
+  const bool read =
+      condition == RemovalRule::unread && holds(Rule::hint_reader) && core->leases.is_read(id);
   if (pinned || read) co_return fail(Errc::busy, "fragment " + to_string(id) + " is pinned");
   CO_CHECK(core->check_open());  // the volume may have been closed meanwhile
   CO_CHECK(co_await core->parts.rows.erase(id));
@@ -118,8 +118,8 @@ Result<std::vector<FragmentEntry>> list_blocking(FragmentCore& core,
     TRY(row, decode_extent_row(bytes));
     const auto unpinned = core.leases.unpinned_for(id, row);
     weight += kListedHeadBytes + row.owner.key.size() + row.owner.upload_id.size();
-    entries.push_back({id, row.data_bytes, !unpinned, unpinned.value_or(Duration{}),
-                       std::move(row.owner)});
+    entries.push_back(
+        {id, row.data_bytes, !unpinned, unpinned.value_or(Duration{}), std::move(row.owner)});
     return entries.size() < count && weight < limits::kReplyBytesMax;
   };
   CHECK_OK(core.parts.rows.for_each(after, visit));
@@ -167,7 +167,7 @@ Task<std::vector<FragmentId>> FragmentStore::pin(std::vector<FragmentId> ids, De
 }
 
 Task<std::vector<FragmentId>> FragmentStore::pin_for_reader(std::vector<FragmentId> ids,
-                                                               Deadline deadline) {
+                                                            Deadline deadline) {
   auto job = [ids = std::move(ids)](FragmentCore& core) {
     return pin_blocking(core, ids, &FragmentLeases::pin_for_reader);
   };

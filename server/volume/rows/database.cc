@@ -105,8 +105,7 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Rando
   std::unique_ptr<Database> database(new Database(disk, clock, random, worker, options));
   CHECK_OK(database->env_.load(kDatabaseDirectory));
   const leveldb::Status status = database->open_at_disk(false);
-  const auto confirmed =
-      status.ok() ? database->env_.confirm(kDatabaseDirectory) : Result<>();
+  const auto confirmed = status.ok() ? database->env_.confirm(kDatabaseDirectory) : Result<>();
   database->release_background();
   if (!confirmed) return confirmed.error();
   if (!status.ok()) {

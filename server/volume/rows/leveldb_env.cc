@@ -170,8 +170,8 @@ Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::Sequentia
   }
   // A log that is not named was never written to, or is not needed (load() has looked).
   const std::uint64_t whole_bytes = log ? whole_bytes_[*log_name] : 0;
-  *result = make_frame_reader(std::move(file).value(), log ? log->marker : 0, whole_bytes)
-                .release();
+  *result =
+      make_frame_reader(std::move(file).value(), log ? log->marker : 0, whole_bytes).release();
   return Status::OK();
 }
 

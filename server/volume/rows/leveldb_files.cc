@@ -232,8 +232,7 @@ class FrameWriter final : public leveldb::WritableFile {
 thread_local bool Patience::background_ = false;
 
 void Patience::tell(const Error& error) const {
-  log_event(LogLevel::warn, "database_waits",
-            {{"volume", where_}, {"reason", error.context}});
+  log_event(LogLevel::warn, "database_waits", {{"volume", where_}, {"reason", error.context}});
 }
 
 Status to_status(const Error& error) {
@@ -267,8 +266,7 @@ std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File>
   return std::make_unique<FrameReader>(std::move(file), marker, whole_bytes);
 }
 std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
-                                                         std::uint64_t marker,
-                                                         std::uint64_t number,
+                                                         std::uint64_t marker, std::uint64_t number,
                                                          const Patience& patience) {
   return std::make_unique<TableWriter>(std::move(file), marker, number, patience);
 }

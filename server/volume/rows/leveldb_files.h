@@ -101,8 +101,7 @@ std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File>
 // cut, or belongs to another volume, shows at a start; what it holds has LevelDB's own checksums.
 //   "PNSTKTAB" | u64 marker | u64 number | u64 bytes of the table | u32 crc of these 32
 std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
-                                                         std::uint64_t marker,
-                                                         std::uint64_t number,
+                                                         std::uint64_t marker, std::uint64_t number,
                                                          const Patience& patience);
 // Errors: corrupt - it is not that table, whole; io.
 Result<> check_table_seal(File& file, std::uint64_t marker, std::uint64_t number);

@@ -71,8 +71,7 @@ Result<bool> find_later_head(Window& window, std::uint64_t offset, std::uint64_t
 // A torn write leaves the first 512 bytes as they were sent, or as they were before: nothing.
 bool begins_foreign(std::string_view bytes, std::uint64_t marker) {
   constexpr std::uint64_t kNothing = 0;
-  return bytes.size() >= sizeof marker &&
-         std::memcmp(bytes.data(), &marker, sizeof marker) != 0 &&
+  return bytes.size() >= sizeof marker && std::memcmp(bytes.data(), &marker, sizeof marker) != 0 &&
          std::memcmp(bytes.data(), &kNothing, sizeof kNothing) != 0;
 }
 

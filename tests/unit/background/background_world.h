@@ -47,8 +47,8 @@ class BackgroundWorld {
     return blob;
   }
   void name(const BlobRef& blob, const std::string& key = "key") {
-    auto stored = cluster.run(objects().put(*bucket, key, record_of(blob), nullptr, Condition{},
-                                            cluster.soon()));
+    auto stored = cluster.run(
+        objects().put(*bucket, key, record_of(blob), nullptr, Condition{}, cluster.soon()));
     REQUIRE(stored.has_value());
     cluster.settle_down();
   }
@@ -98,8 +98,7 @@ class BackgroundWorld {
  private:
   Task<BlobRef> write_blob(FragmentOwner owner, std::unique_ptr<BlobWriter>* keep) {
     constexpr std::size_t kBytes = 200'000;
-    CO_TRY(writer,
-           co_await cluster.gateway->blobs.write(std::move(owner), kBytes, cluster.soon()));
+    CO_TRY(writer, co_await cluster.gateway->blobs.write(std::move(owner), kBytes, cluster.soon()));
     *keep = std::move(writer);
     const std::string text(kBytes, 'x');
     CO_CHECK(co_await write_text(**keep, text));

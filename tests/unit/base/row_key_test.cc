@@ -135,13 +135,13 @@ TEST_CASE("a row key names its register, or is refused") {
   REQUIRE(part);
   CHECK(*part == RegisterKey{RowKind::part, bucket, "key", id, 0x0102});
   CHECK(register_of_suffix(RowKind::object, bucket, "key").value().key == "key");
-  for (const auto& [kind, row] : std::vector<std::pair<RowKind, std::string>>{
-           {RowKind::object, ""},
-           {RowKind::upload, id},
-           {RowKind::upload, upload_suffix("", id)},
-           {RowKind::upload, "key+" + id},
-           {RowKind::part, upload_suffix("", id) + "12"},
-           {RowKind::part, "key+" + id + "12"}}) {
+  for (const auto& [kind, row] :
+       std::vector<std::pair<RowKind, std::string>>{{RowKind::object, ""},
+                                                    {RowKind::upload, id},
+                                                    {RowKind::upload, upload_suffix("", id)},
+                                                    {RowKind::upload, "key+" + id},
+                                                    {RowKind::part, upload_suffix("", id) + "12"},
+                                                    {RowKind::part, "key+" + id + "12"}}) {
     CAPTURE(row);
     CHECK(register_of_suffix(kind, bucket, row).error().code == Errc::corrupt);
   }

@@ -21,12 +21,11 @@ void run_ready(BlobWorld& world) {
 }
 // Opens an upload of `announced` bytes and sends the first `count` of them.
 void send_some(BlobWorld& world, std::size_t announced, std::size_t count) {
-  world.writer = run_task(world.io, world.clock,
-                          world.blobs->write(world.owner, announced, world.deadline()))
-                     .value();
+  world.writer =
+      run_task(world.io, world.clock, world.blobs->write(world.owner, announced, world.deadline()))
+          .value();
   while (count > 0) {
-    const MutBytes space =
-        run_task(world.io, world.clock, world.writer->space()).value();
+    const MutBytes space = run_task(world.io, world.clock, world.writer->space()).value();
     const std::size_t step = std::min(space.size(), count);
     std::memset(space.data(), 'x', step);
     REQUIRE(run_task(world.io, world.clock, world.writer->filled(step)).has_value());
@@ -185,8 +184,8 @@ TEST_CASE("to discard or to pin what volumes hold takes no longer than their ans
       run_task(world.io, world.clock, world.write(BlobWorld::body(kStripeBytes))).value();
   world.clock.advance(hours(13));
   const BootTime before = world.clock.boot();
-  const auto missing = run_task(world.io, world.clock,
-                                world.writer->ensure_leases(blob, world.deadline()));
+  const auto missing =
+      run_task(world.io, world.clock, world.writer->ensure_leases(blob, world.deadline()));
   CHECK(missing.value().empty());
   CHECK(world.clock.boot() == before);
   boost::asio::co_spawn(world.io, world.writer->discard(),

@@ -1,8 +1,8 @@
 #include "server/blobs/blob_reader.h"
-#include "tests/fake/code_of.h"
 
 #include <bit>
 
+#include "tests/fake/code_of.h"
 #include "tests/unit/blobs/blob_world.h"
 
 namespace penstock {
@@ -33,9 +33,8 @@ TEST_CASE("every loss of up to m slots reads right, whole and in ranges") {
   const std::pair<std::uint32_t, std::uint32_t> shapes[] = {{1, 2}, {2, 2}, {4, 2}, {8, 3}};
   for (const auto& [k, m] : shapes) {
     const std::size_t stripe = k * kUnit;
-    const std::size_t sizes[] = {1,      16'383,     16'384,     16'385,
-                                 131072, stripe - 1, stripe,     stripe + 1,
-                                 3 * stripe + 40'001};
+    const std::size_t sizes[] = {
+        1, 16'383, 16'384, 16'385, 131072, stripe - 1, stripe, stripe + 1, 3 * stripe + 40'001};
     for (const std::size_t size : sizes) {
       CAPTURE(k);
       CAPTURE(size);
@@ -79,12 +78,9 @@ TEST_CASE("losing more than m slots is an error, never a wrong byte") {
 
 TEST_CASE("corrupt, missing, closed and failing fragments are rebuilt and reported once") {
   const std::string body = BlobWorld::body(8 * 4 * kUnit);
-  const std::pair<Errc, bool> rows[] = {{Errc::corrupt, true},
-                                        {Errc::not_found, true},
-                                        {Errc::invalid, true},
-                                        {Errc::unavailable, false},
-                                        {Errc::io, false},
-                                        {Errc::overloaded, false},
+  const std::pair<Errc, bool> rows[] = {{Errc::corrupt, true}, {Errc::not_found, true},
+                                        {Errc::invalid, true}, {Errc::unavailable, false},
+                                        {Errc::io, false},     {Errc::overloaded, false},
                                         {Errc::timeout, false}};
   for (const auto& [code, is_damage] : rows) {
     for (const bool cached : {false, true}) {
@@ -279,9 +275,8 @@ TEST_CASE("when all volumes are late no extra read is sent") {
   ranges[0].length = body.size();
   boost::asio::co_spawn(world.io, world.read(ranges),
                         [ended](std::exception_ptr, Result<std::string> text) { *ended = text; });
-  run_until(world.io, world.clock, [&, end = world.clock.boot() + milliseconds(20)] {
-    return world.clock.boot() >= end;
-  });
+  run_until(world.io, world.clock,
+            [&, end = world.clock.boot() + milliseconds(20)] { return world.clock.boot() >= end; });
   world.io.restart();
   world.io.poll();
   int reads = 0;

@@ -92,8 +92,7 @@ class BlobWorld {
 
   // Writes `text` in steps of at most `step` bytes. `before` runs ahead of each step.
   Task<BlobRef> write(std::string text, std::size_t step = 100'000,
-                      std::function<void(std::size_t)> before = nullptr,
-                      bool replicated = false) {
+                      std::function<void(std::size_t)> before = nullptr, bool replicated = false) {
     if (replicated) {
       const Deadline until = deadline();
       CO_TRY(opened, co_await blobs->write_replicated(owner, text.size(), until));

@@ -19,11 +19,11 @@ TEST_CASE("the layout of a new blob follows the volumes that can take it") {
     std::size_t available;
     std::uint32_t want_k, want_m;  // 0 = refused
   };
-  const Row rows[] = {{4, 2, 6, 4, 2},  {4, 2, 5, 3, 2},  {4, 2, 4, 2, 2},  {4, 2, 3, 1, 2},
-                      {4, 2, 2, 1, 1},  {4, 2, 1, 0, 0},  {4, 2, 0, 0, 0},  {4, 2, 50, 4, 2},
-                      {8, 3, 11, 8, 3}, {8, 3, 10, 7, 3}, {8, 3, 4, 1, 3},  {8, 3, 3, 1, 2},
-                      {2, 2, 5, 2, 2},  {2, 2, 3, 1, 2},  {1, 2, 4, 1, 2},  {1, 2, 3, 1, 2},
-                      {1, 2, 2, 1, 1},  {1, 2, 1, 0, 0},  {1, 0, 1, 1, 0},  {1, 0, 0, 0, 0}};
+  const Row rows[] = {{4, 2, 6, 4, 2},  {4, 2, 5, 3, 2},  {4, 2, 4, 2, 2}, {4, 2, 3, 1, 2},
+                      {4, 2, 2, 1, 1},  {4, 2, 1, 0, 0},  {4, 2, 0, 0, 0}, {4, 2, 50, 4, 2},
+                      {8, 3, 11, 8, 3}, {8, 3, 10, 7, 3}, {8, 3, 4, 1, 3}, {8, 3, 3, 1, 2},
+                      {2, 2, 5, 2, 2},  {2, 2, 3, 1, 2},  {1, 2, 4, 1, 2}, {1, 2, 3, 1, 2},
+                      {1, 2, 2, 1, 1},  {1, 2, 1, 0, 0},  {1, 0, 1, 1, 0}, {1, 0, 0, 0, 0}};
   for (const Row& row : rows) {
     LayoutPolicy policy;
     policy.k = row.k;
@@ -324,8 +324,7 @@ TEST_CASE("fresh leases need no call, old ones are pinned again") {
     return sum;
   };
   const auto ensure = [&] {
-    return run_task(world.io, world.clock,
-                    world.writer->ensure_leases(*blob, world.deadline()));
+    return run_task(world.io, world.clock, world.writer->ensure_leases(*blob, world.deadline()));
   };
   world.clock.advance(hours(12) - seconds(1));
   CHECK(ensure().has_value());
@@ -352,9 +351,10 @@ TEST_CASE("memory is taken from the budget, bounded, and given back") {
   BlobWorld world(shape);
   const auto used_during = [&](std::size_t size) {
     std::size_t used = 0;
-    REQUIRE(world.put(BlobWorld::body(size), 1 << 20, [&](std::size_t) {
-      used = std::max(used, world.budget.used_bytes());
-    }).has_value());
+    REQUIRE(world
+                .put(BlobWorld::body(size), 1 << 20,
+                     [&](std::size_t) { used = std::max(used, world.budget.used_bytes()); })
+                .has_value());
     CHECK(world.budget.used_bytes() == 0);
     return used;
   };
@@ -365,9 +365,12 @@ TEST_CASE("memory is taken from the budget, bounded, and given back") {
   auto most = world.budget.take(world.budget.limit_bytes() - (3 << 20));
   REQUIRE(most.has_value());
   std::size_t used = 0;
-  REQUIRE(world.put(BlobWorld::body(20 << 20), 1 << 20, [&](std::size_t) {
-    used = std::max(used, world.budget.used_bytes() - most->bytes());
-  }).has_value());
+  REQUIRE(world
+              .put(BlobWorld::body(20 << 20), 1 << 20,
+                   [&](std::size_t) {
+                     used = std::max(used, world.budget.used_bytes() - most->bytes());
+                   })
+              .has_value());
   CHECK(used == (2 << 20) + 2 * (64 << 10));
   auto rest = world.budget.take(3 << 20);
   REQUIRE(rest.has_value());

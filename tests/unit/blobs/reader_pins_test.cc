@@ -12,7 +12,7 @@ TEST_CASE("each holder of a blob that is being read is asked once to keep all it
   std::vector<BlobRef> blobs;
   for (int n = 0; n < 2; ++n) blobs.push_back(world.put(BlobWorld::body(300'000)).value());
   std::vector<BlobRef> asked = blobs;
-  asked[0].locations[1] = Location{};                             // its volume had failed
+  asked[0].locations[1] = Location{};                              // its volume had failed
   asked[1].locations[2] = Location{VolumeId{999}, Generation{1}};  // has left the cluster
   boost::asio::co_spawn(world.io, world.blobs->pin_for_reader(asked, world.deadline()),
                         boost::asio::detached);

@@ -95,8 +95,9 @@ struct Bench {
   CredentialStore credentials = make_credentials();
   Authenticator authenticator{credentials, cluster.clock, {}};
   FakeGateway& parts = *cluster.gateway;
-  Gateway gateway{parts.index,   parts.blobs,   parts.objects,  parts.multipart, parts.budget,
-                  parts.buffers, cluster.clock, cluster.random, {}};
+  Gateway gateway{parts.index,     parts.blobs,    parts.objects,
+                  parts.multipart, parts.budget,   parts.buffers,
+                  cluster.clock,   cluster.random, {}};
   Metrics metrics{S3Service::operation_names(), S3Service::error_code_names()};
   S3Service service{gateway, authenticator, metrics};
 
@@ -189,8 +190,7 @@ TEST_CASE("a preflight needs no signature and is refused as for a bucket without
   CHECK(ask({})->response.status == 400);
   CHECK(ask({{"origin", "http://site"}})->text.find("<Code>BadRequest</Code>") !=
         std::string::npos);
-  const auto refused =
-      ask({{"origin", "http://site"}, {"access-control-request-method", "PUT"}});
+  const auto refused = ask({{"origin", "http://site"}, {"access-control-request-method", "PUT"}});
   CHECK(refused->response.status == 403);
   CHECK(refused->text.find("<Code>AccessForbidden</Code>") != std::string::npos);
   CHECK(refused->text.find("<Method>PUT</Method>") != std::string::npos);
@@ -264,17 +264,18 @@ TEST_CASE("what an operation throws is an answer and no end of the process") {
   };
   for (const auto& row : rows) {
     const std::uint64_t before = exceptions_caught();
-    const auto put = bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello",
-                                      row.thrown);
+    const auto put =
+        bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello", row.thrown);
     CHECK(put->response.status == row.status);
     CHECK(put->text.find(row.code) != std::string::npos);
     CHECK(put->text.find("planted") == std::string::npos);  // not for strangers
-    CHECK(put->closes);  // nobody knows where its body stands
+    CHECK(put->closes);                                     // nobody knows where its body stands
     CHECK(exceptions_caught() > before);
     CHECK(bench.ask_signed("GET", "/bucket/key")->response.status == 404);
   }
-  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
-            ->response.status == 200);
+  CHECK(
+      bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")->response.status ==
+      200);
 }
 
 TEST_CASE("a long answer takes memory of the account that asked until it is gone") {
@@ -331,8 +332,8 @@ TEST_CASE("a small upload counts until it is written") {
     counted += counts ? 1 : 0;
     not_counted_since = counts ? 0 : not_counted_since + 1;
   };
-  const auto put = bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello",
-                                    nullptr, look);
+  const auto put =
+      bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello", nullptr, look);
   CHECK(put->response.status == 200);
   CHECK(counted > 0);
   CHECK(not_counted_since <= 1);  // the answer's own step
@@ -346,10 +347,12 @@ TEST_CASE("a small upload counts, too: many that never end are bounded") {
   REQUIRE(rest);
   CHECK(bench.ask_signed("PUT", "/bucket/empty", {{"content-length", "0"}})->response.status ==
         200);
-  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
-            ->response.status == 503);
+  CHECK(
+      bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")->response.status ==
+      503);
   *rest = MemoryBudget::Lease();
-  CHECK(bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")
-            ->response.status == 200);
+  CHECK(
+      bench.ask_signed("PUT", "/bucket/key", {{"content-length", "5"}}, "hello")->response.status ==
+      200);
   CHECK(budget.used_bytes() == 0);
 }

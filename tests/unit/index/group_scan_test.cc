@@ -35,8 +35,8 @@ struct ScannedGroup {
   }
   Result<MergeInput> run() { return run(cluster.gateway->membership); }
   static std::size_t replies(const MergeInput& input) {
-    return static_cast<std::size_t>(std::count_if(
-        input.replies.begin(), input.replies.end(), [](const auto& each) { return !!each; }));
+    return static_cast<std::size_t>(std::count_if(input.replies.begin(), input.replies.end(),
+                                                  [](const auto& each) { return !!each; }));
   }
 };
 

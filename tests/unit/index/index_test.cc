@@ -17,14 +17,13 @@ void put(FakeCluster& cluster, const BucketPtr& bucket, const std::string& key,
   record.etag = etag;
   record.size_bytes = key.size();
   record.modified = cluster.clock.wall();
-  auto stored = cluster.run(cluster.gateway->objects.put(*bucket, key, record, nullptr, Condition{},
-                                                         cluster.soon()));
+  auto stored = cluster.run(
+      cluster.gateway->objects.put(*bucket, key, record, nullptr, Condition{}, cluster.soon()));
   REQUIRE(stored.has_value());
 }
 
 void erase(FakeCluster& cluster, const BucketPtr& bucket, const std::string& key) {
-  REQUIRE(cluster
-              .run(cluster.gateway->objects.remove(*bucket, key, Condition{}, cluster.soon()))
+  REQUIRE(cluster.run(cluster.gateway->objects.remove(*bucket, key, Condition{}, cluster.soon()))
               .has_value());
 }
 
@@ -410,10 +409,10 @@ TEST_CASE("A marker inside of a common prefix shows it again only for keys behin
     const char* marker;
     Names names;
   };
-  for (const Row& row : {Row{"b", {"b/", "c/", "d"}}, Row{"b/", {"c/", "d"}},
-                         Row{"b/1", {"b/", "c/", "d"}}, Row{"b/2", {"b/", "c/", "d"}},
-                         Row{"b/3", {"c/", "d"}}, Row{"b/zz", {"c/", "d"}}, Row{"c/", {"d"}},
-                         Row{"c/x", {"d"}}, Row{"c0", {"d"}}, Row{"d", {}}, Row{"x/", {}}}) {
+  for (const Row& row :
+       {Row{"b", {"b/", "c/", "d"}}, Row{"b/", {"c/", "d"}}, Row{"b/1", {"b/", "c/", "d"}},
+        Row{"b/2", {"b/", "c/", "d"}}, Row{"b/3", {"c/", "d"}}, Row{"b/zz", {"c/", "d"}},
+        Row{"c/", {"d"}}, Row{"c/x", {"d"}}, Row{"c0", {"d"}}, Row{"d", {}}, Row{"x/", {}}}) {
     CAPTURE(row.marker);
     ListRequest request;
     request.delimiter = "/";

@@ -125,9 +125,9 @@ TEST_CASE("Keys come in order, each once, whichever replicas hold them") {
 
 TEST_CASE("Outside the range that it covers a replica says nothing") {
   // Only up to "c" a majority speaks; "c" itself is no longer decided.
-  const auto outcome = run(input_of({reply({row("a", 1), row("b", 2)}, "c"),
-                                     reply({row("a", 1), row("b", 2), row("c", 3)}, "d"),
-                                     reply({row("a", 1)}, "b")}));
+  const auto outcome = run(
+      input_of({reply({row("a", 1), row("b", 2)}, "c"),
+                reply({row("a", 1), row("b", 2), row("c", 3)}, "d"), reply({row("a", 1)}, "b")}));
   CHECK(outcome.steps == Steps{"a", "b"});
   CHECK(outcome.resume == "c");
   // A reply that stops early does not turn the others' keys into absent ones.
@@ -141,8 +141,8 @@ TEST_CASE("A replica that covers all does not speak for the others, which stoppe
   // The others hold more keys behind "b", and are the majority.
   const auto all = reply({row("a", 1)});
   const auto cut = reply({row("a", 1)}, "b");
-  for (const Replies& replies : {Replies{all, cut, cut}, Replies{cut, all, cut},
-                                 Replies{cut, cut, all}}) {
+  for (const Replies& replies :
+       {Replies{all, cut, cut}, Replies{cut, all, cut}, Replies{cut, cut, all}}) {
     const auto outcome = run(input_of(replies));
     CHECK(outcome.steps == Steps{"a"});
     CHECK(outcome.resume == "b");
@@ -151,8 +151,8 @@ TEST_CASE("A replica that covers all does not speak for the others, which stoppe
 }
 
 TEST_CASE("During a change a majority of both lists decides") {
-  MergeInput input = input_of({reply({row("a", 1)}), reply({row("a", 1)}), reply({row("a", 1)}),
-                               reply({}), reply({})});
+  MergeInput input = input_of(
+      {reply({row("a", 1)}), reply({row("a", 1)}), reply({row("a", 1)}), reply({}), reply({})});
   input.quorum.replicas = IndexMask::below(3);
   input.quorum.joint = IndexMask::below(5) - IndexMask::below(2);
   CHECK(run(std::move(input)).steps == Steps{"a?"});
@@ -214,9 +214,9 @@ TEST_CASE("Where too few replicas speak inside a prefix, the next scan begins th
 
 TEST_CASE("Two of three silent witnesses leave a majority only together with the third") {
   // b/1 is asked for and dead; b/5 is then known to one replica alone.
-  const auto outcome = run(delimited({reply({row("b/1", 9), row("c", 3)}),
-                                      reply({row("b/1", 8), row("c", 3)}),
-                                      reply({row("b/5", 4), row("c", 3)})}));
+  const auto outcome =
+      run(delimited({reply({row("b/1", 9), row("c", 3)}), reply({row("b/1", 8), row("c", 3)}),
+                     reply({row("b/5", 4), row("c", 3)})}));
   CHECK(outcome.steps == Steps{"b/1?"});
   CHECK(outcome.resume == std::string("b/1\0", 4));
 }
@@ -229,11 +229,16 @@ TEST_CASE("A live prefix is decided to its end, though the scans stopped inside 
 }
 
 TEST_CASE("A live prefix behind which no key can sort is the end, wherever the scans stopped") {
-  const auto cut = reply({row("\xff" "1", 2)}, "\xff" "2");
+  const auto cut = reply({row("\xff"
+                              "1",
+                              2)},
+                         "\xff"
+                         "2");
   MergeInput input = input_of({cut, cut, cut});
   input.delimiter = "\xff";
   const auto outcome = run(std::move(input));
-  CHECK(outcome.steps == Steps{"\xff" "1"});
+  CHECK(outcome.steps == Steps{"\xff"
+                               "1"});
   CHECK(outcome.resume.empty());
 }
 

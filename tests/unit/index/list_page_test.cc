@@ -19,8 +19,8 @@ GroupId group_of_name(const FakeCluster& cluster, const Bucket& bucket, const st
 void put_live(FakeCluster& cluster, const Bucket& bucket, const std::string& key) {
   ObjectRecord record;
   record.etag = "e";
-  auto stored = cluster.run(cluster.gateway->objects.put(bucket, key, record, nullptr, Condition{},
-                                                         cluster.soon()));
+  auto stored = cluster.run(
+      cluster.gateway->objects.put(bucket, key, record, nullptr, Condition{}, cluster.soon()));
   REQUIRE(stored.has_value());
   cluster.settle_down();
 }

@@ -118,8 +118,7 @@ TEST_CASE("a key that a list has to decide is read as its bucket says") {
   for (const auto& volume : cluster.volumes) {
     volume->acceptor.fences[id] = BucketNumber{bucket->record.number.value - 1};
   }
-  const auto page =
-      cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
+  const auto page = cluster.run(cluster.gateway->index.list(bucket, ListRequest{}, cluster.soon()));
   REQUIRE(page);
   REQUIRE(page->entries.size() == 1);
   CHECK(page->entries.front().key == key);
@@ -179,8 +178,8 @@ TEST_CASE("a key that the replica asked for summaries lacks is read where it is"
   const auto bucket = cluster.make_bucket("b");
   ObjectRecord record;
   record.etag = "e1";
-  REQUIRE(cluster.run(cluster.gateway->objects.put(*bucket, "key", record, nullptr, Condition{},
-                                                   cluster.soon())));
+  REQUIRE(cluster.run(
+      cluster.gateway->objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
   cluster.settle_down();
   const RegisterKey row = Index::object(*bucket, "key").key;
   const std::uint32_t partitions = bucket->record.partitions;

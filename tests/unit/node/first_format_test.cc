@@ -1,9 +1,10 @@
+#include "server/node/first_format.h"
+
 #include <doctest/doctest.h>
 
-#include "server/node/first_format.h"
 #include "tests/fake/code_of.h"
-#include "tests/fake/fake_disk.h"
 #include "tests/fake/fake_clock.h"
+#include "tests/fake/fake_disk.h"
 #include "tests/fake/seeded_random.h"
 
 namespace penstock {

@@ -95,8 +95,9 @@ TEST_CASE("A reopening that was left behind is ended by an Abort, and by a Compl
     const std::string id = f.create();
     REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
     const OpId attempt = f.begin(id).attempt;
-    REQUIRE(f.cluster.run(begin_reopening(f.cluster.gateway->proposer, f.upload_ref(id), attempt,
-                                          f.cluster.soon()))
+    REQUIRE(f.cluster
+                .run(begin_reopening(f.cluster.gateway->proposer, f.upload_ref(id), attempt,
+                                     f.cluster.soon()))
                 .value());
     if (abort) {
       CHECK(f.abort(id).has_value());
@@ -203,8 +204,9 @@ TEST_CASE("Parts that the pages of an attempt may name are hinted by nobody who 
   record.target->manifest.push_back(page);
   record.attempt = f.cluster.gateway->proposer.new_op_id();
   record.complete_digest = complete_digest(f.request());
-  REQUIRE(f.cluster.run(begin_completing(f.cluster.gateway->proposer, f.upload_ref(id), record,
-                                         nullptr, f.cluster.soon()))
+  REQUIRE(f.cluster
+              .run(begin_completing(f.cluster.gateway->proposer, f.upload_ref(id), record, nullptr,
+                                    f.cluster.soon()))
               .value());
   REQUIRE(f.complete(id, f.request()).has_value());
   f.cluster.settle_down();
@@ -240,10 +242,14 @@ TEST_CASE("A Complete that asks for something else is not answered with what the
       [](auto& request) { request.condition.if_match = "dead"; },
       [](auto& request) { request.condition.if_none_match = "*"; },
       [](auto& request) { request.object_size = 5; },
-      [](auto& request) { request.checksum = {ChecksumAlgorithm::crc32, {}, "abcd"}; },
+      [](auto& request) {
+        request.checksum = {ChecksumAlgorithm::crc32, {}, "abcd"};
+      },
       [](auto& request) { request.checksum_type = ChecksumType::composite; },
       [](auto& request) { request.parts[0].checksum.algorithm = ChecksumAlgorithm::sha1; },
-      [](auto& request) { request.parts.push_back({2, "00", {}}); },
+      [](auto& request) {
+        request.parts.push_back({2, "00", {}});
+      },
   };
   for (const auto& change : changes) {
     CompleteRequest other = first;

@@ -176,11 +176,11 @@ TEST_CASE("A reopening finds an attempt that was applied after all") {
   const UploadRecord begun = f.begin(id);
   f.apply_object_only(id);
   auto& proposer = f.cluster.gateway->proposer;
-  REQUIRE(f.cluster.run(begin_reopening(proposer, f.upload_ref(id), begun.attempt,
-                                        f.cluster.soon()))
-              .value());
-  auto end = f.cluster.run(
-      give_up_attempt(f.context(), f.name(id), begun.attempt, f.cluster.soon()));
+  REQUIRE(
+      f.cluster.run(begin_reopening(proposer, f.upload_ref(id), begun.attempt, f.cluster.soon()))
+          .value());
+  auto end =
+      f.cluster.run(give_up_attempt(f.context(), f.name(id), begun.attempt, f.cluster.soon()));
   CHECK(end.value().how == AttemptEnd::How::applied);
   CHECK(f.upload(id).kind() == ValueKind::upload_done);
 }
@@ -225,7 +225,9 @@ TEST_CASE("Each arrow leaves only the states that the table names") {
         case Arrow::begin:
           moved = f.cluster.run(begin_completing(proposer, ref, fresh, nullptr, soon));
           break;
-        case Arrow::abort: moved = f.cluster.run(abort_open(proposer, ref, {}, soon)); break;
+        case Arrow::abort:
+          moved = f.cluster.run(abort_open(proposer, ref, {}, soon));
+          break;
         case Arrow::done:
           moved = f.cluster.run(finish_done(proposer, ref, attempt, {}, soon));
           break;
@@ -270,8 +272,8 @@ TEST_CASE("Two gateways that complete one upload make one object") {
         ++ended;
         if (answer) ++succeeded;
       };
-      boost::asio::co_spawn(
-          cluster.io, each->complete(*bucket, "key", id, request, cluster.soon()), std::move(done));
+      boost::asio::co_spawn(cluster.io, each->complete(*bucket, "key", id, request, cluster.soon()),
+                            std::move(done));
     }
     run_until(cluster.io, cluster.clock, [&] { return ended == 2; });
     for (auto& volume : cluster.volumes) volume->acceptor.fate = nullptr;
@@ -338,8 +340,8 @@ TEST_CASE("A page of uploads that ends among those of one key leads to the rest 
   UploadListRequest request;
   request.max_uploads = 2;
   for (const std::size_t left : {2, 1}) {
-    const auto page = f.cluster.run(
-        f.cluster.gateway->index.list_uploads(f.bucket, request, f.cluster.soon()));
+    const auto page =
+        f.cluster.run(f.cluster.gateway->index.list_uploads(f.bucket, request, f.cluster.soon()));
     REQUIRE(page.has_value());
     CHECK(page->entries.size() == left);
     for (const UploadEntry& entry : page->entries) listed.push_back(entry.upload_id);
@@ -383,8 +385,8 @@ TEST_CASE("A Complete lists its parts again if its upload's row got a new ballot
     const std::string id = f.create();
     REQUIRE(f.put_part(id, a_part(1, 9, 1)).has_value());
     const RegisterRef ref = f.upload_ref(id);
-    const auto open = f.cluster.run(
-        f.cluster.gateway->proposer.read(ref, ReadWant::value, f.cluster.soon()));
+    const auto open =
+        f.cluster.run(f.cluster.gateway->proposer.read(ref, ReadWant::value, f.cluster.soon()));
     REQUIRE(open);
     bool once = moved;
     for (const auto& volume : f.cluster.volumes) {

@@ -88,13 +88,12 @@ struct MultipartFixture {
   Result<ObjectRecord> put(const std::string& etag) {
     ObjectRecord record;
     record.etag = etag;
-    return cluster.run(
-        objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon()));
+    return cluster.run(objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon()));
   }
   RegisterRef upload_ref(const std::string& id) const { return Index::upload(*bucket, "key", id); }
   Snapshot upload(const std::string& id) {
-    return cluster.run(cluster.gateway->proposer.read(upload_ref(id), ReadWant::value,
-                                                      cluster.soon()))
+    return cluster
+        .run(cluster.gateway->proposer.read(upload_ref(id), ReadWant::value, cluster.soon()))
         .value();
   }
   std::vector<PartInfo> parts(const std::string& id) {
@@ -130,9 +129,8 @@ struct MultipartFixture {
       };
     }
     const UploadRecord record = upload_record(*upload(id).value).value();
-    auto end = cluster.run(
-        apply_attempt(context(), name(id), record.attempt, nullptr,
-                      cluster.clock.boot() + std::chrono::seconds(2)));
+    auto end = cluster.run(apply_attempt(context(), name(id), record.attempt, nullptr,
+                                         cluster.clock.boot() + std::chrono::seconds(2)));
     CHECK_FALSE(end.has_value());
     for (auto& volume : cluster.volumes) volume->acceptor.fate = nullptr;
     CHECK(upload(id).kind() == ValueKind::upload_completing);

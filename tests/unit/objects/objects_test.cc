@@ -91,8 +91,8 @@ TEST_CASE("A condition that fails changes nothing") {
   CHECK(f.get().value().record.etag == "e1");
   CHECK(f.put(record_of("e2", 2), Condition{"e1", ""}).has_value());
   CHECK(f.get().value().record.etag == "e2");
-  auto removed = f.cluster.run(
-      f.objects.remove(*f.bucket, "key", Condition{"e1", ""}, f.cluster.soon()));
+  auto removed =
+      f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{"e1", ""}, f.cluster.soon()));
   CHECK(removed.error().code == Errc::precondition);
   CHECK(f.cluster.run(f.objects.fast_check(*f.bucket, "key", Condition{"", "*"})).error().code ==
         Errc::precondition);
@@ -125,8 +125,7 @@ TEST_CASE("An update leaves a hint for each blob that it frees, and for no other
   CHECK(hints[0].upload_id.empty());
   CHECK(decode_locations(hints[0].write_id, hints[0].locations).value().locations ==
         blob(1).locations);
-  auto removed =
-      f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
+  auto removed = f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
   REQUIRE(removed.has_value());
   hints = f.hints();
   REQUIRE(hints.size() == 1);
@@ -152,8 +151,7 @@ TEST_CASE("New metadata keep the blobs, free nothing, and miss an object that ch
   CHECK(now.record.size_bytes == 100);
   CHECK(f.hints().empty());
   CHECK(replace(first, metadata).error().code == Errc::precondition);
-  auto removed =
-      f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
+  auto removed = f.cluster.run(f.objects.remove(*f.bucket, "key", Condition{}, f.cluster.soon()));
   REQUIRE(removed.has_value());
   CHECK(replace(now.op_id, metadata).error().code == Errc::precondition);
   CHECK(replace(OpId{}, metadata).error().code == Errc::precondition);
@@ -214,8 +212,8 @@ TEST_CASE("New metadata miss an object that is replaced after it was read") {
   }
   ObjectRecord edited = record_of("e1", 1);
   edited.headers["content-type"] = "text/plain";
-  const auto stored = f.cluster.run(
-      f.objects.replace_metadata(*f.bucket, "key", read, edited, f.cluster.soon()));
+  const auto stored =
+      f.cluster.run(f.objects.replace_metadata(*f.bucket, "key", read, edited, f.cluster.soon()));
   REQUIRE(replaced);
   REQUIRE_FALSE(stored.has_value());
   CHECK(stored.error().code == Errc::precondition);
@@ -226,8 +224,8 @@ TEST_CASE("New metadata of an inline object keep its bytes") {
   ObjectsFixture f;
   auto bytes = std::make_shared<const std::string>("small");
   REQUIRE(f.put(ObjectRecord{}, {}, bytes).has_value());
-  auto replaced = f.cluster.run(f.objects.replace_metadata(
-      *f.bucket, "key", f.get().value().op_id, ObjectRecord{}, f.cluster.soon()));
+  auto replaced = f.cluster.run(f.objects.replace_metadata(*f.bucket, "key", f.get().value().op_id,
+                                                           ObjectRecord{}, f.cluster.soon()));
   REQUIRE(replaced.has_value());
   REQUIRE(f.get().value().inline_bytes != nullptr);
   CHECK(*f.get().value().inline_bytes == "small");

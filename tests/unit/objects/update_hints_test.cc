@@ -53,8 +53,8 @@ TEST_CASE("An update that frees more than an accept names says so, and names wha
       for (const auto& [name, hint] : volume->acceptor.stored_hints) {
         if (hint.key != ref.key.key) continue;
         ++here;
-        bytes += stored_bytes(ref.key, Hint{name.write_id, name.due, hint.locations,
-                                            hint.upload_id});
+        bytes +=
+            stored_bytes(ref.key, Hint{name.write_id, name.due, hint.locations, hint.upload_id});
       }
       count = std::max(count, here);
     }

@@ -22,10 +22,9 @@ struct MovesFixture {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket = cluster.make_bucket("bucket");
   Proposer& proposer = cluster.gateway->proposer;
-  std::string id = cluster
-                       .run(cluster.gateway->multipart.create(*bucket, "key", UploadRecord{},
-                                                                   cluster.soon()))
-                       .value();
+  std::string id =
+      cluster.run(cluster.gateway->multipart.create(*bucket, "key", UploadRecord{}, cluster.soon()))
+          .value();
   RegisterRef ref = Index::upload(*bucket, "key", id);
 
   UploadRecord completing(OpId attempt) {
@@ -112,8 +111,8 @@ TEST_CASE("A part is not stored unless its fragments are pinned, and names none 
         multipart.put_part(*f.bucket, "key", f.id, part, f.cluster.soon(), &leases));
   };
   const auto stored = [&] {
-    return f.cluster.run(f.cluster.gateway->index.list_parts(f.bucket, "key", f.id,
-                                                             f.cluster.soon()))
+    return f.cluster
+        .run(f.cluster.gateway->index.list_parts(f.bucket, "key", f.id, f.cluster.soon()))
         .value();
   };
   CHECK(put().error().code == Errc::unavailable);

@@ -54,9 +54,9 @@ TEST_CASE("the table of layouts covers every number of failure domains") {
     std::uint32_t domains, k, m, replicas, survived;
     std::uint64_t unit_mib;
   };
-  const Row rows[] = {{1, 1, 0, 1, 0, 2},   {3, 1, 2, 3, 1, 2},  {4, 1, 2, 3, 1, 2},
-                      {5, 2, 2, 5, 2, 2},   {6, 4, 2, 5, 2, 2},  {7, 4, 2, 5, 2, 2},
-                      {11, 4, 2, 5, 2, 2},  {12, 8, 3, 7, 3, 1}, {13, 8, 3, 7, 3, 1},
+  const Row rows[] = {{1, 1, 0, 1, 0, 2},   {3, 1, 2, 3, 1, 2},     {4, 1, 2, 3, 1, 2},
+                      {5, 2, 2, 5, 2, 2},   {6, 4, 2, 5, 2, 2},     {7, 4, 2, 5, 2, 2},
+                      {11, 4, 2, 5, 2, 2},  {12, 8, 3, 7, 3, 1},    {13, 8, 3, 7, 3, 1},
                       {500, 8, 3, 7, 3, 1}, {10'000, 8, 3, 7, 3, 1}};
   for (const Row& row : rows) {
     CAPTURE(row.domains);
@@ -85,9 +85,9 @@ TEST_CASE("a policy that promises more losses than its registers survive is refu
     std::uint32_t k, m, replicas;
     bool fits;
   };
-  const Row rows[] = {{4, 2, 5, true},  {4, 3, 5, false}, {4, 2, 3, false}, {1, 1, 3, true},
-                      {1, 2, 3, true},  {1, 3, 3, false}, {8, 3, 7, true},  {8, 4, 7, true},
-                      {10, 4, 7, true}, {9, 4, 7, false}, {8, 5, 7, false}, {4, 2, 4, false},
+  const Row rows[] = {{4, 2, 5, true},  {4, 3, 5, false}, {4, 2, 3, false},  {1, 1, 3, true},
+                      {1, 2, 3, true},  {1, 3, 3, false}, {8, 3, 7, true},   {8, 4, 7, true},
+                      {10, 4, 7, true}, {9, 4, 7, false}, {8, 5, 7, false},  {4, 2, 4, false},
                       {4, 2, 9, false}, {0, 2, 5, false}, {30, 3, 7, false}, {1, 1, 1, false},
                       {29, 3, 7, true}};
   for (const Row& row : rows) {
@@ -110,14 +110,13 @@ TEST_CASE("units and the limits of small blobs have bounds, in a map as well") {
     bool fits;
   };
   const std::uint64_t unit = 2 * limits::kMiB;
-  for (const Row& row : {Row{limits::kBlockBytes, 0, 0, true},
-                         Row{64 * limits::kMiB, limits::kInlineBytesMax, limits::kPutBytesMax,
-                             true},
-                         Row{3 * limits::kMiB, 0, 0, false}, Row{0, 0, 0, false},
-                         Row{limits::kBlockBytes / 2, 0, 0, false},
-                         Row{128 * limits::kMiB, 0, 0, false},
-                         Row{unit, limits::kInlineBytesMax + 1, 0, false},
-                         Row{unit, 0, limits::kPutBytesMax + 1, false}}) {
+  for (const Row& row :
+       {Row{limits::kBlockBytes, 0, 0, true},
+        Row{64 * limits::kMiB, limits::kInlineBytesMax, limits::kPutBytesMax, true},
+        Row{3 * limits::kMiB, 0, 0, false}, Row{0, 0, 0, false},
+        Row{limits::kBlockBytes / 2, 0, 0, false}, Row{128 * limits::kMiB, 0, 0, false},
+        Row{unit, limits::kInlineBytesMax + 1, 0, false},
+        Row{unit, 0, limits::kPutBytesMax + 1, false}}) {
     CAPTURE(row.unit);
     CAPTURE(row.inline_max);
     CAPTURE(row.replicated_max);
@@ -186,8 +185,7 @@ TEST_CASE("group lists have R distinct volumes and spread over hosts") {
     std::map<VolumeId, int> load;
     for (const auto& group : map->groups) {
       CHECK(group.replicas.size() == map->policy.replicas);
-      CHECK(std::set(group.replicas.begin(), group.replicas.end()).size() ==
-            map->policy.replicas);
+      CHECK(std::set(group.replicas.begin(), group.replicas.end()).size() == map->policy.replicas);
       std::map<std::string, std::uint32_t> hosts;
       for (const VolumeId id : group.replicas) {
         ++load[id];

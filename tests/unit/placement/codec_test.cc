@@ -78,9 +78,8 @@ TEST_CASE("every loss pattern of 4+2 and 8+3 is rebuilt by both engines") {
 }
 
 TEST_CASE("every single and full loss of other shapes is rebuilt") {
-  const std::pair<std::uint32_t, std::uint32_t> shapes[] = {{1, 1}, {1, 2},  {2, 1},  {2, 2},
-                                                            {3, 2}, {8, 4},  {10, 4}, {5, 1},
-                                                            {6, 3}, {12, 4}, {28, 4}};
+  const std::pair<std::uint32_t, std::uint32_t> shapes[] = {
+      {1, 1}, {1, 2}, {2, 1}, {2, 2}, {3, 2}, {8, 4}, {10, 4}, {5, 1}, {6, 3}, {12, 4}, {28, 4}};
   for (const auto& [k, m] : shapes) {
     const Codec codec = codec_of(k, m, CodecEngine::isal);
     const Units units = coded(codec, 333, k * 100 + m);

@@ -34,12 +34,9 @@ std::vector<std::vector<std::uint64_t>> fragment_maps(const Layout& layout) {
 }
 
 TEST_CASE("shapes that make no sense are refused") {
-  const BlobShape rows[] = {{0, 2, kBlock, 1},
-                            {31, 2, kBlock, 1},
-                            {4, 2, kBlock + 1, 1},
-                            {4, 2, 0, 1},
-                            {4, 2, 8 * limits::kGiB, 1},
-                            {4, 2, kBlock, 5 * limits::kGiB + 1}};
+  const BlobShape rows[] = {{0, 2, kBlock, 1},           {31, 2, kBlock, 1},
+                            {4, 2, kBlock + 1, 1},       {4, 2, 0, 1},
+                            {4, 2, 8 * limits::kGiB, 1}, {4, 2, kBlock, 5 * limits::kGiB + 1}};
   for (const BlobShape& shape : rows) CHECK(code_of(Layout::make(shape)) == Errc::invalid);
   CHECK(Layout::make({4, 2, kBlock, 5 * limits::kGiB}).has_value());
   CHECK(Layout::make({4294967295u, 2, kBlock, 1}).has_error());
@@ -68,8 +65,7 @@ TEST_CASE("the worked example of the README") {
 }
 
 TEST_CASE("an aligned range of 8 MiB is one whole stripe at 4+2 and at 8+3") {
-  const Layout layouts[] = {layout_of(4, 2, 2 << 20, 64 << 20),
-                            layout_of(8, 3, 1 << 20, 64 << 20)};
+  const Layout layouts[] = {layout_of(4, 2, 2 << 20, 64 << 20), layout_of(8, 3, 1 << 20, 64 << 20)};
   for (const Layout& layout : layouts) {
     std::uint64_t offset = 24 << 20;
     const std::uint64_t end = 32 << 20;

@@ -37,8 +37,8 @@ TEST_CASE("a value is settled with its inline bytes, however many replicas hold 
     write.inline_bytes = std::make_shared<const std::string>("inline");
     REQUIRE(cluster.run(cluster.proposer().update(ref, write, cluster.soon())));
     cluster.settle_down();
-    REQUIRE(cluster.run(
-        cluster.proposer().write_back(ref, WriteBack::complete, true, cluster.soon())));
+    REQUIRE(
+        cluster.run(cluster.proposer().write_back(ref, WriteBack::complete, true, cluster.soon())));
     cluster.settle_down();
     const auto whole = cluster.read(ref, ReadWant::value_and_inline);
     REQUIRE(whole);
@@ -80,8 +80,7 @@ TEST_CASE("an update goes through while a replica of its group is out of reach")
   process.proposer.reset();
   process.membership =
       std::make_unique<Membership>(cluster.map, Ring(), std::move(reached), cluster.clock);
-  process.proposer =
-      std::make_unique<Proposer>(*process.membership, cluster.clock, cluster.random);
+  process.proposer = std::make_unique<Proposer>(*process.membership, cluster.clock, cluster.random);
   const RegisterRef ref = object_register("key");
   REQUIRE(cluster.put(ref, "one"));
   CHECK(text_of(cluster.read(ref).value()) == "one");

@@ -89,8 +89,7 @@ TEST_CASE("a read goes on while volumes are at an epoch whose map is still on it
   auto& objects = cluster.gateway->objects;
   ObjectRecord record;
   record.etag = "e1";
-  REQUIRE(cluster.run(
-      objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
+  REQUIRE(cluster.run(objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
   cluster.settle_down();
   ClusterMap next = *cluster.map;
   next.epoch = Epoch{2};
@@ -141,8 +140,7 @@ TEST_CASE("an update learns the map that the volumes are at, before its accept o
     ObjectRecord record;
     record.etag = "e1";
     auto& objects = cluster.gateway->objects;
-    CHECK(cluster.run(
-        objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
+    CHECK(cluster.run(objects.put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
     CHECK(changed);
     CHECK(cluster.gateway->membership.map()->epoch == Epoch{2});
     const auto got = cluster.run(objects.get(*bucket, "key", false, cluster.soon()));

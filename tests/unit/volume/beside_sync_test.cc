@@ -147,19 +147,18 @@ TEST_CASE("a dropped tombstone is there until the horizon that stands for it is 
 
 TEST_CASE("no round of a new epoch is answered beside the epoch's sync") {
   BesideSync h;
-  const auto done =
-      h.run_and_look(h.volume->set_epochs({GroupEpoch{kGroup, Epoch{2}, {}}}), [&] {
-        auto request = h.read_request(h.key);
-        request->round.epoch = Epoch{2};
-        const auto now = h.volume->read_now(*request);
-        CHECK((!now || !now->has_value()));
-        const auto read = h.answer_now(h.volume->read(request, h.later()));
-        CHECK((!read || !read->has_value()));
-        auto scan = h.scan_request();
-        scan->round.epoch = Epoch{2};
-        const auto scanned = h.answer_now(h.volume->scan(scan, h.later()));
-        CHECK((!scanned || !scanned->has_value()));
-      });
+  const auto done = h.run_and_look(h.volume->set_epochs({GroupEpoch{kGroup, Epoch{2}, {}}}), [&] {
+    auto request = h.read_request(h.key);
+    request->round.epoch = Epoch{2};
+    const auto now = h.volume->read_now(*request);
+    CHECK((!now || !now->has_value()));
+    const auto read = h.answer_now(h.volume->read(request, h.later()));
+    CHECK((!read || !read->has_value()));
+    auto scan = h.scan_request();
+    scan->round.epoch = Epoch{2};
+    const auto scanned = h.answer_now(h.volume->scan(scan, h.later()));
+    CHECK((!scanned || !scanned->has_value()));
+  });
   CHECK(done.has_value());
 }
 

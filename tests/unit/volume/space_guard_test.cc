@@ -39,10 +39,10 @@ TEST_CASE("segments stop half a reserve before data does, and metadata never sto
     std::uint64_t free_bytes;
     bool takes_data, grows;
   };
-  for (const Row& row : {Row{kGrowthReserve + kSegment, true, true},
-                         Row{kGrowthReserve + kSegment - 4096, true, false},
-                         Row{kReserve, true, false}, Row{kReserve - 4096, false, false},
-                         Row{4096, false, false}}) {
+  for (const Row& row :
+       {Row{kGrowthReserve + kSegment, true, true},
+        Row{kGrowthReserve + kSegment - 4096, true, false}, Row{kReserve, true, false},
+        Row{kReserve - 4096, false, false}, Row{4096, false, false}}) {
     CAPTURE(row.free_bytes);
     Guarded volume(row.free_bytes);
     CHECK(volume.guard.accepts_data() == row.takes_data);

@@ -317,8 +317,7 @@ TEST_CASE("the space of a removed fragment is not free while a part of it is on 
   LoopWorker worker(h.io);
   auto disk = make_posix_disk(directory).value();
   REQUIRE(format_volume(*disk, h.clock, h.random, worker, {kCluster, kVolume}, ""));
-  auto opened =
-      Volume::open({std::move(disk), h.clock, h.random, h.buffers, h.workers()}, options);
+  auto opened = Volume::open({std::move(disk), h.clock, h.random, h.buffers, h.workers()}, options);
   REQUIRE(opened);
   h.volume = std::move(*opened);
   constexpr std::size_t kSize = 200'000;

@@ -152,8 +152,8 @@ int add_rows_again(Damaged& d, std::uint64_t count, const bool* stop) {
   int refused = 0;
   for (std::uint64_t i = 0; i < count && !(stop != nullptr && *stop); ++i, ++d.rows) {
     const auto key = d.h.object(d.key_of(d.rows));
-    const auto stored = d.h.accept(key, d.ballot_of(d.rows), d.h.value(d.rows + 1),
-                                   d.bytes_of(d.rows));
+    const auto stored =
+        d.h.accept(key, d.ballot_of(d.rows), d.h.value(d.rows + 1), d.bytes_of(d.rows));
     if (stored) continue;
     ++refused;
     CHECK(stored.error().code == Errc::overloaded);
@@ -367,8 +367,8 @@ TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or 
         // mistaken for a write that was cut off.
         const bool newest = !orderly && name == logs.back();
         const bool border = how == "an older copy" || how == "cut to 0.000000";
-        const bool end = how != "lost" && how != "another volume's" &&
-                         how != "a flipped bit at 0/24";
+        const bool end =
+            how != "lost" && how != "another volume's" && how != "a flipped bit at 0/24";
         for (const std::string boot : {kBoot, kNextBoot}) {
           if (newest && (border || (end && boot == kNextBoot))) continue;
           d.h.disk.restore(*before);

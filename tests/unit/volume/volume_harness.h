@@ -92,8 +92,8 @@ class VolumeHarness {
   // Open on a disk that tells `observer` of each call.
   void open_observed(DiskObserver observer, WorkerFactory wanted) {
     auto view = make_observed_disk(disk.share(), std::move(observer));
-    auto opened = Volume::open({std::move(view), clock, random, buffers, std::move(wanted)},
-                               options());
+    auto opened =
+        Volume::open({std::move(view), clock, random, buffers, std::move(wanted)}, options());
     REQUIRE(opened);
     volume = std::move(*opened);
   }

@@ -147,8 +147,8 @@ struct StallWorld {
     std::vector<std::uint32_t> crcs;
     for (std::uint64_t block = 0; block * limits::kBlockBytes < data.size(); ++block) {
       const auto bytes = data.bytes().subspan(block * limits::kBlockBytes);
-      crcs.push_back(fragment_block_crc(
-          id.write_id, id.slot, block, bytes.first(std::min(bytes.size(), limits::kBlockBytes))));
+      crcs.push_back(fragment_block_crc(id.write_id, id.slot, block,
+                                        bytes.first(std::min(bytes.size(), limits::kBlockBytes))));
     }
     CO_CHECK(co_await writer->append(std::move(data), std::move(crcs), later()));
     CO_CHECK(co_await writer->commit(later()));
@@ -164,8 +164,8 @@ struct StallWorld {
     request->key = VolumeHarness::object("key" + std::to_string(number));
     request->round = VolumeHarness::round();
     request->ballot = Ballot{1'700'000'000'000'000 + number, 9, number};
-    request->value = std::make_shared<const std::string>(
-        encode(request->key, VolumeHarness::value(number)));
+    request->value =
+        std::make_shared<const std::string>(encode(request->key, VolumeHarness::value(number)));
     return volume->accept(std::move(request), later());
   }
   Task<ScanReply> scan() {
@@ -231,8 +231,8 @@ struct StallWorld {
 }  // namespace
 
 TEST_CASE("a disk call of any kind that does not return closes the volume and releases all") {
-  for (const Call kind : {Call::read, Call::write, Call::sync, Call::allocate, Call::create,
-                          Call::sync_directory}) {
+  for (const Call kind :
+       {Call::read, Call::write, Call::sync, Call::allocate, Call::create, Call::sync_directory}) {
     CAPTURE(static_cast<int>(kind));
     StallWorld world;
     world.open();
@@ -277,8 +277,7 @@ TEST_CASE("a call whose deadline is over is answered though its disk call goes o
   world.start(world.accept(1));
   world.turn();
   world.turn_until_stuck();
-  world.start(world.volume->put_note("name", "text",
-                                     world.clock.boot() + std::chrono::seconds(2)));
+  world.start(world.volume->put_note("name", "text", world.clock.boot() + std::chrono::seconds(2)));
   world.turn();
   world.clock.advance(std::chrono::seconds(3));
   world.volume->look_for_stall();

@@ -76,7 +76,6 @@ TEST_CASE("a database that waits for descriptors ends when it is closed") {
   world.database->close();
 }
 
-
 TEST_CASE("a drop that could not be stored leaves its key to others") {
   VolumeHarness h;
   h.fresh();

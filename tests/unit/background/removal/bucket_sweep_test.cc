@@ -19,8 +19,7 @@ struct BucketFixture : BackgroundWorld {
     for (auto& volume : cluster.volumes) volume->fail_fenced_scans = false;
   }
   std::optional<BucketState> state() {
-    auto now = cluster.run(
-        cluster.gateway->index.bucket_in_any_state("bucket", cluster.soon()));
+    auto now = cluster.run(cluster.gateway->index.bucket_in_any_state("bucket", cluster.soon()));
     if (!now) return std::nullopt;
     return (*now)->record.state;
   }

@@ -69,8 +69,8 @@ struct PagedFixture : HintFixture {
     record.etag = std::string(32, '0');
     record.upload_id = id;
     record.attempt = encode_attempt(OpId{1, 2});
-    REQUIRE(cluster.run(objects().put(*bucket, "key", record, nullptr, Condition{},
-                                      cluster.soon())));
+    REQUIRE(
+        cluster.run(objects().put(*bucket, "key", record, nullptr, Condition{}, cluster.soon())));
     cluster.settle_down();
   }
   std::size_t held_parts() {
@@ -256,8 +256,8 @@ TEST_CASE("a hint that cannot be judged now is judged again later") {
 
 TEST_CASE("the blob of an upload waits for the upload's end") {
   HintFixture f;
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const auto put_part = [&](const BlobRef& blob) {
     PartInfo part;
@@ -332,8 +332,9 @@ TEST_CASE("hints that wait are counted once each, over as many pages as they tak
 
 TEST_CASE("what a part left behind is freed once its upload is done") {
   HintFixture f;
-  const std::string id = f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{},
-                                                                 f.cluster.soon())).value();
+  const std::string id =
+      f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()))
+          .value();
   PartInfo part;
   part.number = 1;
   CompleteRequest request;

@@ -148,8 +148,8 @@ TEST_CASE("without a quorum nothing is condemned, and the sweep is not whole") {
 
 TEST_CASE("fragments of an upload stay while it is open, and go when it was aborted") {
   SweepFixture f;
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const BlobRef blob = f.write("key", *made);  // a part whose register was never written
   f.unpin(blob);
@@ -163,8 +163,8 @@ TEST_CASE("fragments of an upload stay while it is open, and go when it was abor
 TEST_CASE("a part that becomes an object's while its upload is looked at stays") {
   SweepFixture f;
   f.put();
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   const BlobRef blob = f.write("key", *made);
   f.unpin(blob);

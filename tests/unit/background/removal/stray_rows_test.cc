@@ -30,8 +30,8 @@ struct StrayFixture : BackgroundWorld {
 TEST_CASE("rows of buckets and uploads that are there stay") {
   StrayFixture f;
   const BlobRef blob = f.put();
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   PartInfo part;
   part.number = 1;
@@ -122,8 +122,8 @@ TEST_CASE("an object of a bucket made after the buckets were listed stays") {
 
 TEST_CASE("a part of an upload that is gone ends") {
   StrayFixture f;
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   PartInfo part;
   part.number = 1;
@@ -150,8 +150,8 @@ TEST_CASE("parts of many pages end once their upload is gone, which the last pas
   StrayFixture f;
   f.context.options.page_rows = 1;
   StrayRows rows(f.context);
-  auto made = f.cluster.run(
-      f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
+  auto made =
+      f.cluster.run(f.multipart().create(*f.bucket, "big", UploadRecord{}, f.cluster.soon()));
   REQUIRE(made.has_value());
   for (std::uint16_t number = 1; number <= 4; ++number) {
     PartInfo part;

@@ -47,9 +47,9 @@ struct UploadFixture : BackgroundWorld {
     completing.attempt = cluster.gateway->proposer.new_op_id();
     completing.object_seen = seen.value().op_id();
     completing.target = record_of(blob);
-    auto begun = cluster.run(begin_completing(cluster.gateway->proposer,
-                                              Index::upload(*bucket, "key", id), completing,
-                                              nullptr, cluster.soon()));
+    auto begun =
+        cluster.run(begin_completing(cluster.gateway->proposer, Index::upload(*bucket, "key", id),
+                                     completing, nullptr, cluster.soon()));
     REQUIRE(begun.value());
     cluster.settle_down();
   }
@@ -159,8 +159,8 @@ TEST_CASE("uploads of many pages are all looked after") {
   for (int i = 0; i < 5; ++i) {
     UploadRecord record;
     record.initiated = f.cluster.clock.wall();
-    ids.push_back(f.cluster.run(f.multipart().create(*f.bucket, "more", record,
-                                                          f.cluster.soon())).value());
+    ids.push_back(
+        f.cluster.run(f.multipart().create(*f.bucket, "more", record, f.cluster.soon())).value());
   }
   f.cluster.clock.advance(limits::kUploadExpiry + std::chrono::minutes(10));
   UploadSweep uploads(f.context);

@@ -28,8 +28,8 @@ struct RepairFixture : BackgroundWorld {
   }
   // Part 1 of a new upload, whose id is answered, the same way.
   std::string put_short_part() {
-    std::string id = cluster.run(multipart().create(*bucket, "key", UploadRecord{},
-                                                         cluster.soon())).value();
+    std::string id =
+        cluster.run(multipart().create(*bucket, "key", UploadRecord{}, cluster.soon())).value();
     PartInfo part;
     part.number = 1;
     part.blob = write_short(id);
@@ -75,8 +75,7 @@ TEST_CASE("a slot that was never written is made again, and the record keeps wha
   const Snapshot before = f.now();
   const RegisterHealth sick = f.examine(f.ref);
   const auto slot = static_cast<std::uint32_t>(
-      std::find(blob.locations.begin(), blob.locations.end(), Location{}) -
-      blob.locations.begin());
+      std::find(blob.locations.begin(), blob.locations.end(), Location{}) - blob.locations.begin());
   const std::uint64_t bytes = Layout::make(blob.shape).value().fragment_bytes(slot);
   CHECK(sick.misplaced == 1);
   CHECK(sick.missing == 1);
@@ -184,10 +183,11 @@ TEST_CASE("what the manifest of an upload that is being completed names is waite
   RepairFixture f;
   for (const bool is_short : {false, true}) {
     CAPTURE(is_short);
-    const std::string id = f.cluster.run(f.multipart().create(
-        *f.bucket, "key", UploadRecord{}, f.cluster.soon())).value();
-    PartInfo part = BackgroundWorld::record_of(is_short ? f.write_short(id) : f.write("key", id))
-                        .parts.front();
+    const std::string id =
+        f.cluster.run(f.multipart().create(*f.bucket, "key", UploadRecord{}, f.cluster.soon()))
+            .value();
+    PartInfo part =
+        BackgroundWorld::record_of(is_short ? f.write_short(id) : f.write("key", id)).parts.front();
     part.number = 1;
     ManifestWriter pages(f.cluster.gateway->blobs, Index::owner(*f.bucket, "key", id));
     const std::vector<PartInfo> parts{part};
@@ -207,8 +207,8 @@ TEST_CASE("the fragments of a part carry its upload's id wherever they are made 
   const std::string id = f.put_short_part();
   const RegisterRef stored = Index::part(*f.bucket, "key", id, 1);
   REQUIRE(f.repair(stored).fragments == 1);
-  const auto now = f.cluster.run(
-      f.cluster.gateway->proposer.read(stored, ReadWant::value, f.cluster.soon()));
+  const auto now =
+      f.cluster.run(f.cluster.gateway->proposer.read(stored, ReadWant::value, f.cluster.soon()));
   const BlobRef whole = *part_info(*now.value().value).value().blob;
   REQUIRE(RepairFixture::missing(whole) == 0);
   for (std::uint32_t slot = 0; slot < 6; ++slot) {

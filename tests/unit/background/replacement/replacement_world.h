@@ -75,14 +75,15 @@ class ReplacementWorld {
   Upload open_upload(const std::string& key, std::size_t size) {
     Upload upload;
     upload.name = {bucket, key, ""};
-    upload.name.upload_id = cluster.run(gateway().multipart.create(
-        *bucket, key, UploadRecord{}, cluster.soon())).value();
+    upload.name.upload_id =
+        cluster.run(gateway().multipart.create(*bucket, key, UploadRecord{}, cluster.soon()))
+            .value();
     const std::string& id = upload.name.upload_id;
     std::unique_ptr<BlobWriter> writer;
-    upload.part = cluster.run(write(Index::owner(*bucket, key, id), bytes_of(key, size),
-                                    &writer)).value();
-    REQUIRE(cluster.run(gateway().multipart.put_part(*bucket, key, id, upload.part,
-                                                   cluster.soon())));
+    upload.part =
+        cluster.run(write(Index::owner(*bucket, key, id), bytes_of(key, size), &writer)).value();
+    REQUIRE(
+        cluster.run(gateway().multipart.put_part(*bucket, key, id, upload.part, cluster.soon())));
     cluster.settle_down();
     return upload;
   }
@@ -113,8 +114,8 @@ class ReplacementWorld {
   }
   void end_complete(const Upload& upload) {
     const ApplyContext context{gateway().index, gateway().proposer, cluster.clock};
-    const auto end = cluster.run(
-        apply_attempt(context, upload.name, upload.attempt, nullptr, cluster.soon()));
+    const auto end =
+        cluster.run(apply_attempt(context, upload.name, upload.attempt, nullptr, cluster.soon()));
     REQUIRE(end.value().how == AttemptEnd::How::applied);
     sizes[upload.name.key] = upload.part.size_bytes;
   }
@@ -161,8 +162,8 @@ class ReplacementWorld {
 
   VolumeReplacement& replacement() {
     if (!running) {
-      ReplacementParts parts{gateway().membership, gateway().proposer, gateway().blobs,
-                             cluster.clock,        {},                 nullptr};
+      ReplacementParts parts{
+          gateway().membership, gateway().proposer, gateway().blobs, cluster.clock, {}, nullptr};
       running = std::make_unique<VolumeReplacement>(std::move(parts));
       running->start(cluster.io.get_executor());
     }

@@ -186,8 +186,12 @@ TEST_CASE("what a volume throws ends one try of a replacement, not the replaceme
 TEST_CASE("only a pass that touches open uploads is the last; one behind a failure touches none") {
   ReplacementWorld world;
   fill(world);
-  ReplacementContext context({world.gateway().membership, world.gateway().proposer,
-                              world.gateway().blobs, world.cluster.clock, {}, nullptr});
+  ReplacementContext context({world.gateway().membership,
+                              world.gateway().proposer,
+                              world.gateway().blobs,
+                              world.cluster.clock,
+                              {},
+                              nullptr});
   const auto look = [&](std::size_t volumes) {
     Volumes some(world.cluster.volumes.begin(),
                  world.cluster.volumes.begin() + static_cast<std::ptrdiff_t>(volumes));
@@ -205,8 +209,9 @@ TEST_CASE("an open upload gets a new ballot: its Complete may know places of bef
   const auto upload = world.open_upload("open", 100'000);
   const RegisterRef ref = upload.name.upload();
   const auto ballot = [&] {
-    return world.cluster.run(world.gateway().proposer.read(ref, ReadWant::ballot,
-                                                           world.cluster.soon()))->ballot;
+    return world.cluster
+        .run(world.gateway().proposer.read(ref, ReadWant::ballot, world.cluster.soon()))
+        ->ballot;
   };
   RegisterRepair repair(world.gateway().proposer, world.gateway().blobs, world.cluster.clock);
   const Ballot before = ballot();
@@ -239,8 +244,12 @@ TEST_CASE("parts of an upload that has ended hold no replacement up") {
 TEST_CASE("a pass over the volumes of a minority finds no end, only that they are too few") {
   ReplacementWorld world;
   fill(world);
-  ReplacementContext context({world.gateway().membership, world.gateway().proposer,
-                              world.gateway().blobs, world.cluster.clock, {}, nullptr});
+  ReplacementContext context({world.gateway().membership,
+                              world.gateway().proposer,
+                              world.gateway().blobs,
+                              world.cluster.clock,
+                              {},
+                              nullptr});
   Volumes volumes(world.cluster.volumes.begin(), world.cluster.volumes.begin() + 6);
   const auto look = [&] {
     return world.cluster.run(move_fragments(context, world.cluster.map, volumes));
@@ -325,9 +334,8 @@ TEST_CASE("while some row cannot be brought the new lists do not hold") {
   }
   for (FakeAcceptor::Row* row : lost) row->unreadable = true;
   REQUIRE(world.begin(first_volume()));
-  run_until(world.cluster.io, world.cluster.clock, [&] {
-    return !world.replacement().status().trouble.empty() || !world.is_joint();
-  });
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return !world.replacement().status().trouble.empty() || !world.is_joint(); });
   CHECK(world.is_joint());
   for (FakeAcceptor::Row* row : lost) row->unreadable = false;
   REQUIRE(world.run_until_replaced());
@@ -351,9 +359,8 @@ TEST_CASE("while rounds of a row that is listed fail the new lists do not hold")
     };
   }
   REQUIRE(world.begin(first_volume()));
-  run_until(world.cluster.io, world.cluster.clock, [&] {
-    return !world.replacement().status().trouble.empty() || !world.is_joint();
-  });
+  run_until(world.cluster.io, world.cluster.clock,
+            [&] { return !world.replacement().status().trouble.empty() || !world.is_joint(); });
   CHECK(world.is_joint());
   for (const auto& each : world.cluster.volumes) each->acceptor.fate = nullptr;
   REQUIRE(world.run_until_replaced());

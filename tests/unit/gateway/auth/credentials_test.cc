@@ -1,5 +1,4 @@
 #include "gateway/auth/credentials.h"
-#include "tests/fake/code_of.h"
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
@@ -8,6 +7,8 @@
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/fake/code_of.h"
 
 namespace penstock {
 namespace {
@@ -115,8 +116,8 @@ TEST_CASE("accounts are exchanged all at once, and those that stay are the same 
 
 TEST_CASE("whatever of an account changes is in force, not only its secret") {
   const Account before{"abc", "12345678", "owner", "name", "a@example.com"};
-  for (const auto member : {&Account::secret_key, &Account::account_id, &Account::display_name,
-                            &Account::email}) {
+  for (const auto member :
+       {&Account::secret_key, &Account::account_id, &Account::display_name, &Account::email}) {
     auto store = CredentialStore::make({before});
     Account after = before;
     after.*member = "something-else";

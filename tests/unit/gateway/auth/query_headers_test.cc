@@ -24,9 +24,12 @@ TEST_CASE("what a link carries becomes the header that it stands for") {
 }
 
 TEST_CASE("the parameters of the signature stay parameters") {
-  S3Request request = link({{"X-Amz-Algorithm", "a"}, {"X-Amz-Credential", "c"},
-                            {"X-Amz-Date", "d"}, {"X-Amz-Expires", "e"},
-                            {"X-Amz-SignedHeaders", "h"}, {"X-Amz-Signature", "s"},
+  S3Request request = link({{"X-Amz-Algorithm", "a"},
+                            {"X-Amz-Credential", "c"},
+                            {"X-Amz-Date", "d"},
+                            {"X-Amz-Expires", "e"},
+                            {"X-Amz-SignedHeaders", "h"},
+                            {"X-Amz-Signature", "s"},
                             {"X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD"},
                             {"X-Amz-Security-Token", ""}});
   REQUIRE(take_query_headers(request, SignedBy::v4_query));

@@ -238,8 +238,7 @@ TEST_CASE("a version 2 Authorization header is let in near its date") {
       set_header(request, name, date);
       V2Claim claim;
       if (name == "date") claim.date = *request.header("date");
-      const std::string signature =
-          v2_signature(kSecretKey, v2_string_to_sign(request, claim, {}));
+      const std::string signature = v2_signature(kSecretKey, v2_string_to_sign(request, claim, {}));
       set_header(request, "authorization", "AWS " + std::string(kAccessKey) + ":" + signature);
       CHECK(world.code(request) == code);
       if (code == "ok") {

@@ -92,9 +92,9 @@ inline void run(boost::asio::io_context& io, Task<> task, std::optional<Result<>
 }
 
 // With a service of MD5, `io` must outlive its worker, which may still be at the end of waking it.
-inline Outcome read_body_on(boost::asio::io_context& io, const S3Request& request,
-                            PayloadAuth auth, FakeRawBody& raw, std::size_t buffer_bytes,
-                            ChecksumAlgorithm asked, Md5Service* md5) {
+inline Outcome read_body_on(boost::asio::io_context& io, const S3Request& request, PayloadAuth auth,
+                            FakeRawBody& raw, std::size_t buffer_bytes, ChecksumAlgorithm asked,
+                            Md5Service* md5) {
   Outcome outcome;
   auto body = make_body_reader(request, std::move(auth), raw, md5);
   if (!body) {

@@ -7,8 +7,8 @@ namespace penstock {
 namespace {
 std::string routed(const char* method, const char* bucket, const char* key, Pairs query = {},
                    Pairs headers = {}) {
-  return std::string(to_string(
-      route(make_request(method, bucket, key, std::move(query), std::move(headers)))));
+  return std::string(
+      to_string(route(make_request(method, bucket, key, std::move(query), std::move(headers)))));
 }
 }  // namespace
 
@@ -75,13 +75,39 @@ TEST_CASE("a copy source turns a put into a copy") {
 }
 
 TEST_CASE("a sub-resource that is not served is never a plain operation") {
-  for (const char* name :
-       {"accelerate", "acl", "analytics", "cors", "delete", "encryption", "intelligent-tiering",
-        "inventory", "legal-hold", "lifecycle", "logging", "metrics", "notification",
-        "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock",
-        "renameObject", "replication", "requestPayment", "restore", "retention", "select",
-        "session", "tagging", "torrent", "uploads", "versioning", "versions", "website", "append",
-        "annotation"}) {
+  for (const char* name : {"accelerate",
+                           "acl",
+                           "analytics",
+                           "cors",
+                           "delete",
+                           "encryption",
+                           "intelligent-tiering",
+                           "inventory",
+                           "legal-hold",
+                           "lifecycle",
+                           "logging",
+                           "metrics",
+                           "notification",
+                           "object-lock",
+                           "ownershipControls",
+                           "policy",
+                           "policyStatus",
+                           "publicAccessBlock",
+                           "renameObject",
+                           "replication",
+                           "requestPayment",
+                           "restore",
+                           "retention",
+                           "select",
+                           "session",
+                           "tagging",
+                           "torrent",
+                           "uploads",
+                           "versioning",
+                           "versions",
+                           "website",
+                           "append",
+                           "annotation"}) {
     CAPTURE(name);
     CHECK(routed("PUT", "b", "k", {{name, ""}}) == "NotImplemented");
     CHECK(routed("DELETE", "b", "k", {{name, ""}}) == "NotImplemented");

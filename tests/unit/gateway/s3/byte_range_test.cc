@@ -1,8 +1,9 @@
+#include "gateway/s3/byte_range.h"
+
 #include <doctest/doctest.h>
 
 #include <ostream>
 
-#include "gateway/s3/byte_range.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
 namespace penstock {
@@ -27,14 +28,14 @@ TEST_CASE("a range header selects what RFC 9110 says") {
       {"bytes=0-0", 1, kPart, {0, 1}},
       {"bytes=0-10", 11, kPart, {0, 11}},
       {"bytes=0-8388607", 11, kPart, {0, 11}},
-      {"bytes=3-18446744073709551614", 11, kPart, {3, 8}},      // s3torchconnector's "to the end"
-      {"bytes=3-99999999999999999999999", 11, kPart, {3, 8}},   // beyond 64 bits
+      {"bytes=3-18446744073709551614", 11, kPart, {3, 8}},     // s3torchconnector's "to the end"
+      {"bytes=3-99999999999999999999999", 11, kPart, {3, 8}},  // beyond 64 bits
       {" bytes= 4 - 7 ", 11, kPart, {4, 4}},
       {"bytes=11-", 11, kUnsatisfied, {}},
       {"bytes=40-50", 11, kUnsatisfied, {}},
       {"bytes=99999999999999999999999-", 11, kUnsatisfied, {}},
       {"bytes=-0", 11, kUnsatisfied, {}},
-      {"bytes=0-8388607", 0, kUnsatisfied, {}},                 // how CRT asks for an empty object
+      {"bytes=0-8388607", 0, kUnsatisfied, {}},  // how CRT asks for an empty object
       {"bytes=-5", 0, kUnsatisfied, {}},
       {"bytes=7-4", 11, kWhole, {}},
       {"bytes=0-2,3-5", 11, kWhole, {}},

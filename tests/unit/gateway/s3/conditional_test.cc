@@ -1,6 +1,7 @@
+#include "gateway/s3/conditional.h"
+
 #include <doctest/doctest.h>
 
-#include "gateway/s3/conditional.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
 namespace penstock {
@@ -97,8 +98,7 @@ TEST_CASE("a condition of a write that is there is never dropped") {
       CHECK(code_of(condition) == S3Code::PreconditionFailed);
     }
     CHECK(code_of(write_condition(with_headers({{header, ","}}))) == S3Code::NotImplemented);
-    CHECK(code_of(write_condition(with_headers({{header, "*, \"x\""}}))) ==
-          S3Code::NotImplemented);
+    CHECK(code_of(write_condition(with_headers({{header, "*, \"x\""}}))) == S3Code::NotImplemented);
   }
   // An ETag that nobody can have is not one that differs from all.
   const std::string long_etag(65, 'a');

@@ -1,6 +1,7 @@
+#include "gateway/s3/copy_source.h"
+
 #include <doctest/doctest.h>
 
-#include "gateway/s3/copy_source.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
 namespace penstock {

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "gateway/s3/http_date.h"
+
+#include <doctest/doctest.h>
 
 namespace penstock {
 namespace {
@@ -29,7 +29,7 @@ TEST_CASE("the three forms of a date are one instant") {
 
 TEST_CASE("the zones of mail count") {
   const std::pair<const char*, std::int64_t> rows[] = {
-      {"+0000", 0}, {"-0000", 0},    {"UTC", 0},       {"UT", 0},
+      {"+0000", 0}, {"-0000", 0},     {"UTC", 0},       {"UT", 0},
       {"GMT", 0},   {"+0200", -7200}, {"-0730", 27000}, {"+0001", -60}};
   for (const auto& [zone, shift] : rows) {
     CAPTURE(zone);

@@ -1,6 +1,7 @@
+#include "gateway/s3/list_parameters.h"
+
 #include <doctest/doctest.h>
 
-#include "gateway/s3/list_parameters.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
 namespace penstock {
@@ -30,11 +31,11 @@ TEST_CASE("a marker that is a common prefix leads past everything under it") {
     const char *marker, *prefix, *delimiter;
     bool is_prefix;
   };
-  for (const Row& row : {Row{"boo/", "", "/", true}, Row{"boo/b", "", "/", false},
-                         Row{"asdf", "", "/", false}, Row{"boo/", "boo/", "/", false},
-                         Row{"boo/baz/", "boo/", "/", true}, Row{"boo/baz/", "", "/", false},
-                         Row{"boo/", "", "", false}, Row{"boo/", "x", "/", false},
-                         Row{"a--", "", "--", true}, Row{"", "", "/", false}}) {
+  for (const Row& row :
+       {Row{"boo/", "", "/", true}, Row{"boo/b", "", "/", false}, Row{"asdf", "", "/", false},
+        Row{"boo/", "boo/", "/", false}, Row{"boo/baz/", "boo/", "/", true},
+        Row{"boo/baz/", "", "/", false}, Row{"boo/", "", "", false}, Row{"boo/", "x", "/", false},
+        Row{"a--", "", "--", true}, Row{"", "", "/", false}}) {
     CAPTURE(row.marker);
     const ListStart start = start_after(row.marker, row.prefix, row.delimiter);
     CHECK(start.after == row.marker);

@@ -1,6 +1,7 @@
+#include "gateway/s3/object_headers.h"
+
 #include <doctest/doctest.h>
 
-#include "gateway/s3/object_headers.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
 namespace penstock {
@@ -89,8 +90,7 @@ TEST_CASE("what is not served is refused and not passed over") {
         Row{{"x-amz-grant-read", "id=x"}, S3Code::NotImplemented},
         Row{{"x-amz-object-lock-mode", "GOVERNANCE"}, S3Code::InvalidRequest},
         Row{{"x-amz-object-lock-legal-hold", "ON"}, S3Code::InvalidRequest},
-        Row{{"x-amz-copy-source-server-side-encryption-customer-key", "k"},
-            S3Code::InvalidRequest},
+        Row{{"x-amz-copy-source-server-side-encryption-customer-key", "k"}, S3Code::InvalidRequest},
         Row{{"x-amz-storage-class", "GLACIER"}, S3Code::InvalidStorageClass},
         Row{{"x-amz-storage-class", "standard"}, S3Code::InvalidStorageClass}}) {
     CAPTURE(row.header.first);
@@ -100,8 +100,8 @@ TEST_CASE("what is not served is refused and not passed over") {
                                                  {"x-amz-tagging", ""},
                                                  {"x-amz-storage-class", "REDUCED_REDUNDANCY"},
                                                  {"x-amz-meta-x", "y"}})));
-  CHECK(code_of(check_object_read_headers(with_headers(
-            {{"x-amz-server-side-encryption-customer-algorithm", "AES256"}}))) ==
+  CHECK(code_of(check_object_read_headers(
+            with_headers({{"x-amz-server-side-encryption-customer-algorithm", "AES256"}}))) ==
         S3Code::InvalidRequest);
   CHECK(code_of(check_object_read_headers(with_headers(
             {{"x-amz-server-side-encryption", "AES256"}}))) == S3Code::InvalidArgument);

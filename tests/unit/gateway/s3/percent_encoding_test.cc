@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "gateway/s3/percent_encoding.h"
+
+#include <doctest/doctest.h>
 
 namespace penstock {
 

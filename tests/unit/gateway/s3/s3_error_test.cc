@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "gateway/s3/s3_error.h"
+
+#include <doctest/doctest.h>
 
 namespace penstock {
 
@@ -19,8 +19,8 @@ TEST_CASE("codes carry S3's status and name") {
         Row{S3Code::MissingContentLength, 411, "MissingContentLength"},
         Row{S3Code::MethodNotAllowed, 405, "MethodNotAllowed"},
         Row{S3Code::PreconditionFailed, 412, "PreconditionFailed"},
-        Row{S3Code::NotImplemented, 501, "NotImplemented"},
-        Row{S3Code::SlowDown, 503, "SlowDown"}, Row{S3Code::InternalError, 500, "InternalError"},
+        Row{S3Code::NotImplemented, 501, "NotImplemented"}, Row{S3Code::SlowDown, 503, "SlowDown"},
+        Row{S3Code::InternalError, 500, "InternalError"},
         Row{S3Code::InsufficientStorage, 507, "InsufficientStorage"},
         Row{S3Code::NotModified, 304, "NotModified"}}) {
     CHECK(http_status(row.code) == row.status);
@@ -40,9 +40,9 @@ TEST_CASE("every code has a name, a status of a failure and a message") {
 }
 
 TEST_CASE("an outcome that cannot be told is a 503, never a conflict") {
-  for (const Errc code : {Errc::unavailable, Errc::timeout, Errc::overloaded, Errc::busy,
-                          Errc::unknown_outcome, Errc::refused, Errc::stale_epoch,
-                          Errc::shutting_down, Errc::stale_bucket}) {
+  for (const Errc code :
+       {Errc::unavailable, Errc::timeout, Errc::overloaded, Errc::busy, Errc::unknown_outcome,
+        Errc::refused, Errc::stale_epoch, Errc::shutting_down, Errc::stale_bucket}) {
     CHECK(to_s3(fail(code, "")).code == S3Code::SlowDown);
   }
   CHECK(to_s3(fail(Errc::not_found, "")).code == S3Code::NoSuchKey);
@@ -74,8 +74,7 @@ TEST_CASE("an error tells at most 4 KiB of what the client sent") {
     error.details.emplace_back("CanonicalRequest", much);
     const auto xml = error_xml(error, "/b/k", "r", "h");
     CHECK(xml.size() < 4096 + 6 * 1024 + 512);
-    CHECK(xml.find("<StringToSign>AWS4-HMAC-SHA256&#xa;short</StringToSign>") !=
-          std::string::npos);
+    CHECK(xml.find("<StringToSign>AWS4-HMAC-SHA256&#xa;short</StringToSign>") != std::string::npos);
     CHECK(xml.find("<Resource>/b/k</Resource>") != std::string::npos);
     CHECK(error_xml(s3_error(S3Code::NoSuchKey), much, "r", "h").size() < 4096 + 512);
   }

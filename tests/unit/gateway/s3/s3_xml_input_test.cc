@@ -1,6 +1,7 @@
+#include "gateway/s3/s3_xml_input.h"
+
 #include <doctest/doctest.h>
 
-#include "gateway/s3/s3_xml_input.h"
 #include "penstock/limits.h"
 #include "tests/unit/gateway/s3/request_builder.h"
 
@@ -49,9 +50,9 @@ TEST_CASE("checksums of parts are decoded and held to their length") {
   CHECK(parts->front().checksum.raw == std::string("\0\0\0\1", 4));
   for (const char* value : {"AAAAAQ", "AAAA", "!!!!"}) {
     CAPTURE(value);
-    CHECK(code_of(parse_complete(complete_of(
-              "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32>" +
-              std::string(value) + "</ChecksumCRC32></Part>"))) == S3Code::InvalidPart);
+    CHECK(code_of(parse_complete(
+              complete_of("<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32>" +
+                          std::string(value) + "</ChecksumCRC32></Part>"))) == S3Code::InvalidPart);
   }
 }
 
@@ -100,12 +101,12 @@ TEST_CASE("10,000 parts are read and one more is not") {
 }
 
 TEST_CASE("keys to delete are read byte for byte") {
-  const auto input = parse_delete(delete_of(
-      "<Quiet>true</Quiet><Object><Key> </Key></Object>"
-      "<Object><Key>a&amp;b&#10;c&lt;</Key><VersionId>null</VersionId></Object>"
-      "<Object><Key>raw & left</Key></Object>"  // DuckDB does not escape
-      "<Object><Key>k</Key><ETag>\"e\"</ETag></Object>"
-      "<Object><Key>s</Key><Size>3</Size></Object>"));
+  const auto input = parse_delete(
+      delete_of("<Quiet>true</Quiet><Object><Key> </Key></Object>"
+                "<Object><Key>a&amp;b&#10;c&lt;</Key><VersionId>null</VersionId></Object>"
+                "<Object><Key>raw & left</Key></Object>"  // DuckDB does not escape
+                "<Object><Key>k</Key><ETag>\"e\"</ETag></Object>"
+                "<Object><Key>s</Key><Size>3</Size></Object>"));
   REQUIRE(input);
   CHECK(input->quiet);
   REQUIRE(input->objects.size() == 5);
@@ -122,8 +123,8 @@ TEST_CASE("keys to delete are read byte for byte") {
 TEST_CASE("an empty ETag is a condition, and two are none that could be met") {
   for (const char* etag : {"<ETag></ETag>", "<ETag/>", "<ETag> </ETag>"}) {
     CAPTURE(etag);
-    const auto input = parse_delete(delete_of("<Object><Key>k</Key>" + std::string(etag) +
-                                              "</Object>"));
+    const auto input =
+        parse_delete(delete_of("<Object><Key>k</Key>" + std::string(etag) + "</Object>"));
     REQUIRE(input);
     REQUIRE(input->objects.front().etag);
     CHECK(input->objects.front().etag->empty());
@@ -147,8 +148,7 @@ TEST_CASE("1,000 keys are deleted at once and no more") {
   CHECK(code_of(parse_delete(delete_of(objects + "<Object><Key>k</Key></Object>"))) ==
         S3Code::MalformedXML);
   CHECK(code_of(parse_delete(delete_of(""))) == S3Code::MalformedXML);
-  CHECK(code_of(parse_delete(delete_of("<Object><Key></Key></Object>"))) ==
-        S3Code::MalformedXML);
+  CHECK(code_of(parse_delete(delete_of("<Object><Key></Key></Object>"))) == S3Code::MalformedXML);
   CHECK(code_of(parse_delete(delete_of("<Object><Key>a<!-- x -->b</Key></Object>"))) ==
         S3Code::MalformedXML);
 }
@@ -190,7 +190,12 @@ TEST_CASE("hostile documents are refused before they are parsed") {
       "<Delete><Object><Key>k</Object></Key></Delete>",
       "<Delete><Object><Key>k</Key></Object></Delete><Delete></Delete>",
       "<Other><Object><Key>k</Key></Object></Other>",
-      "</Delete>", "<", "<!--", "<![CDATA[", "<?", ""};
+      "</Delete>",
+      "<",
+      "<!--",
+      "<![CDATA[",
+      "<?",
+      ""};
   for (const std::string& document : documents) {
     CAPTURE(document.substr(0, 80));
     CHECK(code_of(parse_delete(document)) == S3Code::MalformedXML);

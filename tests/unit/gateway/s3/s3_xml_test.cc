@@ -1,8 +1,9 @@
+#include "gateway/s3/s3_xml.h"
+
 #include <doctest/doctest.h>
 
 #include <pugixml.hpp>
 
-#include "gateway/s3/s3_xml.h"
 #include "gateway/s3/s3_xml_input.h"
 
 namespace penstock {
@@ -51,8 +52,8 @@ TEST_CASE("UTF-8 passes and other bytes are replaced one by one") {
   const std::string r = "\xEF\xBF\xBD";
   CHECK(escaped("\xFF") == r);
   CHECK(escaped("a\xC3") == "a" + r);
-  CHECK(escaped("\xC0\xAF") == r + r);                // overlong
-  CHECK(escaped("\xED\xA0\x80") == r + r + r);        // a surrogate
+  CHECK(escaped("\xC0\xAF") == r + r);                  // overlong
+  CHECK(escaped("\xED\xA0\x80") == r + r + r);          // a surrogate
   CHECK(escaped("\xF4\x90\x80\x80") == r + r + r + r);  // past the last code point
   CHECK(escaped("\xE2\x82z") == r + r + "z");
 }

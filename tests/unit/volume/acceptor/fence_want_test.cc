@@ -18,8 +18,8 @@ struct FullLog : VolumeHarness {
     open(small);
     disk.fail(FakeDisk::Call::create, 1, FakeDisk::Fault::scarce, true);
     for (std::uint64_t i = 0; i < 100; ++i) {
-      const auto stored = accept(object("key" + std::to_string(i)), ballot(i), value(i),
-                                 std::string(4000, 'x'));
+      const auto stored =
+          accept(object("key" + std::to_string(i)), ballot(i), value(i), std::string(4000, 'x'));
       if (!stored) return;
     }
     FAIL("the log has room for all");

@@ -76,9 +76,9 @@ TEST_CASE("a read that begins while an accept is synced does not bring the old r
   };
   VolumeOptions options = VolumeHarness::options();
   options.database.block_cache_bytes = 0;  // each look at the row reads the disk
-  auto opened = Volume::open({make_observed_disk(h.disk.share(), observer), h.clock, h.random,
-                              h.buffers, workers},
-                             options);
+  auto opened = Volume::open(
+      {make_observed_disk(h.disk.share(), observer), h.clock, h.random, h.buffers, workers},
+      options);
   REQUIRE(opened);
   h.volume = std::move(*opened);
   syncs = true;

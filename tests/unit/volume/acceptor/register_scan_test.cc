@@ -1,6 +1,5 @@
-#include "tests/unit/volume/volume_harness.h"
-
 #include "penstock/row_key.h"
+#include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
 namespace {

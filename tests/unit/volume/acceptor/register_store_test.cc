@@ -445,8 +445,7 @@ TEST_CASE("a full queue refuses at once") {
   h.close();
   h.open();  // reads wait for the disk
   for (std::size_t i = 0; i < limits::kVolumeQueueMax + kOver; ++i) {
-    reads.start(
-        h.volume->read(h.read_request(h.object("key" + std::to_string(i))), h.later()));
+    reads.start(h.volume->read(h.read_request(h.object("key" + std::to_string(i))), h.later()));
   }
   check_refused(std::move(reads), kOver);
 }

@@ -16,8 +16,8 @@ using Call = FakeDisk::Call;
 
 struct WatchedWorld {
   WatchedWorld() {
-    auto observed = make_observed_disk(
-        medium.share(), [this](Call call, const std::string&) { observer(call); });
+    auto observed = make_observed_disk(medium.share(),
+                                       [this](Call call, const std::string&) { observer(call); });
     disk = make_watched_disk(std::move(observed), watch);
   }
   std::unique_ptr<File> open(const std::string& name, OpenMode mode) {

@@ -48,11 +48,11 @@ TEST_CASE("a sync serves who waited when it began; who comes meanwhile waits for
   FakeDisk disk;
   std::shared_ptr<FragmentFile> file;
   int syncs = 0, served_first = 0, served_second = 0;
-  const auto observed = make_observed_disk(disk.share(), [&](FakeDisk::Call call,
-                                                             const std::string&) {
-    if (call != FakeDisk::Call::sync || ++syncs != 1) return;
-    file->sync_soon(worker, [&](const Result<>&) { served_second = syncs; });
-  });
+  const auto observed =
+      make_observed_disk(disk.share(), [&](FakeDisk::Call call, const std::string&) {
+        if (call != FakeDisk::Call::sync || ++syncs != 1) return;
+        file->sync_soon(worker, [&](const Result<>&) { served_second = syncs; });
+      });
   auto opened = observed->open("file", OpenMode::write_new);
   REQUIRE(opened);
   file = std::make_shared<FragmentFile>(std::move(*opened));
@@ -68,9 +68,9 @@ TEST_CASE("a flipped bit in what goes out of a file is corrupt, wherever in the 
   {
     const auto disk = *make_posix_disk(where);
     Volume volume;
-    FragmentStoreParts parts{*disk,          volume.rows,    volume.clock,
-                             volume.random,  volume.worker,  volume.worker,
-                             volume.buffers, volume.room,    [](const Error&) {}};
+    FragmentStoreParts parts{*disk,          volume.rows,   volume.clock,
+                             volume.random,  volume.worker, volume.worker,
+                             volume.buffers, volume.room,   [](const Error&) {}};
     auto opened = FragmentStore::open(std::move(parts), volume.options);
     REQUIRE(opened);
     volume.store = std::move(*opened);
@@ -209,10 +209,10 @@ TEST_CASE("what does not look like a segment or a large file is left alone and n
   std::string almost = to_string(big);
   almost[40] = 'g';
   REQUIRE(volume.disk.make_directory("files/lost+found"));
-  const std::string foreign[] = {"segments/notes",        "segments/000000fg", "segments/00000000",
-                                 "segments/abc",          "segments/000000ff.old",
-                                 "files/readme",          "files/lost+found/x.tmp",
-                                 "files/01/notes",        "files/01/" + almost};
+  const std::string foreign[] = {
+      "segments/notes",         "segments/000000fg",     "segments/00000000",
+      "segments/abc",           "segments/000000ff.old", "files/readme",
+      "files/lost+found/x.tmp", "files/01/notes",        "files/01/" + almost};
   for (const std::string& name : foreign) {
     auto file = volume.disk.open(name, OpenMode::write_new);
     REQUIRE(file);

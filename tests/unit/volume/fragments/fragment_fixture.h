@@ -79,8 +79,8 @@ class MemoryRows final : public ExtentRows {
   std::map<FragmentId, std::string> rows;
   std::vector<std::pair<FragmentId, std::optional<std::string>>> uncertain;
   std::function<void()> after_get;  // called once, before the next get() answers
-  std::optional<Error> refusal;    // what the next change answers
-  std::size_t puts_until_cut = 0;  // 0 = never: the power goes right after this one became durable
+  std::optional<Error> refusal;     // what the next change answers
+  std::size_t puts_until_cut = 0;   // 0 = never: the power goes right after this one became durable
 
  private:
   Task<> change(FragmentId id, std::optional<std::string> row) {
@@ -158,15 +158,10 @@ class Volume {
   ~Volume() { shut(); }
 
   Result<> try_open() {
-    FragmentStoreParts parts{disk,
-                             rows,
-                             clock,
-                             random,
-                             worker,
-                             worker,
-                             buffers,
-                             room,
-                             [this](const Error& error) { failures.push_back(error); }};
+    FragmentStoreParts parts{
+        disk,    rows,   clock,
+        random,  worker, worker,
+        buffers, room,   [this](const Error& error) { failures.push_back(error); }};
     auto opened = FragmentStore::open(std::move(parts), options);
     if (!opened) return opened.error();
     store = std::move(*opened);

@@ -58,15 +58,9 @@ struct RealVolume {
     disk = make_posix_disk(directory.path).value();
     FragmentStoreOptions options;
     options.segment_bytes = 8 * limits::kMiB;
-    FragmentStoreParts parts{*disk,
-                             rows,
-                             clock,
-                             random,
-                             writer,
-                             reader,
-                             buffers,
-                             room,
-                             [this](const Error&) { ++failures; }};
+    FragmentStoreParts parts{*disk,   rows,   clock,
+                             random,  writer, reader,
+                             buffers, room,   [this](const Error&) { ++failures; }};
     store = FragmentStore::open(std::move(parts), options).value();
   }
   ScratchDirectory directory;
@@ -78,7 +72,7 @@ struct RealVolume {
   std::atomic<int> failures{0};
   OpenRoom room;
   std::unique_ptr<FragmentStore> store;
-  boost::asio::io_context io;  // outlives the workers: one may still be in post()
+  boost::asio::io_context io;            // outlives the workers: one may still be in post()
   ThreadWorker writer{"test-write", 2};  // last: joined before what their jobs use goes
   ThreadWorker reader{"test-read", 2};
 };
