@@ -13,8 +13,8 @@
 #include "gateway/auth/refused_logins.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
-#include "signing.h"
 #include "tests/fake/fake_clock.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "penstock/caught.h"
-#include "signing.h"
 #include "tests/fake/fake_cluster.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 using namespace penstock;
 

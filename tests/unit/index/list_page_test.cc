@@ -98,7 +98,7 @@ TEST_CASE("A list begins behind its marker, of a prefix behind all its keys") {
 TEST_CASE("A list of parts holds no part of a key that goes on where the upload-id does") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("bucket", 1);
-  Objects& objects = cluster.gateway->objects;
+  Multipart& multipart = cluster.gateway->multipart;
   const auto begin = [&](const std::string& key) {
     return cluster.run(multipart.create(*bucket, key, UploadRecord{}, cluster.soon())).value();
   };
@@ -139,7 +139,7 @@ TEST_CASE("A delimiter within the list's own prefix makes no common prefix") {
 TEST_CASE("The parts of an upload are found in every group that a key may lie in") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("bucket", kPartitions);
-  Objects& objects = cluster.gateway->objects;
+  Multipart& multipart = cluster.gateway->multipart;
   std::set<GroupId> groups;
   for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
     CAPTURE(key);

@@ -251,6 +251,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
     const auto bucket = cluster.make_bucket("b");
     auto& other = cluster.another_gateway();
     auto& objects = cluster.gateway->objects;
+    auto& multipart = cluster.gateway->multipart;
     const auto id =
         cluster.run(multipart.create(*bucket, "key", UploadRecord{}, cluster.soon())).value();
     const PartInfo only = a_part(1, 9, 1);
@@ -267,7 +268,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
     CompleteRequest request;
     request.parts.push_back({1, hex_encode(std::as_bytes(std::span(only.md5))), {}});
     int succeeded = 0, ended = 0;
-    for (Objects* each : {&objects, &other.objects}) {
+    for (Multipart* each : {&multipart, &other.multipart}) {
       auto done = [&](std::exception_ptr, Result<Multipart::Answer> answer) {
         ++ended;
         if (answer) ++succeeded;
@@ -287,7 +288,7 @@ TEST_CASE("Two gateways that complete one upload make one object") {
 TEST_CASE("Uploads under way are listed by key and upload-id, with prefixes and markers") {
   FakeCluster cluster;
   const auto bucket = cluster.make_bucket("b", 8);
-  auto& objects = cluster.gateway->objects;
+  auto& multipart = cluster.gateway->multipart;
   std::map<std::string, std::string> ids;
   for (const char* key : {"a", "d/1", "d/2", "e"}) {
     UploadRecord record;

@@ -99,7 +99,7 @@ TEST_CASE("An upload that completes says what whoever goes on with it must know"
 
 TEST_CASE("A part is not stored unless its fragments are pinned, and names none that are not") {
   MovesFixture f;
-  Objects& objects = f.cluster.gateway->objects;
+  Multipart& multipart = f.cluster.gateway->multipart;
   PartInfo part;
   part.number = 1;
   part.size_bytes = 100;

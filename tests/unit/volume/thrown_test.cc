@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "penstock/caught.h"
-#include "volume_harness.h"
+#include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gateway/auth/authenticator.h"
-#include "signing.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 namespace penstock::testing {
 

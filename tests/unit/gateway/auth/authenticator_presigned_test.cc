@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "auth_world.h"
 #include "gateway/auth/authenticator.h"
+#include "tests/unit/gateway/auth/auth_world.h"
 
 namespace penstock {
 namespace {

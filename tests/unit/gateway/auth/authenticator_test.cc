@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "auth_world.h"
+#include "tests/unit/gateway/auth/auth_world.h"
 
 namespace penstock {
 namespace {

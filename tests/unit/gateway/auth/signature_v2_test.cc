@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "gateway/auth/authenticator.h"
-#include "signing.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 namespace penstock {
 namespace {

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "body_reading.h"
 #include "gateway/auth/authenticator.h"
 #include "gateway/body/body_reader.h"
+#include "tests/unit/gateway/body/body_reading.h"
 
 namespace penstock {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "body_reading.h"
+#include "tests/unit/gateway/body/body_reading.h"
 
 namespace penstock {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "gateway/body/body_reader.h"
 #include "penstock/checksum.h"
-#include "signing.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 namespace penstock::testing {
 

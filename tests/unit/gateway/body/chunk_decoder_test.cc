@@ -6,7 +6,7 @@
 
 #include "gateway/auth/signature_v4.h"
 #include "penstock/limits.h"
-#include "signing.h"
+#include "tests/unit/gateway/auth/signing.h"
 
 namespace penstock {
 namespace {

@@ -4,7 +4,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "gateway/http/http_server.h"
-#include "http_loopback.h"
+#include "tests/unit/gateway/http/http_loopback.h"
 
 using namespace penstock;
 using namespace penstock::test;

@@ -3,8 +3,8 @@
 
 #include "gateway/http/http_server.h"
 #include "gateway/http/http_stream.h"
-#include "http_loopback.h"
 #include "tests/fake/code_of.h"
+#include "tests/unit/gateway/http/http_loopback.h"
 
 using namespace penstock;
 using namespace penstock::test;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "http_loopback.h"
+#include "tests/unit/gateway/http/http_loopback.h"
 
 using namespace penstock;
 using namespace penstock::test;
