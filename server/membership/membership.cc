@@ -127,7 +127,6 @@ struct Membership::State {
       }
     }
     for (auto& client : clients) {
-      PENSTOCK_ASSERT(next->map->find(client->id()) != nullptr && "only volumes of the map");
       Place& place = next->places[client->id()];
       PENSTOCK_ASSERT(place.member == nullptr && "one client per volume");
       place.member = std::make_shared<Member>();
