@@ -82,13 +82,13 @@ void presign_v2(S3Request& request, V2Spelling spelling = {}, std::string expire
   request.query.emplace_back("Signature", v2_signature(kSecretKey, to_sign));
 }
 
-S3Request v2_put_request() {
+S3Request put_request() {
   return bucket_request("PUT", "/awsexamplebucket1/a%20b", "a b", {}, {{"host", "127.0.0.1:9000"}});
 }
 
 TEST_CASE("a version 2 link is let in until it expires") {
   World world;
-  S3Request request = v2_put_request();
+  S3Request request = put_request();
   presign_v2(request);
   CHECK(world.code(request) == "ok");
   world.clock.set(WallTime(std::chrono::seconds(1'700'000'600)));
@@ -98,9 +98,9 @@ TEST_CASE("a version 2 link is let in until it expires") {
 TEST_CASE("version 2 can be switched off, and says what to use") {
   World world;
   Authenticator strict(world.credentials, world.clock, {"us-east-1", false, false});
-  S3Request link = v2_put_request();
+  S3Request link = put_request();
   presign_v2(link);
-  S3Request header = v2_put_request();
+  S3Request header = put_request();
   set_header(header, "authorization", "AWS " + std::string(kAccessKey) + ":signature");
   for (const S3Request& request : {link, header}) {
     const auto refused = strict.authenticate(request);
@@ -112,7 +112,7 @@ TEST_CASE("version 2 can be switched off, and says what to use") {
 
 TEST_CASE("what boto3 presigns into the query counts as the header that it stands for") {
   World world;
-  S3Request request = v2_put_request();
+  S3Request request = put_request();
   request.query = {{"content-type", "text/plain"}, {"x-amz-acl", "private"}};
   presign_v2(request);
   CHECK(world.code(request) == "ok");
@@ -127,7 +127,7 @@ TEST_CASE("headers that version 2 covers cannot be added") {
   for (const std::string_view name : {"x-amz-copy-source", "x-amz-meta-a", "x-amz-content-sha256",
                                       "content-type", "content-md5"}) {
     World world;
-    S3Request request = v2_put_request();
+    S3Request request = put_request();
     presign_v2(request);
     set_header(request, name, "UNSIGNED-PAYLOAD");
     CHECK(world.code(request) == "SignatureDoesNotMatch");
@@ -137,14 +137,14 @@ TEST_CASE("headers that version 2 covers cannot be added") {
 TEST_CASE("sub-resources and overrides are covered, with and without an equals sign") {
   for (const bool empty_values : {false, true}) {
     World world;
-    S3Request request = v2_put_request();
+    S3Request request = put_request();
     request.query = {{"uploads", ""}};
     presign_v2(request, {empty_values, false});
     CHECK(world.code(request) == "ok");
   }
   for (const std::string_view name : {"uploadId", "acl", "response-content-type", "versionId"}) {
     World world;
-    S3Request request = v2_put_request();
+    S3Request request = put_request();
     presign_v2(request);
     request.query.emplace_back(name, "x");
     CHECK(world.code(request) == "SignatureDoesNotMatch");
@@ -212,7 +212,7 @@ TEST_CASE("malformed version 2 queries are refused") {
     CAPTURE(row.name);
     CAPTURE(row.value);
     World world;
-    S3Request request = v2_put_request();
+    S3Request request = put_request();
     presign_v2(request);
     S3Request twice = request;
     for (auto& [name, value] : request.query) {
@@ -234,7 +234,7 @@ TEST_CASE("a version 2 Authorization header is let in near its date") {
   for (const std::string name : {"date", "x-amz-date"}) {
     for (const auto& [date, code] : rows) {
       World world;
-      S3Request request = v2_put_request();
+      S3Request request = put_request();
       set_header(request, name, date);
       V2Claim claim;
       if (name == "date") claim.date = *request.header("date");
