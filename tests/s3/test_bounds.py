@@ -378,6 +378,7 @@ def test_the_admin_port_answers_behind_silent_connections(server):
 REMOVAL = {"removal": {"hint_delay_seconds": 3, "lease_seconds": 10, "hints_every_seconds": 1, "sweep_every_seconds": 1}}
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("pause", [80, 300] if LONG else [12])
 def test_a_reader_may_pause(tmp_path, pause):
     """Even if its object is overwritten meanwhile, and what it reads would be removed after seconds."""

@@ -165,7 +165,8 @@ def test_a_format_makes_no_volume_of_an_empty_disk_beside_others(tmp_path):
         os.mkdir(folders[2])
         store.started = False
         store.start()
-        assert "volumes_open=3/4" in store.log() and "volume.json" not in os.listdir(folders[2])
+        wait_for(lambda: "volumes_open=3/4" in store.log(), "the log says how many volumes are open")
+        assert "volume.json" not in os.listdir(folders[2])
         assert make_client(store).head_bucket(Bucket="bkt")
 
 
