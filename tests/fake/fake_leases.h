@@ -2,7 +2,9 @@
 #pragma once
 #include <vector>
 
-#include "server/proposer/proposer.h"
+#include "penstock/result.h"
+#include "penstock/types.h"
+#include "server/blobs/leases.h"
 
 namespace penstock {
 
