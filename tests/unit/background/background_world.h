@@ -1,5 +1,7 @@
 // A cluster of fake volumes with one object in it, and the context that background jobs run in.
 #pragma once
+#include <doctest/doctest.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
