@@ -143,24 +143,20 @@ S3Task<S3Response> copy_bytes(Gateway& gateway, const S3Request& request, Bucket
   const StoredChecksum* known = known_checksum(source, algorithm);
   // The copy is one blob: its ETag is the MD5 of the whole, which a multipart object's is not.
   const bool new_etag = source.part_count > 0;
-  Hashes hashes(new_etag, known != nullptr ? ChecksumAlgorithm::none : algorithm);
+  const WantedHashes wanted{new_etag, known != nullptr ? ChecksumAlgorithm::none : algorithm};
   const ByteRange whole{0, source.size_bytes};
   FragmentOwner owner = Index::owner(*bucket, request.key);
   CO_TRY(stored, co_await store_copy(gateway, request, origin.object, whole, std::move(owner),
-                                     gateway.blobs.inline_bytes_max(), hashes));
+                                     gateway.blobs.inline_bytes_max(), wanted));
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;
-  const Md5Digest md5 = new_etag ? hashes.md5.digest() : md5_of_etag(source.etag);
-  record.etag = new_etag ? md5_hex(md5) : source.etag;
+  if (!new_etag) stored.md5 = md5_of_etag(source.etag);
+  record.etag = new_etag ? md5_hex(stored.md5) : source.etag;
   record.modified = gateway.clock.wall();
   record.owner = request.principal.account_id;
   record.headers = headers_of_copy(plan, source);
-  if (known != nullptr) {
-    record.checksums.push_back(*known);
-  } else {
-    record.checksums.push_back({algorithm, ChecksumType::full_object, hashes.checksum.raw()});
-  }
-  if (stored.blob) record.parts.push_back(make_part(stored, 0, md5));
+  record.checksums.push_back(known != nullptr ? *known : stored.checksum);
+  if (stored.blob) record.parts.push_back(make_part(stored, 0));
   CO_TRY(done, co_await put_stored(gateway, request, std::move(bucket), std::move(record), stored,
                                    std::move(plan.condition)));
   co_return copy_response(done);

@@ -33,18 +33,19 @@ S3Task<S3Response> put_object(Gateway& gateway, const S3Request& request, BodyRe
 
   ObjectRecord record;
   record.size_bytes = stored.size_bytes;
-  record.etag = md5_hex(body.md5());
+  record.etag = md5_hex(stored.md5);
   record.modified = gateway.clock.wall();
   record.owner = request.principal.account_id;
   record.headers = std::move(headers);
-  const StoredChecksum checksum = body_checksum(body);
-  if (checksum.algorithm != ChecksumAlgorithm::none) record.checksums.push_back(checksum);
-  if (stored.blob) record.parts.push_back(make_part(stored, 0, body.md5()));
+  if (stored.checksum.algorithm != ChecksumAlgorithm::none) {
+    record.checksums.push_back(stored.checksum);
+  }
+  if (stored.blob) record.parts.push_back(make_part(stored, 0));
   CO_TRY(done, co_await put_stored(gateway, request, std::move(bucket), std::move(record), stored,
                                    std::move(condition)));
   S3Response response;
   response.set("ETag", in_quotes(done.etag));
-  set_checksum(response, checksum, 0);
+  set_checksum(response, stored.checksum, 0);
   co_return std::move(response);
 }
 

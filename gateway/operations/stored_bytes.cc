@@ -2,11 +2,13 @@
 
 #include <cstring>
 
+#include "gateway/body/body_bytes.h"
+#include "gateway/body/checksum_headers.h"
 #include "gateway/s3/conditional.h"
+#include "penstock/checksum.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "penstock/text_codec.h"
 
 namespace penstock {
 namespace {
@@ -15,42 +17,14 @@ namespace {
 constexpr std::size_t kFirstDocumentBytes = 16 * limits::kKiB;
 constexpr std::size_t kDocumentCopies = 2;  // the text, and what is read out of it
 
-S3Error body_error(BodyReader& body, const Error& error) {
-  if (auto failure = body.failure()) return std::move(*failure);
-  return to_s3(error);
-}
-
-// Fills `buffer` from the body, exactly.
-S3Task<> read_exactly(BodyReader& body, MutBytes buffer) {
-  while (!buffer.empty()) {
-    const auto count = co_await body.read(buffer);
-    if (!count) co_return body_error(body, count.error());
-    if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
-    buffer = buffer.subspan(*count);
-  }
-  co_return S3Result<>{};
-}
-
-// The verified end: until it is reached, nothing of the body may become visible.
-S3Task<> read_end(BodyReader& body) {
-  std::byte extra{};
-  const auto count = co_await body.read(MutBytes(&extra, 1));
-  if (!count) co_return body_error(body, count.error());
-  if (*count != 0) co_return s3_error(S3Code::IncompleteBody);
-  if (auto failure = body.failure()) co_return std::move(*failure);
-  co_return S3Result<>{};
-}
-
 S3Task<> fill_from_body(BlobWriter& writer, BodyReader& body, std::uint64_t left) {
   while (left > 0) {
     const auto space = co_await writer.space();
     if (!space) co_return to_s3(space.error());
-    const auto count = co_await body.read(*space);
-    if (!count) co_return body_error(body, count.error());
-    if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
-    const auto filled = co_await writer.filled(*count);
+    CO_TRY(count, co_await read_some(body, *space));
+    const auto filled = co_await writer.filled(count);
     if (!filled) co_return to_s3(filled.error());
-    left -= *count;
+    left -= count;
   }
   co_return co_await read_end(body);
 }
@@ -67,6 +41,17 @@ S3Task<> append(BlobWriter& writer, ConstBytes bytes) {
   }
   co_return S3Result<>{};
 }
+
+struct Hashes {
+  explicit Hashes(WantedHashes wanted) : with_md5(wanted.md5), checksum(wanted.checksum) {}
+  void update(ConstBytes bytes) {
+    if (with_md5) md5.update(bytes);
+    checksum.update(bytes);
+  }
+  bool with_md5;
+  Md5 md5;
+  Checksummer checksum;
+};
 
 S3Task<> fill_from_object(Gateway& gateway, BlobWriter& writer, BlobReader& reader,
                           Hashes& hashes) {
@@ -150,44 +135,20 @@ StoredBytes store_inline(std::string bytes) {
   return stored;
 }
 
-}  // namespace
-
-S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
-                                      BodyReader& body) {
-  if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
-  const MemoryUser user{MemoryUse::documents, request.memory};
-  const auto length = static_cast<std::size_t>(body.length());
-  RequestDocument document;
-  std::size_t filled = 0;
-  while (filled < length) {
-    const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
-    const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-    auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
-                                                         kDocumentCopies * (room - filled), until);
-    if (!memory) co_return to_s3(memory.error());
-    document.memory.push_back(std::move(*memory));
-    document.text.resize(room);
-    const MutBytes all(reinterpret_cast<std::byte*>(document.text.data()), room);
-    CO_CHECK(co_await read_exactly(body, all.subspan(filled)));
-    filled = room;
-  }
-  CO_CHECK(co_await read_end(body));
-  co_return std::move(document);
+S3Task<StoredBytes> read_inline(Gateway& gateway, const S3Request& request, BodyReader& body) {
+  const std::uint64_t size = body.length();
+  CO_TRY(memory, co_await lease_inline(gateway, request, size));
+  std::string bytes(size, '\0');
+  const MutBytes buffer(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
+  CO_CHECK(co_await read_whole(body, buffer));
+  StoredBytes stored = store_inline(std::move(bytes));
+  stored.memory = std::move(memory);
+  co_return std::move(stored);
 }
 
-S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
-                               FragmentOwner owner, std::uint64_t inline_max) {
+S3Task<StoredBytes> write_body(Gateway& gateway, const S3Request& request, BodyReader& body,
+                               FragmentOwner owner) {
   const std::uint64_t size = body.length();
-  if (size <= inline_max || size == 0) {
-    CO_TRY(memory, co_await lease_inline(gateway, request, size));
-    std::string bytes(size, '\0');
-    const MutBytes buffer(reinterpret_cast<std::byte*>(bytes.data()), bytes.size());
-    CO_CHECK(co_await read_exactly(body, buffer));
-    CO_CHECK(co_await read_end(body));
-    StoredBytes stored = store_inline(std::move(bytes));
-    stored.memory = std::move(memory);
-    co_return std::move(stored);
-  }
   const auto could_write = gateway.blobs.could_write(size);
   if (!could_write) co_return to_s3(could_write.error());
   CO_TRY(first, co_await read_first(gateway, request, body));
@@ -199,7 +160,7 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
-S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
+S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const ObjectRead& source,
                                ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
                                Hashes& hashes) {
   if (range.length == 0) co_return store_inline({});
@@ -227,18 +188,69 @@ S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const
   co_return co_await finish(gateway, std::move(stored), std::move(filled));
 }
 
+}  // namespace
+
+S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
+                                      BodyReader& body) {
+  if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
+  const MemoryUser user{MemoryUse::documents, request.memory};
+  const auto length = static_cast<std::size_t>(body.length());
+  RequestDocument document;
+  std::size_t filled = 0;
+  while (filled < length) {
+    const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
+    const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+    auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
+                                                         kDocumentCopies * (room - filled), until);
+    if (!memory) co_return to_s3(memory.error());
+    document.memory.push_back(std::move(*memory));
+    document.text.resize(room);
+    const MutBytes all(reinterpret_cast<std::byte*>(document.text.data()), room);
+    CO_CHECK(co_await read_exactly(body, all.subspan(filled)));
+    filled = room;
+  }
+  CO_CHECK(co_await read_end(body));
+  co_return std::move(document);
+}
+
+S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
+                               FragmentOwner owner, std::uint64_t inline_max) {
+  StoredBytes stored;
+  if (body.length() <= inline_max || body.length() == 0) {
+    CO_TRY(small, co_await read_inline(gateway, request, body));
+    stored = std::move(small);
+  } else {
+    CO_TRY(large, co_await write_body(gateway, request, body, std::move(owner)));
+    stored = std::move(large);
+  }
+  stored.md5 = body.md5();
+  stored.checksum = body_checksum(body);
+  co_return std::move(stored);
+}
+
+S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
+                               ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
+                               WantedHashes wanted) {
+  Hashes hashes(wanted);
+  CO_TRY(stored, co_await copy_range(gateway, request, source, range, std::move(owner), inline_max,
+                                     hashes));
+  if (wanted.md5) stored.md5 = hashes.md5.digest();
+  if (wanted.checksum != ChecksumAlgorithm::none) {
+    stored.checksum = {wanted.checksum, ChecksumType::full_object, hashes.checksum.raw()};
+  }
+  co_return std::move(stored);
+}
+
 std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored) {
   if (!stored.blob) return nullptr;
   return std::make_unique<WriterLease>(*stored.writer, *stored.blob);
 }
 
-std::string md5_hex(const Md5Digest& md5) { return hex_encode(std::as_bytes(std::span(md5))); }
-
-PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5) {
+PartInfo make_part(const StoredBytes& stored, std::uint16_t number) {
   PartInfo part;
   part.number = number;
   part.size_bytes = stored.size_bytes;
-  part.md5 = md5;
+  part.md5 = stored.md5;
   part.blob = stored.blob;
   return part;
 }

@@ -9,13 +9,14 @@
 
 #include "gateway/operations/access.h"
 #include "gateway/s3/byte_range.h"
-#include "penstock/checksum.h"
 #include "penstock/md5.h"
 
 namespace penstock {
 
 struct StoredBytes {
   std::uint64_t size_bytes = 0;
+  Md5Digest md5{};                     // of a copy: only if it was asked for
+  StoredChecksum checksum;             // none if nobody asked for one
   SharedBytes inline_bytes;            // null if not inline
   std::unique_ptr<BlobWriter> writer;  // null without a blob
   std::optional<BlobRef> blob;
@@ -23,15 +24,9 @@ struct StoredBytes {
 };
 
 // The hashes that a copy needs of the bytes that pass. Each costs CPU, so it is chosen.
-struct Hashes {
-  Hashes(bool want_md5, ChecksumAlgorithm algorithm) : with_md5(want_md5), checksum(algorithm) {}
-  void update(ConstBytes bytes) {
-    if (with_md5) md5.update(bytes);
-    checksum.update(bytes);
-  }
-  bool with_md5;
-  Md5 md5;
-  Checksummer checksum;
+struct WantedHashes {
+  bool md5 = false;
+  ChecksumAlgorithm checksum = ChecksumAlgorithm::none;
 };
 
 // A whole XML document. Its memory is counted as its bytes arrive, for as long as it lives.
@@ -47,13 +42,12 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
 // Stores a range of an object, hashing what passes. Nothing remains after a failure.
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
                                ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
-                               Hashes& hashes);
+                               WantedHashes wanted);
 // Leases of the blob, for the update that names it; null without a blob. `stored` outlives it.
 std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);
 
-std::string md5_hex(const Md5Digest& md5);  // an ETag
-// What a record says of the bytes: number 0 for a plain object.
-PartInfo make_part(const StoredBytes& stored, std::uint16_t number, Md5Digest md5);
+// What a record says of the bytes: number 0 for a plain object, whose checksum the record has.
+PartInfo make_part(const StoredBytes& stored, std::uint16_t number);
 // Logs the fragments that a reader of blobs had to rebuild.
 BlobReader::Damaged damage_log(const S3Request& request);
 // Fails if a condition fails already, before the bytes are moved; succeeds if that is not known

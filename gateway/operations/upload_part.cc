@@ -82,14 +82,13 @@ S3Task<S3Response> upload_part(Gateway& gateway, const S3Request& request, BodyR
   body.compute(first_named(named, algorithm_of(upload.record)));
   FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
   CO_TRY(stored, co_await store_body(gateway, request, body, std::move(owner), kNeverInline));
-  PartInfo part = make_part(stored, upload.part_number, body.md5());
+  PartInfo part = make_part(stored, upload.part_number);
   part.modified = gateway.clock.wall();
-  part.checksum = body_checksum(body);
-  const StoredChecksum checksum = part.checksum;
+  part.checksum = stored.checksum;
   CO_CHECK(co_await put_part(gateway, request, std::move(upload), stored, std::move(part)));
   S3Response response;
-  response.set("ETag", in_quotes(md5_hex(body.md5())));
-  set_checksum(response, checksum, 0);
+  response.set("ETag", in_quotes(md5_hex(stored.md5)));
+  set_checksum(response, stored.checksum, 0);
   co_return std::move(response);
 }
 
@@ -98,14 +97,13 @@ S3Task<S3Response> upload_part_copy(Gateway& gateway, const S3Request& request) 
   CO_TRY(upload, co_await open_upload(gateway, request));
   CO_TRY(origin, co_await open_copy_source(gateway, request));
   CO_TRY(range, copy_range(request, origin.object.record));
-  const ChecksumAlgorithm algorithm = algorithm_of(upload.record);
-  Hashes hashes(true, algorithm);
+  const WantedHashes wanted{true, algorithm_of(upload.record)};
   FragmentOwner owner = Index::owner(*upload.bucket, request.key, upload.id);
   CO_TRY(stored, co_await store_copy(gateway, request, origin.object, range, std::move(owner),
-                                     kNeverInline, hashes));
-  PartInfo part = make_part(stored, upload.part_number, hashes.md5.digest());
+                                     kNeverInline, wanted));
+  PartInfo part = make_part(stored, upload.part_number);
   part.modified = gateway.clock.wall();
-  part.checksum = {algorithm, ChecksumType::full_object, hashes.checksum.raw()};
+  part.checksum = stored.checksum;
   const PartInfo written = part;
   CO_CHECK(co_await put_part(gateway, request, std::move(upload), stored, std::move(part)));
   XmlWriter xml;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "penstock/assert.h"
+#include "penstock/text_codec.h"
 
 namespace penstock {
 
@@ -63,5 +64,7 @@ Md5Digest md5(ConstBytes bytes) {
   stream.update(bytes);
   return stream.digest();
 }
+
+std::string md5_hex(const Md5Digest& md5) { return hex_encode(std::as_bytes(std::span(md5))); }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "penstock/types.h"
 
@@ -37,5 +38,6 @@ class Md5 {
 };
 
 Md5Digest md5(ConstBytes bytes);
+std::string md5_hex(const Md5Digest& md5);  // 32 lower case digits
 
 }  // namespace penstock

@@ -9,10 +9,6 @@
 
 namespace penstock {
 namespace {
-std::string md5_text(const PartInfo& part) {
-  return hex_encode(std::as_bytes(std::span(part.md5)));
-}
-
 CompletePlan faulty(PartFault fault, std::uint16_t part = 0) {
   CompletePlan plan;
   plan.fault = fault;
@@ -22,7 +18,7 @@ CompletePlan faulty(PartFault fault, std::uint16_t part = 0) {
 
 // A checksum that is named is compared: what cannot be compared is refused.
 PartFault compare(const CompletePart& named, const PartInfo& part) {
-  if (named.etag != md5_text(part)) return PartFault::missing;
+  if (named.etag != md5_hex(part.md5)) return PartFault::missing;
   if (named.checksum.algorithm == ChecksumAlgorithm::none) return PartFault::none;
   if (named.checksum.algorithm != part.checksum.algorithm) return PartFault::algorithm;
   return named.checksum.raw == part.checksum.raw ? PartFault::none : PartFault::missing;
@@ -140,7 +136,7 @@ std::string multipart_etag(const std::vector<PartInfo>& parts) {
   Md5 all;
   for (const PartInfo& part : parts) all.update(std::as_bytes(std::span(part.md5)));
   const Md5Digest digest = all.digest();
-  return hex_encode(std::as_bytes(std::span(digest))) + "-" + std::to_string(parts.size());
+  return md5_hex(digest) + "-" + std::to_string(parts.size());
 }
 
 std::optional<StoredChecksum> combined_checksum(ChecksumAlgorithm algorithm, ChecksumType type,

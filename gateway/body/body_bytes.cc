@@ -1,0 +1,40 @@
+#include "gateway/body/body_bytes.h"
+
+namespace penstock {
+namespace {
+S3Error body_error(const BodyReader& body, const Error& error) {
+  if (auto failure = body.failure()) return std::move(*failure);
+  return to_s3(error);
+}
+}  // namespace
+
+S3Task<std::size_t> read_some(BodyReader& body, MutBytes buffer) {
+  const auto count = co_await body.read(buffer);
+  if (!count) co_return body_error(body, count.error());
+  if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
+  co_return *count;
+}
+
+S3Task<> read_exactly(BodyReader& body, MutBytes buffer) {
+  while (!buffer.empty()) {
+    CO_TRY(count, co_await read_some(body, buffer));
+    buffer = buffer.subspan(count);
+  }
+  co_return S3Result<>{};
+}
+
+S3Task<> read_end(BodyReader& body) {
+  std::byte extra{};
+  const auto count = co_await body.read(MutBytes(&extra, 1));
+  if (!count) co_return body_error(body, count.error());
+  if (*count != 0) co_return s3_error(S3Code::IncompleteBody);
+  if (auto failure = body.failure()) co_return std::move(*failure);
+  co_return S3Result<>{};
+}
+
+S3Task<> read_whole(BodyReader& body, MutBytes buffer) {
+  CO_CHECK(co_await read_exactly(body, buffer));
+  co_return co_await read_end(body);
+}
+
+}  // namespace penstock
