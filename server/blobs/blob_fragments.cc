@@ -47,7 +47,7 @@ FragmentId BlobFragments::fragment(std::uint32_t index) const {
 Task<> BlobFragments::open(Deadline deadline) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].client == nullptr) {
-      drop(i, Errc::unavailable, "no connection");
+      drop(i, fail(Errc::unavailable, "no connection"), Blame::by_error);
     } else {
       Step step;
       step.deadline = deadline;
@@ -116,6 +116,7 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
       self->lend(slot, step.piece);
       step.deadline = slot.step_began + limits::kOperationDeadline;  // as long as space() waits
     }
+    const Deadline deadline = step.deadline;
     const auto id = self->fragment(index);
     FragmentShape shape;
     shape.data_bytes = self->layout_.fragment_bytes(index);
@@ -128,7 +129,11 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     }
     if (slot.error) break;  // given up while it was under way
     if (!done) {
-      self->drop(index, done.error().code, done.error().context);
+      // What this process gave up, or ran out of its own time, says nothing of the volume: that it
+      // is slower than the others, drop_late() finds out.
+      const bool own_end = self->abandoned_ || self->context_.clock.boot() >= deadline;
+      const bool late = own_end && done.error().code == Errc::timeout;
+      self->drop(index, done.error(), late ? Blame::nobody : Blame::by_error);
     } else if (kind == StepKind::commit) {
       slot.committed = true;
       self->context_.membership.report_durable(slot.volume);
@@ -183,24 +188,24 @@ Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentSha
   co_return Result<>{};
 }
 
-void BlobFragments::drop(std::uint32_t index, Errc code, const std::string& reason) {
+void BlobFragments::drop(std::uint32_t index, const Error& error, Blame blame) {
   Slot& slot = slots_[index];
-  slot.error = code;
+  slot.error = error.code;
   slot.steps.clear();
   for (const auto& lent : slot.credits) {  // the others need not wait for a stalled one
     if (const auto credit = lent.lock()) credit->held.reset();
   }
   slot.credits.clear();
   if (slot.writer) slot.writer->give_up();
-  if (code == Errc::timeout) {
+  if (blame == Blame::by_error && error.code == Errc::timeout) {
     context_.membership.report_stalled(slot.volume);
-  } else if (blames_volume(code)) {
+  } else if (blame == Blame::by_error && blames_volume(error.code)) {
     context_.membership.report_fragment(slot.volume, false);
   }
   log_event(LogLevel::warn, "fragment_dropped",
             {{"where", describe(slot.volume, write_id_)},
              {"slot", std::to_string(index)},
-             {"reason", reason}});
+             {"reason", error.context}});
 }
 
 // A step is under way, or its volume has still to write what it was given.
@@ -218,7 +223,7 @@ void BlobFragments::drop_late(BootTime now) {
   const auto is_late = [&](const Slot& slot) { return slot.error || late(slot, now); };
   if (std::all_of(slots_.begin(), slots_.end(), is_late)) return;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    if (late(slots_[i], now)) drop(i, Errc::timeout, "no progress for 2 s");
+    if (late(slots_[i], now)) drop(i, fail(Errc::timeout, "no progress for 2 s"), Blame::by_error);
   }
 }
 

@@ -88,7 +88,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape);
   void add_step(std::uint32_t index, Step step);
   void lend(Slot& slot, FragmentPiece& piece);
-  void drop(std::uint32_t index, Errc code, const std::string& reason);
+  enum class Blame : std::uint8_t { nobody, by_error };  // what membership is told of the volume
+  void drop(std::uint32_t index, const Error& error, Blame blame);
   void drop_late(BootTime now);
   BootTime next_look(BootTime now, Deadline deadline) const;
   static bool is_busy(const Slot& slot);
