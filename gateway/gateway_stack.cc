@@ -1,7 +1,6 @@
 #include "gateway/gateway_stack.h"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <utility>
 
 #include "gateway/http/http_metrics.h"
@@ -86,7 +85,9 @@ Result<> GatewayStack::listen(const Endpoint& s3, const Endpoint& admin) {
 
 void GatewayStack::begin() {
   objects_->begin_probes(first_);
-  boost::asio::co_spawn(first_, tell_refused_logins(), boost::asio::detached);
+  boost::asio::co_spawn(first_, tell_refused_logins(), [](std::exception_ptr thrown) {
+    if (thrown) report_exception("the end of the counts of refused logins", thrown);
+  });
 }
 
 Awaitable<void> GatewayStack::tell_refused_logins() {

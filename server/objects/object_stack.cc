@@ -1,8 +1,9 @@
 #include "server/objects/object_stack.h"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <utility>
+
+#include "penstock/caught.h"
 
 namespace penstock {
 namespace {
@@ -33,12 +34,18 @@ ObjectStack::ObjectStack(ObjectStackParts parts, Ring ring)
       multipart_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
 
 void ObjectStack::begin_probes(boost::asio::io_context& io) {
-  boost::asio::co_spawn(io, probe(io.get_executor()), boost::asio::detached);
+  boost::asio::co_spawn(io, probe(io.get_executor()), [](std::exception_ptr thrown) {
+    if (thrown) report_exception("the end of the probes", thrown);
+  });
 }
 
 Awaitable<void> ObjectStack::probe(Executor executor) {
   while (!probes_end_.load()) {
-    membership_.probe_suspects(executor);
+    try {
+      membership_.probe_suspects(executor);
+    } catch (...) {  // the next round probes again
+      report_exception("the probes of suspects");
+    }
     const BootTime next = clock_.boot() + Duration(limits::kProbeEvery);
     co_await clock_.sleep_until(next);
   }

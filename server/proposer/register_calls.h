@@ -32,6 +32,7 @@ class RegisterWatcher {
   template <class Reply>
   void answered(std::size_t index, const Result<Reply>& answer) {
     const auto error = answer ? std::nullopt : std::optional(answer.error().code);
+    if (error == Errc::aborted) return;  // cut off with its thread: membership may be gone
     membership_->report_answer(group_->set.volumes[index], error);
   }
   void ended(std::size_t index) {
