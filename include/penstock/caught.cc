@@ -56,6 +56,7 @@ Error error_of_exception(std::string_view where, const std::exception_ptr& throw
   report_exception(where, thrown);
   Error error;
   error.code = Errc::io;
+  error.thrown = true;
   try {
     error.context = std::string(kExceptionWords) + std::string(where) + ": " + what_of(thrown);
   } catch (...) {
@@ -66,10 +67,6 @@ Error error_of_exception(std::string_view where, const std::exception_ptr& throw
 
 Error error_of_exception(std::string_view where) noexcept {
   return error_of_exception(where, std::current_exception());
-}
-
-bool tells_of_exception(std::string_view context) {
-  return context.find(kExceptionWords) != std::string_view::npos;
 }
 
 bool is_out_of_memory(const std::exception_ptr& thrown) noexcept {

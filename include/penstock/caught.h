@@ -18,12 +18,10 @@ void report_exception(std::string_view where, const std::exception_ptr& thrown) 
 std::uint64_t exceptions_caught();
 
 // The same, and the error for whoever waits: io, since what was under way may or may not have been
-// done; nobody may take it for a refusal.
+// done; nobody may take it for a refusal. `thrown` is set: what it closes is as a process that was
+// killed leaves it; no disk has failed, and the next start may take it up again.
 Error error_of_exception(std::string_view where) noexcept;
 Error error_of_exception(std::string_view where, const std::exception_ptr& thrown) noexcept;
-// Is this the context of such an error? What it closed is as a process that was killed leaves it:
-// no disk has failed, and the next start may take it up again.
-bool tells_of_exception(std::string_view context);
 // Was it memory that is not to be had?
 bool is_out_of_memory(const std::exception_ptr& thrown) noexcept;
 

@@ -46,6 +46,7 @@ std::string_view to_string(Errc code);
 struct Error {
   Errc code = Errc::invalid;
   std::string context;  // a phrase with the ids, added once, where they are known
+  bool thrown = false;  // it comes of an exception (caught.h), not of a disk or a peer
 };
 
 // Taking the value of an error is a bug of ours: says where, and aborts.

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "penstock/caught.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -159,7 +158,7 @@ void VolumeSet::watch() {
     // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
     // stalled, and an exception ended it as a kill would: the next start takes it back.
     const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
-    if (failed && !tells_of_exception(status.reason)) notes_.note_failure(*slot, slots());
+    if (failed && !slot->volume->closed_by_exception()) notes_.note_failure(*slot, slots());
   }
 }
 

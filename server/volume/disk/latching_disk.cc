@@ -85,7 +85,9 @@ class LatchingFile final : public File {
     return latch_->change([&]() -> Result<> {
       auto synced = file_->sync();
       if (synced || synced.error().code != Errc::overloaded) return synced;
-      return fail(Errc::io, synced.error().context);  // whatever it lacked, pages may be dropped
+      Error failed = synced.error();
+      failed.code = Errc::io;  // whatever it lacked, pages may be dropped
+      return failed;
     });
   }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {

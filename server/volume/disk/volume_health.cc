@@ -22,6 +22,7 @@ bool VolumeHealth::close_with(State state, const Error& why) {
     if (state_ != State::open) return false;
     state_ = state;
     reason_ = why.context;
+    thrown_ = why.thrown;
     open_.store(false, std::memory_order_release);
   }
   std::lock_guard lock(listener_mutex_);
@@ -38,6 +39,11 @@ VolumeHealth::State VolumeHealth::state() const {
 std::string VolumeHealth::reason() const {
   std::lock_guard lock(mutex_);
   return reason_;
+}
+
+bool VolumeHealth::thrown() const {
+  std::lock_guard lock(mutex_);
+  return thrown_;
 }
 
 Error VolumeHealth::refusal() const {

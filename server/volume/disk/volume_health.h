@@ -30,14 +30,17 @@ class VolumeHealth {
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   State state() const;
   std::string reason() const;
+  // It was closed by an exception (caught.h), not by its disk.
+  bool thrown() const;
 
  private:
   Error refusal() const;
 
   std::atomic<bool> open_{true};
-  mutable std::mutex mutex_;  // guards the next two
+  mutable std::mutex mutex_;  // guards the next three
   State state_ = State::open;
   std::string reason_;
+  bool thrown_ = false;
   std::mutex listener_mutex_;  // guards the next one; held while it runs
   std::function<void(const Error&)> listener_;
 };

@@ -50,9 +50,9 @@ class Patience {
     const auto began = std::chrono::steady_clock::now();
     bool told = false;
     while (!result && result.error().code == Errc::overloaded) {
-      if (ended_.load()) return fail(Errc::io, result.error().context);
+      if (ended_.load()) return as_io(result.error());
       if (!told && std::chrono::steady_clock::now() - began >= limits::kDatabaseRetry) {
-        if (!endless_.load()) return fail(Errc::io, result.error().context);
+        if (!endless_.load()) return as_io(result.error());
         told = true;
         tell(result.error());
       }
@@ -73,6 +73,10 @@ class Patience {
   };
 
  private:
+  static Error as_io(Error error) {
+    error.code = Errc::io;
+    return error;
+  }
   void tell(const Error& error) const;
 
   static thread_local bool background_;

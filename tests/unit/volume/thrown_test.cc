@@ -44,6 +44,7 @@ TEST_CASE("A disk that throws from a changing call closes its volume") {
   CHECK(exceptions_caught() > before);
   CHECK(harness.volume->status().state == VolumeStatus::State::closed);
   CHECK(harness.volume->status().reason.find("bad_alloc") != std::string::npos);
+  CHECK(harness.volume->closed_by_exception());
   throwing = false;
   CHECK(code_of(harness.read(kept)) == Errc::unavailable);
   harness.close();
