@@ -70,7 +70,11 @@ PRECOMPILED_WORDS = {
     "utility": r"std::(?:move|forward|exchange|swap|pair|make_pair)\b", "variant": r"std::(?:variant|visit|get_if|holds_alternative)\b",
     "vector": r"std::vector\b",
 }
-AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\([^;]*\b[A-Z]\w+\{")
+AWAIT_BRACES = re.compile(r"co_await\s+[\w:.>\-]+\(\s*(?:[^;{}]*[,(]\s*)?(?:[A-Za-z][\w:]*)?\{[^;]*;")
+BARE_ASSERT = re.compile(r"(?<![\w_])assert\(")
+THROWING_PARSE = re.compile(r"\bsto(?:i|l|ll|ul|ull|d|f)\(")
+# Of at most nine digits, looked at before.
+THROWING_PARSE_ALLOWED = {"gateway/operations/object_attributes.cc", "server/node/new_volume.cc", "server/node/store_directories.cc"}
 # GCC 12.2 destroys the temporaries of such an operand twice.
 AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
@@ -102,15 +106,19 @@ def strip(line):
 
 def functions(lines):
     """(first line, length) of each function body: a `{` that ends a line at namespace or class level, up to its `}`."""
-    start, indent = None, ""
+    start, indent, begun = None, "", 1
     for number, line in enumerate(lines, 1):
         if start is None:
-            match = re.match(r"^(\s{0,4})\S.*\)\s*(const|noexcept|override|final|mutable|->\s*[\w:<>]+|\s)*\{\s*$", line)
-            if match and not re.match(r"^\s*(if|for|while|switch|else|namespace|class|struct|do|catch)\b|^\s*\}", line):
-                start, indent = number, match.group(1)
+            match = re.match(r"^\s*\S.*[)}]\s*(const|noexcept|override|final|mutable|->\s*[\w:<>]+|\s)*\{\s*$", line)
+            head = lines[begun - 1]  # the signature's first line
+            if match and re.match(r"^\s{0,4}\S", head) and not re.match(
+                    r"^\s*(if|for|while|switch|else|namespace|class|struct|enum|do|catch|try)\b|^\s*\}", head):
+                start, indent = begun, re.match(r"\s*", head).group(0)
+            if re.search(r"[;{}:]\s*$|^\s*$|^\s*#", strip(line)):
+                begun = number + 1
         elif re.match(rf"^{indent}\}}", line):
             yield start, number - start + 1
-            start = None
+            start, begun = None, number + 1
 
 
 def text_line(match):
@@ -120,12 +128,15 @@ def text_line(match):
 def check_cpp(path, text, report):
     lines = text.split("\n")
     room = room_of(path)
-    for match in AWAIT_CHOSEN.finditer("\n".join(strip(line) for line in lines)):
+    stripped = "\n".join(strip(line) for line in lines)
+    for match in AWAIT_CHOSEN.finditer(stripped):
         report(path, text_line(match), "co_await inside an operand of ?:")
+    for match in AWAIT_BRACES.finditer(stripped):
+        report(path, text_line(match), "braced temporary inside a co_await expression")
     for number, line in enumerate(lines, 1):
         if len(line) > LINE_COLUMNS_MAX:
             report(path, number, f"line of {len(line)} columns")
-        include = re.match(r'#include "([^"]+)"', line)
+        include = re.match(r'\s*#\s*include\s*["<]((?:server|gateway|placement|penstock|tests)/[^">]+)[">]', line)
         if include and room and path not in SEES_ALL and not may_include(room, include.group(1)):
             report(path, number, f"{room} must not include {include.group(1)}")
         code = strip(line)
@@ -135,10 +146,12 @@ def check_cpp(path, text, report):
             report(path, number, "output that is no log event")
         if path.startswith("tests/") and SLEEP.search(code):
             report(path, number, "a sleep in place of a condition")
+        if room and room != "include/penstock" and BARE_ASSERT.search(code):
+            report(path, number, "assert() is gone with NDEBUG: PENSTOCK_ASSERT stays")
+        if room and THROWING_PARSE.search(code) and path not in THROWING_PARSE_ALLOWED:
+            report(path, number, "std::stoul throws: std::from_chars does not")
         if AWAIT_CAPTURE.search(code):
             report(path, number, "capturing lambda inside a co_await expression")
-        if AWAIT_BRACES.search(code):
-            report(path, number, "braced temporary inside a co_await expression")
         dropped = AWAIT_DROPPED.match(code)
         goes_on = number > 1 and re.search(r"[=,(]$", strip(lines[number - 2]).rstrip())  # of the line before
         if dropped and room and not goes_on and not AWAIT_VOID.search(dropped.group("call")):
@@ -207,11 +220,13 @@ def check(root, files):
 
 def self_test():
     cases = {
-        "placement/a.cc": ['#include "gateway/x.h"', "x" * 101, "// TODO: later", 'std::cout << "x";'],
+        "placement/a.cc": ['#include "gateway/x.h"', "# include <server/node/x.h>", "x" * 101, "// TODO: later", 'std::cout << "x";'],
         "server/proposer/b.cc": ["  co_await f([x](int) { return x; });", "  co_await g.call(Name{1});", "  co_await g.call(x);",
+                                "  auto x = co_await g.call(\n      Name{1});", "  auto x = co_await g.call(a, {1, 2});",
                                 "  x = c ? co_await a() : b;", "  auto x = c ? f(1)\n    : co_await b();"],
         "tests/unit/c.cc": ["  std::this_thread::sleep_for(1ms);"],
-        "gateway/d.cc": ["void f() {\n" + "  x();\n" * 80 + "}"],
+        "gateway/d.cc": ["void f() {\n" + "  x();\n" * 80 + "}", "void f(int a,\n       int b) {\n" + "  x();\n" * 80 + "}",
+                         "S::S()\n    : a_(1),\n      b_{2} {\n" + "  x();\n" * 80 + "}", "  assert(x);", "  auto n = std::stoul(text);"],
     }
     for path, snippets in cases.items():
         for snippet in snippets:

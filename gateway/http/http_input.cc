@@ -169,7 +169,7 @@ Task<std::size_t> ConnectionBody::read(MutBytes buffer) {
 Task<> ConnectionBody::send_continue() {
   if (!owes_continue_) co_return Result<>{};
   owes_continue_ = false;
-  auto sent = co_await stream_.send(as_bytes(kContinue), {});
+  auto sent = co_await stream_.send(as_bytes(kContinue), ConstBytes());
   if (!sent) failed_ = true;
   co_return sent;
 }

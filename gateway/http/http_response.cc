@@ -107,7 +107,7 @@ Task<> ResponseSender::send(ResponseTerms terms, S3Response response) {
   if (terms.head_only || !has_body(response.status) || response.content_length == 0) {
     append_response_head(head_, terms, response);
     started_ = true;
-    co_return co_await stream_.send(as_bytes(head_), {});
+    co_return co_await stream_.send(as_bytes(head_), ConstBytes());
   }
   if (std::holds_alternative<std::unique_ptr<BodySource>>(response.body)) {
     co_return co_await send_stream(terms, std::move(response));
@@ -155,7 +155,7 @@ Task<std::size_t> ResponseSender::send_piece(ConstBytes head, Piece piece) {
   // Only the head may wait in the kernel: a piece that did would wait for the next one's disk.
   if (piece.fd < 0) co_return co_await stream_.send_while_taken(head, piece.bytes(), false);
   if (!head.empty()) {
-    CO_TRY(sent, co_await stream_.send_while_taken(head, {}, true));
+    CO_TRY(sent, co_await stream_.send_while_taken(head, ConstBytes(), true));
     if (sent < head.size()) co_return sent;
   }
   CO_TRY(sent, co_await stream_.send_file_while_taken(piece.fd, piece.file_offset, piece.length));
