@@ -92,6 +92,16 @@ def check_files(scratch):
     expect(user.endswith("nologin") and ":0:" not in user, f"its user cannot log in: {user}")
 
 
+def check_hardening(scratch):
+    """What the compiler and the linker were asked for is in the program."""
+    headers = scratch.must("readelf", "--wide", "--program-headers", "--dynamic", "/usr/bin/penstock")
+    expect("GNU_RELRO" in headers and "NOW" in headers, "its tables of addresses are read-only once it runs (full RELRO)")
+    expect("Shared object" in headers or "DYN" in headers, "it is loaded anywhere (PIE)")
+    symbols = scratch.must("readelf", "--wide", "--dyn-syms", "/usr/bin/penstock")
+    expect("__stack_chk_fail" in symbols, "its stacks are guarded")
+    expect(re.search(r"__\w+_chk@", symbols.replace("__stack_chk_fail", "")), "calls of the C library are bounded (_FORTIFY_SOURCE)")
+
+
 def check_unit(scratch):
     if not shutil.which("systemd-analyze"):
         print("  no systemd-analyze: the unit is not checked")
@@ -172,6 +182,7 @@ def inside(deb, folder):
     print("dpkg --install")
     scratch.must("dpkg", "--install", "/tmp/penstock.deb")
     check_files(scratch)
+    check_hardening(scratch)
     check_unit(scratch)
     use_store(scratch, body, fresh=True)
     print("dpkg --remove, and --install again")
