@@ -96,7 +96,7 @@ enum class Rule : std::uint8_t {
   // Multipart.
   part_of_open_upload,
   part_upload_row,
-  part_identity,
+  part_write_back,
   complete_open_upload,
   abort_open_upload,
   attempt_compared,

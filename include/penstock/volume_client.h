@@ -31,10 +31,10 @@ struct Round {
   BucketNumber bucket_number;
   std::uint32_t partitions = 1;  // of the bucket: kept with the row, for background work
   bool pass_fence = false;       // the bucket deleter's own rounds and background rounds
-  bool follows = false;   // prepare: its counter came from a majority's demand, so the future bound
-                          // does not apply (R2)
-  bool identity = false;  // accept: a write-back or a tombstone: passes the "upload is open"
-                          // check of part rows
+  bool follows = false;  // prepare: its counter came from a majority's demand, so the future bound
+                         // does not apply (R2)
+  bool adds_nothing = false;  // accept: a write-back or a tombstone: passes the "upload is open"
+                              // check of part rows, and a full volume takes it
 };
 
 // One acceptor's row. A zero ballot means absent (value is then null).

@@ -20,7 +20,7 @@ AcceptRequests make_requests(const RegisterTask& task, const RegisterGroup& grou
   whole.key = task.ref.key;
   whole.ballot = proposal.ballot;
   whole.round = make_round(group, task.ref, task.pass_fence);
-  whole.round.identity = proposal.identity;
+  whole.round.adds_nothing = proposal.adds_nothing;
   whole.value = std::move(proposal.value);
   whole.hints = std::move(proposal.hints);
   requests.without_inline = requests.whole;
@@ -171,7 +171,7 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
   PENSTOCK_ASSERT(promises.end == RoundEnd::majority);
   PENSTOCK_ASSERT(promises.highest.value != nullptr);
   proposal.value = promises.highest.value;
-  proposal.identity = true;
+  proposal.adds_nothing = true;
   if (value.inline_bytes == 0) co_return proposal;
   PENSTOCK_ASSERT(promises.rows.size() == promises.group->size());
   for (std::size_t i = 0; i < promises.rows.size(); ++i) {
@@ -207,7 +207,7 @@ Proposal tombstone_of_absent(const RegisterTask& task, Ballot ballot) {
   Proposal proposal;
   proposal.ballot = ballot;
   proposal.value = std::make_shared<const std::string>(encode(task.ref.key, value));
-  proposal.identity = true;
+  proposal.adds_nothing = true;
   return proposal;
 }
 

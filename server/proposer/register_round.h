@@ -52,7 +52,7 @@ struct Proposal {
   IndexMask have_inline;  // these replicas hold the inline row already
   IndexMask holders;      // these hold (ballot, value) already: they are not sent it and count
   std::vector<Hint> hints;
-  bool identity = false;
+  bool adds_nothing = false;
   bool wait_for_all = false;  // not only for a majority
 };
 struct AcceptEnd {

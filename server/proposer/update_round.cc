@@ -209,7 +209,7 @@ Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValu
   proposal.inline_bytes = decision.inline_bytes;
   proposal.hints = std::move(decision.hints);
   bound_hints(task_.ref.key, proposal.hints);
-  proposal.identity = value.kind == ValueKind::tombstone;
+  proposal.adds_nothing = value.kind == ValueKind::tombstone;
   return proposal;
 }
 

@@ -26,7 +26,7 @@ FieldWriter& FieldWriter::key(const RegisterKey& value) {
 FieldWriter& FieldWriter::round(const Round& value) {
   number(value.group.value).number(value.epoch.value).number(value.digest);
   number(value.bucket_number.value).number(value.partitions);
-  return flag(value.pass_fence).flag(value.follows).flag(value.identity);
+  return flag(value.pass_fence).flag(value.follows).flag(value.adds_nothing);
 }
 
 FieldWriter& FieldWriter::accepted(const Accepted& value) {
@@ -96,7 +96,7 @@ Round FieldReader::round() {
   round.partitions = number<std::uint32_t>();
   round.pass_fence = flag();
   round.follows = flag();
-  round.identity = flag();
+  round.adds_nothing = flag();
   return round;
 }
 

@@ -145,7 +145,7 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
     return reply;
   }
   Result<> allowed{};
-  if (request.key.kind == RowKind::part && !request.round.identity) {
+  if (request.key.kind == RowKind::part && !request.round.adds_nothing) {
     RegisterKey upload = request.key;
     upload.kind = RowKind::upload;
     upload.part = 0;
@@ -157,7 +157,7 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
       allowed = fail(Errc::upload_not_open, "not open");
     }
   }
-  if (full && !request.round.identity) allowed = fail(Errc::full, "no space");
+  if (full && !request.round.adds_nothing) allowed = fail(Errc::full, "no space");
   if (!allowed) {
     if (row.accepted.ballot.is_zero()) rows.erase(request.key);
     return allowed.error();

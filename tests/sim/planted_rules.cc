@@ -130,7 +130,7 @@ constexpr std::array kRules{
                 "an acceptor takes parts of an upload that has ended"},
     PlantedRule{Rule::part_upload_row, "part_upload_row",
                 "an acceptor takes parts of an upload that it does not know"},
-    PlantedRule{Rule::part_identity, "part_identity",
+    PlantedRule{Rule::part_write_back, "part_write_back",
                 "write-backs of parts are refused once the upload has ended"},
     PlantedRule{Rule::complete_open_upload, "complete_open_upload", "Complete begins in any state"},
     PlantedRule{Rule::abort_open_upload, "abort_open_upload", "Abort ends an upload in any state"},

@@ -19,7 +19,7 @@ RegisterKey upload_key_of(const RegisterKey& key, const std::string& upload_id) 
 
 // Rounds that settle a part, else it would block epoch changes and purge for ever.
 bool passes_closed_upload(const AcceptRequest& request) {
-  return request.round.identity && holds(Rule::part_identity);
+  return request.round.adds_nothing && holds(Rule::part_write_back);
 }
 
 // The registers that a call looks at: its own, and the upload beside it.
@@ -182,7 +182,7 @@ Result<RowPtr> CommitBatch::decide_accept(const AcceptRequest& request, AcceptRe
     kept->inline_bytes = row->inline_bytes;
     next = std::move(kept);
   }
-  if (full_ && request.inline_bytes && !request.round.identity) {
+  if (full_ && request.inline_bytes && !request.round.adds_nothing) {
     return fail(Errc::full, "no inline bytes on a full volume");
   }
   const std::uint64_t hash = RegisterKeyHash{}(request.key);

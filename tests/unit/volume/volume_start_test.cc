@@ -98,7 +98,7 @@ TEST_CASE("a round that repeats a record keeps its inline bytes on the disk, sen
         h.open();
       }
       auto again = h.accept_request(key, h.ballot(60'000'000), h.value(1), "bytes");
-      again->round.identity = true;
+      again->round.adds_nothing = true;
       if (!sent) again->inline_bytes = nullptr;
       REQUIRE(h.accept(again)->accepted);
       CHECK(inline_bytes_found(h, key) == "bytes");

@@ -446,7 +446,7 @@ TEST_CASE("a full volume takes no bodies but goes on with metadata") {
   CHECK(code_of(h.accept(key, h.ballot(3), h.value(3), "inline")) == Errc::full);
   CHECK(!h.run(h.volume->write_fragment({WriteId{1, 1}, 0, Generation{1}}, {100}, h.later())));
   auto identity = h.accept_request(key, h.ballot(4), h.value(4), "inline");
-  identity->round.identity = true;
+  identity->round.adds_nothing = true;
   CHECK(h.accept(identity)->accepted);
   h.store(key, h.ballot(5), h.value(5, ValueKind::tombstone));
   CHECK(h.drop(key, h.ballot(5)));

@@ -295,7 +295,7 @@ TEST_CASE("a part needs its upload's open row, except in write-backs and tombsto
     CHECK(code_of(h.accept(part, h.ballot(50), value)) == Errc::upload_not_open);
   }
   auto identity = h.accept_request(part, h.ballot(3), value);
-  identity->round.identity = true;
+  identity->round.adds_nothing = true;
   CHECK(h.accept(identity)->accepted);
   h.store(part, h.ballot(4), h.value(4, ValueKind::tombstone));
 }
