@@ -69,9 +69,9 @@ FakeHolder::FakeHolder(VolumeId id) : id_(id) {}
 
 FakeHolder::~FakeHolder() = default;
 
-void FakeHolder::release() {
+void FakeHolder::release(Result<> answer) {
   const auto stalled = std::exchange(stalled_, {});
-  for (const auto& done : stalled) done(Result<>{});
+  for (const auto& done : stalled) done(answer);
 }
 
 Task<> FakeHolder::stall() {

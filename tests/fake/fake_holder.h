@@ -69,8 +69,8 @@ class FakeHolder final : public VolumeWithoutUpkeep {
   void lose_all() { fragments_.clear(); }
   // Reads that touch this byte answer `corrupt`.
   void corrupt(FragmentId id, std::uint64_t offset) { bad_blocks_[id].insert(offset / kBlock); }
-  // All that stalls goes on (and answers) when released.
-  void release();
+  // All that stalls goes on (and answers) when released, with this if it is an error.
+  void release(Result<> answer = {});
 
   VolumeId id() const override { return id_; }
   VolumeStatus status() const override;

@@ -285,6 +285,21 @@ TEST_CASE("when all volumes are late nobody is blamed") {
   for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
 }
 
+TEST_CASE("volumes that reach the end of a commit together are not blamed either") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) volume->faults.stall_commit = true;
+  auto ended = std::make_shared<std::optional<Result<BlobRef>>>();
+  boost::asio::co_spawn(world.io, world.write(BlobWorld::body(kStripe)),
+                        [ended](std::exception_ptr, Result<BlobRef> blob) { *ended = blob; });
+  run_until(world.io, world.clock,
+            [&, end = world.clock.boot() + seconds(31)] { return world.clock.boot() >= end; });
+  for (auto& volume : world.volumes) volume->release(fail(Errc::timeout, "no answer in time"));
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE(ended->has_value());
+  CHECK_FALSE((*ended)->has_value());
+  for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
+}
+
 TEST_CASE("a writer that is destroyed before commit leaves nothing behind") {
   for (const std::size_t stop : {std::size_t{0}, 2 * kStripe + 1, 5 * kStripe}) {
     BlobWorld world;
