@@ -106,6 +106,13 @@ S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& re
   co_return std::move(*memory);
 }
 
+S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request) {
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  auto turn = co_await gateway.lists->take(gateway.clock, request.memory.place, until);
+  if (!turn) co_return to_s3(turn.error());
+  co_return std::move(*turn);
+}
+
 std::size_t answer_bytes_max(const S3Request& request) {
   constexpr std::size_t kElements = 2048;
   std::size_t bytes = kElements + escaped_bytes_max(request.bucket);

@@ -36,6 +36,8 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
 // Memory of the caller's account for a document that is about to be made. Errors: SlowDown.
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes);
+// A turn to make a list, which other accounts do not wait for. Errors: SlowDown.
+S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request);
 // At least the bytes of an answer that repeats what the request says, beside its entries.
 std::size_t answer_bytes_max(const S3Request& request);
 // The text as the answer's body, with the memory that was leased for it.

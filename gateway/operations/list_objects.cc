@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kEntryBytes = 432;   // of XML, at most, beside key and owner
 constexpr std::size_t kEntryMemory = 512;  // of a page while it is made, beside the key, about
+constexpr std::size_t kRowMemory = 320;    // of one replica's answer, beside the key, about
 
 // What the three have in common.
 struct ListQuery {
@@ -36,7 +37,10 @@ S3Result<ListQuery> common_query(const S3Request& request) {
 S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery& query) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is never truncated
-  const std::size_t most = query.max_keys * (limits::kKeyBytesMax + kEntryMemory);
+  CO_TRY(turn, co_await take_list_turn(gateway, request));
+  // The answers of all replicas are there until they are merged into the page.
+  constexpr std::size_t kRows = limits::kReplicasMax * (limits::kKeyBytesMax + kRowMemory);
+  const std::size_t most = query.max_keys * (limits::kKeyBytesMax + kEntryMemory + kRows);
   CO_TRY(memory, co_await lease_document(gateway, request, most));
   query.memory = std::move(memory);
   ListRequest list;

@@ -100,6 +100,7 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   UploadPage page;
   if (query.list.max_uploads > 0) {
+    CO_TRY(turn, co_await take_list_turn(gateway, request));
     // The records come with the headers that the uploads were begun with.
     const std::size_t entry_max =
         limits::kKeyBytesMax + limits::kHeaderSectionBytesMax + kUploadMemory;

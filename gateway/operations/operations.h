@@ -6,6 +6,7 @@
 // HTTP-free: the simulator calls them as the server does.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "penstock/buffer.h"
 #include "penstock/limits.h"
 #include "penstock/memory_budget.h"
+#include "penstock/turns.h"
 #include "server/blobs/blobs.h"
 #include "server/index/index.h"
 #include "server/objects/multipart.h"
@@ -28,7 +30,7 @@ struct GatewayConfig {
   std::uint64_t part_bytes_min = limits::kPartBytesMin;  // of a multipart object, but the last
 };
 
-// What operations share. Ownership: borrows all.
+// What operations share. Ownership: borrows all references.
 struct Gateway {
   Index& index;
   Blobs& blobs;
@@ -39,6 +41,7 @@ struct Gateway {
   Clock& clock;
   Random& random;
   GatewayConfig config;
+  std::unique_ptr<Turns> lists = std::make_unique<Turns>(limits::kListsAtOnce);
 };
 
 enum class Operation : std::uint8_t {

@@ -109,9 +109,12 @@ inline constexpr std::size_t kBucketCacheEntries = 10'000;
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
 inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
 inline constexpr std::chrono::seconds kScanCall{5};        // one scan: it may pass 64k tombstones
-inline constexpr std::size_t kScanBatchMax = 8192;         // rows asked of one replica at once
-inline constexpr std::size_t kReplyBytesMax = 4 * kMiB;    // of rows in one answer of a volume; its
-                                                           // last row may pass that
+// Lists that a process makes at a time: each holds the answers of all replicas, and a few keep all
+// processors busy. The others wait for their turn as for memory.
+inline constexpr std::size_t kListsAtOnce = 16;
+inline constexpr std::size_t kScanBatchMax = 8192;       // rows asked of one replica at once
+inline constexpr std::size_t kReplyBytesMax = 4 * kMiB;  // of rows in one answer of a volume; its
+                                                         // last row may pass that
 // Beside one accept, as they are stored: with a key each. An abort frees 10,000 parts; with the
 // longest keys a third of them finds room, the others are the sweep's.
 inline constexpr std::size_t kHintsPerAcceptMax = 2 * kPartsMax;
