@@ -7,14 +7,15 @@ namespace penstock::wire {
 namespace {
 
 constexpr std::size_t kCrcBytes = 4;
-constexpr std::size_t kHeaderReserved = 4;
-constexpr std::size_t kHeaderUsed = 4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4;
+constexpr std::size_t kHeaderReserved = 7;
+constexpr std::size_t kHeaderUsed = 4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4 + 4 + 1;
 static_assert(kHeaderUsed + kHeaderReserved + kCrcBytes == kHeaderBytes);
 
 }  // namespace
 
 // magic 4 | version 1 | operation 1 | reply 1 | failed 1 | request id 8 | volume 8 | map epoch 8 |
-// map digest 16 | fields 4 | payload 4 | fields CRC 4 | reserved 8 | CRC 4
+// map digest 16 | fields 4 | payload 4 | fields CRC 4 | payload CRC 4 | patience 4 | leaving 1 |
+// reserved 7 | CRC 4
 std::string encode(const Header& header) {
   FieldWriter writer;
   writer.number(kMagic).number(kVersion).number(static_cast<std::uint8_t>(header.operation));
@@ -22,7 +23,8 @@ std::string encode(const Header& header) {
   writer.number(header.volume.value).number(header.map_epoch.value);
   for (const unsigned char byte : header.map_digest) writer.number(byte);
   writer.number(header.fields_bytes).number(header.payload_bytes).number(header.fields_crc);
-  writer.number(std::uint64_t{0});
+  writer.number(header.payload_crc).number(header.patience_ms).flag(header.leaving);
+  for (std::size_t i = 0; i < kHeaderReserved; ++i) writer.number(std::uint8_t{0});
   std::string bytes = writer.finish();
   ByteWriter(bytes).number(crc32c(as_bytes(bytes)));
   return bytes;
@@ -40,7 +42,7 @@ Result<Header> decode_header(std::string_view bytes) {
   if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
   Header header;
   const auto operation = reader.number<std::uint8_t>();
-  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::read_join_state)) {
+  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::ping)) {
     return fail(Errc::corrupt, "wire: unknown operation");
   }
   header.operation = static_cast<Operation>(operation);
@@ -53,7 +55,11 @@ Result<Header> decode_header(std::string_view bytes) {
   header.fields_bytes = reader.number<std::uint32_t>();
   header.payload_bytes = reader.number<std::uint32_t>();
   header.fields_crc = reader.number<std::uint32_t>();
-  const auto reserved = reader.number<std::uint64_t>();
+  header.payload_crc = reader.number<std::uint32_t>();
+  header.patience_ms = reader.number<std::uint32_t>();
+  header.leaving = reader.flag();
+  std::uint8_t reserved = 0;
+  for (std::size_t i = 0; i < kHeaderReserved; ++i) reserved |= reader.number<std::uint8_t>();
   if (reserved != 0 || header.fields_bytes > kFieldsBytesMax ||
       header.payload_bytes > kPayloadBytesMax) {
     return fail(Errc::corrupt, "wire: header out of bounds");

@@ -1,15 +1,15 @@
 // Frames between processes: the calls of VolumeClient as bytes. Frozen per version, golden-tested.
 //
-// A frame is a fixed header, then the fields of one message, then payload (bytes of fragments,
-// whose blocks have checksums of their own). All numbers are little endian. A peer with another map
-// of the same epoch, or another version, is refused. Every request is idempotent: after a lost
-// connection the caller asks again. Thread-safety: pure functions.
+// A frame is a fixed header, then the fields of one message, then payload (bytes of fragments). All
+// numbers are little endian. README.md shows them byte by byte. Every request is idempotent: after
+// a lost connection the caller asks again. Thread-safety: pure functions.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "penstock/result.h"
@@ -19,7 +19,7 @@ namespace penstock::wire {
 
 inline constexpr std::uint32_t kMagic = 0x4b545350;  // "PSTK"
 inline constexpr std::uint8_t kVersion = 1;
-inline constexpr std::size_t kHeaderBytes = 72;
+inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
 inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes;
 
@@ -48,19 +48,26 @@ enum class Operation : std::uint8_t {
   adopt = 21,
   read_map = 22,
   read_join_state = 23,
+  probe = 24,
+  discard = 25,  // of a fragment that is being written; has no reply
+  ping = 26,     // answered at once
 };
 
 struct Header {
   Operation operation = Operation::hello;
   bool reply = false;
-  bool failed = false;  // reply: the fields are a Failure
+  bool failed = false;   // reply: the fields are a Failure
+  bool leaving = false;  // reply: this process stops soon; begin nothing new here
   std::uint64_t request_id = 0;
   VolumeId volume;
   Epoch map_epoch;
   std::array<unsigned char, 16> map_digest{};  // the first half of the map's SHA-256
   std::uint32_t fields_bytes = 0;
   std::uint32_t payload_bytes = 0;
-  std::uint32_t fields_crc = 0;  // CRC32C of the fields
+  std::uint32_t fields_crc = 0;   // CRC32C of the fields
+  std::uint32_t payload_crc = 0;  // CRC32C of the payload; 0 without one
+  // Request: how long its caller waits from now on. A duration, since clocks of machines differ.
+  std::uint32_t patience_ms = 0;
   bool operator==(const Header&) const = default;
 };
 
@@ -100,19 +107,31 @@ struct WriteFragment {
   FragmentId id;
   FragmentShape shape;
 };
+// The fragment that is being written is named by the request id of its write_fragment, on the same
+// connection; so are the pieces that follow it.
 struct Append {
+  std::uint64_t transfer = 0;
   std::vector<std::uint32_t> crcs;  // of the payload's blocks
+};
+struct EndTransfer {  // commit, discard
+  std::uint64_t transfer = 0;
 };
 std::string encode(const WriteFragment& message);
 std::string encode(const Append& message);
+std::string encode(const EndTransfer& message);
 std::string encode(const FragmentReadRequest& request);
 std::string encode(const std::vector<FragmentId>& ids);  // pins, their replies, remove_fragment
-std::string encode(const VolumeStatus& status);
+// The reply of status: of all volumes of the server.
+struct ServerStatus {
+  std::vector<std::pair<VolumeId, VolumeStatus>> volumes;
+};
+std::string encode(const ServerStatus& status);
 Result<WriteFragment> decode_write_fragment(std::string_view bytes);
 Result<Append> decode_append(std::string_view bytes);
+Result<EndTransfer> decode_end_transfer(std::string_view bytes);
 Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes);
 Result<std::vector<FragmentId>> decode_fragment_ids(std::string_view bytes);
-Result<VolumeStatus> decode_status(std::string_view bytes);
+Result<ServerStatus> decode_status(std::string_view bytes);
 
 // Upkeep.
 struct RemoveFragment {

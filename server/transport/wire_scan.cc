@@ -79,6 +79,7 @@ Result<WriteFragment> decode_write_fragment(std::string_view bytes) {
 
 std::string encode(const Append& message) {
   FieldWriter writer;
+  writer.number(message.transfer);
   writer.number(static_cast<std::uint32_t>(message.crcs.size()));
   for (const std::uint32_t crc : message.crcs) writer.number(crc);
   return writer.finish();
@@ -86,10 +87,21 @@ std::string encode(const Append& message) {
 Result<Append> decode_append(std::string_view bytes) {
   FieldReader reader(bytes);
   Append message;
+  message.transfer = reader.number<std::uint64_t>();
   for (std::size_t left = reader.count(sizeof(std::uint32_t)); left > 0 && reader.ok(); --left) {
     message.crcs.push_back(reader.number<std::uint32_t>());
   }
   return reader.finish(std::move(message));
+}
+
+std::string encode(const EndTransfer& message) {
+  return FieldWriter().number(message.transfer).finish();
+}
+Result<EndTransfer> decode_end_transfer(std::string_view bytes) {
+  FieldReader reader(bytes);
+  EndTransfer message;
+  message.transfer = reader.number<std::uint64_t>();
+  return reader.finish(message);
 }
 
 std::string encode(const FragmentReadRequest& request) {
@@ -120,24 +132,34 @@ Result<std::vector<FragmentId>> decode_fragment_ids(std::string_view bytes) {
   return reader.finish(std::move(ids));
 }
 
-std::string encode(const VolumeStatus& status) {
+std::string encode(const ServerStatus& status) {
   FieldWriter writer;
-  writer.number(static_cast<std::uint8_t>(status.state)).text(status.reason);
-  writer.number(status.free_bytes).number(status.total_bytes);
-  writer.number(status.fragment_count).number(status.fragment_bytes);
-  return writer.flag(status.full).finish();
+  writer.number(static_cast<std::uint32_t>(status.volumes.size()));
+  for (const auto& [id, volume] : status.volumes) {
+    writer.number(id.value);
+    writer.number(static_cast<std::uint8_t>(volume.state)).text(volume.reason);
+    writer.number(volume.free_bytes).number(volume.total_bytes);
+    writer.number(volume.fragment_count).number(volume.fragment_bytes).flag(volume.full);
+  }
+  return writer.finish();
 }
-Result<VolumeStatus> decode_status(std::string_view bytes) {
+Result<ServerStatus> decode_status(std::string_view bytes) {
+  constexpr std::size_t kVolumeBytesMin = 8 + 1 + 4 + 4 * 8 + 1;
   FieldReader reader(bytes);
-  VolumeStatus status;
-  const auto last = static_cast<std::uint8_t>(VolumeStatus::State::missing);
-  status.state = static_cast<VolumeStatus::State>(reader.choice(last));
-  status.reason = reader.text();
-  status.free_bytes = reader.number<std::uint64_t>();
-  status.total_bytes = reader.number<std::uint64_t>();
-  status.fragment_count = reader.number<std::uint64_t>();
-  status.fragment_bytes = reader.number<std::uint64_t>();
-  status.full = reader.flag();
+  ServerStatus status;
+  for (std::size_t left = reader.count(kVolumeBytesMin); left > 0 && reader.ok(); --left) {
+    const VolumeId id{reader.number<std::uint64_t>()};
+    VolumeStatus volume;
+    const auto last = static_cast<std::uint8_t>(VolumeStatus::State::missing);
+    volume.state = static_cast<VolumeStatus::State>(reader.choice(last));
+    volume.reason = reader.text();
+    volume.free_bytes = reader.number<std::uint64_t>();
+    volume.total_bytes = reader.number<std::uint64_t>();
+    volume.fragment_count = reader.number<std::uint64_t>();
+    volume.fragment_bytes = reader.number<std::uint64_t>();
+    volume.full = reader.flag();
+    status.volumes.emplace_back(id, std::move(volume));
+  }
   return reader.finish(std::move(status));
 }
 

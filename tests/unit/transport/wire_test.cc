@@ -91,14 +91,18 @@ TEST_CASE("scans and fragments come back, too") {
   round_trip(reply, decode_scan_reply);
   const FragmentId id{WriteId{1, 2}, 3, Generation{4}};
   round_trip(WriteFragment{id, FragmentShape{99}}, decode_write_fragment);
-  round_trip(Append{{1, 2, 3}}, decode_append);
+  round_trip(Append{9, {1, 2, 3}}, decode_append);
+  round_trip(EndTransfer{9}, decode_end_transfer);
   round_trip(FragmentReadRequest{id, 5, 6, false}, decode_fragment_read);
   round_trip(std::vector<FragmentId>{id, id}, decode_fragment_ids);
   VolumeStatus status;
   status.state = VolumeStatus::State::closed;
   status.reason = "EIO";
   status.full = true;
-  round_trip(status, decode_status);
+  ServerStatus server;
+  server.volumes.emplace_back(VolumeId{3}, status);
+  server.volumes.emplace_back(VolumeId{4}, VolumeStatus{});
+  round_trip(server, decode_status);
 }
 
 Header some_header() {
@@ -112,6 +116,9 @@ Header some_header() {
   header.fields_bytes = 10;
   header.payload_bytes = 20;
   header.fields_crc = 30;
+  header.payload_crc = 40;
+  header.patience_ms = 250;
+  header.leaving = true;
   return header;
 }
 
@@ -121,7 +128,8 @@ TEST_CASE("a header of the first version is frozen") {
   CHECK(hex_encode(bytes.substr(0, kHeaderBytes - 4)) ==
         "5053544b0103010008070605040302010900000000000000"
         "0200000000000000aa0000000000000000000000000000000a000000140000001e000000"
-        "0000000000000000");
+        "28000000fa00000001"
+        "00000000000000");
   const auto back = decode_header(bytes);
   REQUIRE(back);
   CHECK(*back == some_header());
