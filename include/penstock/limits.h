@@ -168,6 +168,29 @@ inline constexpr std::size_t kInlineUploadBytes =
 inline constexpr std::size_t kFreeDocumentBytes = 16 * kKiB;  // smaller answers are not counted
 inline constexpr std::size_t kReadHandlesPerVolume = 512;     // open fragment files kept
 
+// ---- connections between processes
+inline constexpr std::chrono::seconds kConnectTime{1};
+inline constexpr std::chrono::seconds kHelloTime{2};       // all messages of it together
+inline constexpr std::size_t kHelloBytesMax = 4 * kKiB;    // fields of one, before anybody is known
+inline constexpr std::size_t kWelcomeBytesMax = 1 * kMiB;  // it lists the server's volumes
+inline constexpr std::size_t kPeerConnectionsMax = 4096;  // of one server, each some KiB while idle
+inline constexpr std::chrono::milliseconds kReconnectMin{50};
+inline constexpr std::chrono::milliseconds kReconnectMax{1000};
+inline constexpr std::chrono::seconds kPeerStatusEvery{1};
+inline constexpr std::chrono::seconds kPeerSilence{
+    5};  // with calls waiting: the connection is dead
+inline constexpr std::chrono::seconds kPeerKeepAlive{10};
+inline constexpr std::size_t kByteConnections = 2;  // of each I/O thread to each server, beside the
+                                                    // one for small calls
+inline constexpr std::size_t kCallsPerConnection = 1024;  // under way, at either end
+inline constexpr std::size_t kCallBytesPerConnection =
+    32 * kMiB;  // of requests and their answers, at either end
+inline constexpr std::size_t kCallBytesPerVolume =
+    16 * kMiB;  // of that: a disk that hangs leaves room for its server's others
+inline constexpr std::size_t kTransfersPerConnection = 1024;  // fragments being written
+inline constexpr std::size_t kFramesPerSend = 32;
+inline constexpr std::chrono::seconds kCallPatienceMax{60};  // what a server believes of a caller
+
 // ---- logs
 inline constexpr std::size_t kAccessLogBytesMax = 4 * kMiB;  // lines that wait to be written
 inline constexpr std::size_t kAccessLogFieldMax = 512;  // bytes of what a client says of itself

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "server/transport/hello.h"
 #include "server/transport/wire.h"
 
 namespace {
@@ -18,7 +19,7 @@ void check(Decode decode, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 21) {
+  switch (data[0] % 29) {
     case 0:
       check(decode_header, bytes);
       break;
@@ -78,6 +79,30 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       break;
     case 19:
       check(decode_register_list_reply, bytes);
+      break;
+    case 20:
+      check(decode_end_transfer, bytes);
+      break;
+    case 21:
+      check(decode_adopt_request, bytes);
+      break;
+    case 22:
+      check(decode_join_state, bytes);
+      break;
+    case 23:
+      check(decode_remove_fragment, bytes);
+      break;
+    case 24:
+      check(decode_list_fragments, bytes);
+      break;
+    case 25:
+      check(decode_hello, bytes);
+      break;
+    case 26:
+      check(decode_server_hello, bytes);
+      break;
+    case 27:
+      check(decode_welcome, bytes);
       break;
     default:
       check(decode_status, bytes);

@@ -1,0 +1,107 @@
+// Frames (wire.h) read from and written to a stream of bytes.
+// Thread-safety: none; one executor, that of the stream.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/buffer.h"
+#include "penstock/wakeup.h"
+#include "server/transport/byte_stream.h"
+#include "server/transport/wire.h"
+
+namespace penstock {
+
+struct FrameHead {
+  wire::Header header;
+  std::string fields;
+};
+
+// What a reader takes in; more is refused before any memory is there for it.
+struct FrameBounds {
+  std::size_t fields_bytes = wire::kFieldsBytesMax;
+  std::size_t payload_bytes = wire::kPayloadBytesMax;
+};
+
+// Errors of all: aborted - the stream's; corrupt - no frame, or one over the bounds: nothing that
+// follows can be told apart any more.
+class FrameReader {
+ public:
+  // Ownership: borrows both.
+  FrameReader(ByteStream& stream, BufferPool& buffers);
+
+  // The next frame up to its payload; nullopt: the peer has ended its side between two frames.
+  // Pre: the payload of the last one was read or skipped.
+  Task<std::optional<FrameHead>> read_head(FrameBounds bounds);
+  // Empty if none was announced.
+  Task<Buffer> read_payload();
+  Task<> skip_payload();
+
+ private:
+  std::size_t buffered() const { return end_ - begin_; }
+  Task<bool> fill(std::size_t bytes);
+  std::string take(std::size_t bytes);
+  Task<> read_into(MutBytes target);
+
+  ByteStream& stream_;
+  BufferPool& buffers_;
+  std::vector<std::byte> in_;
+  std::size_t begin_ = 0;  // of what was received and not looked at yet
+  std::size_t end_ = 0;
+  std::size_t payload_left_ = 0;
+  std::uint32_t payload_crc_ = 0;
+};
+
+// One frame on its way out. `keepalive` lives until the bytes were sent, or never will be.
+struct OutFrame {
+  std::string head;  // header and fields
+  Buffer payload;
+  std::shared_ptr<const void> keepalive;
+  std::size_t bytes() const { return head.size() + payload.size(); }
+};
+// Sets the lengths and checksums of `header`.
+OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload = {});
+
+// Sends frames in the order in which they were pushed, several in one go where they wait.
+class FrameSender {
+ public:
+  // Ownership: borrows it.
+  explicit FrameSender(ByteStream& stream) : stream_(stream) {}
+
+  // What take_back() names it by; 0: closed, it was dropped.
+  using Ticket = std::uint64_t;
+  Ticket push(OutFrame frame);
+  // True: no byte of it was sent, nor will be. False: some may have been.
+  bool take_back(Ticket ticket);
+  // Of frames that were pushed and whose bytes have not all gone.
+  std::size_t waiting_bytes() const { return waiting_bytes_; }
+  // Grows while the peer takes what is sent.
+  std::uint64_t sends_ended() const { return sends_ended_; }
+
+  // Sends until close(), or until the stream fails: then with its error.
+  Task<> run();
+  // Drops what waits; run() ends when the stream does.
+  void close();
+
+ private:
+  struct Waiting {
+    Ticket ticket;
+    OutFrame frame;
+  };
+  std::vector<OutFrame> take_some();
+
+  ByteStream& stream_;
+  std::deque<Waiting> queue_;
+  Ticket last_ticket_ = 0;
+  std::size_t waiting_bytes_ = 0;
+  std::uint64_t sends_ended_ = 0;
+  bool closed_ = false;
+  Wakeup pushed_;
+};
+
+}  // namespace penstock
