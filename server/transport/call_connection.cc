@@ -1,0 +1,201 @@
+#include "server/transport/call_connection.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <vector>
+
+#include "penstock/assert.h"
+#include "penstock/caught.h"
+
+namespace penstock {
+namespace {
+
+constexpr FrameBounds kAnswerBounds;
+constexpr Duration kPingAfter = Duration(limits::kPeerSilence) / 2;
+constexpr Duration kLookEvery = std::chrono::seconds(1);
+
+std::uint32_t patience_of(Deadline deadline, BootTime now) {
+  const auto most = std::chrono::duration_cast<std::chrono::milliseconds>(limits::kCallPatienceMax);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
+  return static_cast<std::uint32_t>(std::clamp(left, std::chrono::milliseconds(1), most).count());
+}
+
+void report_end(std::exception_ptr thrown) {
+  if (thrown) report_exception("a connection to a server", thrown);
+}
+
+}  // namespace
+
+CallConnection::CallConnection(std::unique_ptr<ByteStream> stream,
+                               std::unique_ptr<FrameReader> reader, CallParts parts)
+    : stream_(std::move(stream)),
+      reader_(std::move(reader)),
+      parts_(std::move(parts)),
+      sender_(*stream_) {}
+
+Error CallConnection::lost(bool sent, std::string_view why) const {
+  std::string text = "call to " + parts_.peer_name + ": ";
+  text += why;
+  if (sent) return fail(Errc::timeout, text + "; its outcome is unknown");
+  return fail(Errc::unavailable, text + "; it was not sent");
+}
+
+Result<> CallConnection::room_for(const Call& call) const {
+  if (closed_) return lost(false, closed_->context);
+  const bool many = pending_.size() >= limits::kCallsPerConnection;
+  const std::size_t bytes = sender_.waiting_bytes() + call.fields.size() + call.payload.size();
+  if (many || bytes > limits::kCallBytesPerConnection) {
+    return fail(Errc::overloaded, "call to " + parts_.peer_name + ": too many are under way");
+  }
+  if (call.deadline <= parts_.clock.boot()) return lost(false, "its time is over");
+  return {};
+}
+
+OutFrame CallConnection::frame_of(Call& call) const {
+  wire::Header header;
+  header.operation = call.operation;
+  header.request_id = call.id;
+  header.volume = call.volume;
+  if (parts_.stamp) {
+    const MapStamp stamp = parts_.stamp();
+    header.map_epoch = stamp.epoch;
+    header.map_digest = stamp.digest;
+  }
+  header.patience_ms = patience_of(call.deadline, parts_.clock.boot());
+  return make_frame(header, call.fields, std::move(call.payload));
+}
+
+void CallConnection::begin(Call& call, Completion<CallAnswer> done) {
+  if (!asked_at_) asked_at_ = parts_.clock.boot();
+  Pending pending{std::move(done), sender_.push(frame_of(call)), call.deadline};
+  const bool fresh = pending_.emplace(call.id, std::move(pending)).second;
+  PENSTOCK_ASSERT(fresh);
+  deadlines_.emplace(call.deadline, call.id);
+  if (call.deadline < watched_until_) watch_.notify();
+}
+
+void CallConnection::end(std::uint64_t id, Result<CallAnswer> answer) {
+  const auto at = pending_.find(id);
+  if (at == pending_.end()) return;  // late
+  const Pending pending = std::move(at->second);
+  pending_.erase(at);
+  deadlines_.erase({pending.deadline, id});
+  pending.done(std::move(answer));
+}
+
+Task<CallAnswer> CallConnection::call(Call call) {
+  CO_CHECK(room_for(call));
+  if (call.id == 0) call.id = new_id();
+  const auto self = shared_from_this();
+  auto start = [self, &call](Completion<CallAnswer> done) { self->begin(call, std::move(done)); };
+  co_return co_await await_completion<CallAnswer>(std::move(start));
+}
+
+void CallConnection::tell(Call call) {
+  if (closed_) return;
+  if (call.id == 0) call.id = new_id();
+  sender_.push(frame_of(call));
+}
+
+void CallConnection::close(Error reason) {
+  if (closed_) return;
+  closed_ = std::move(reason);
+  stream_->close();
+  std::vector<std::pair<std::uint64_t, Error>> ends;
+  for (const auto& [id, pending] : pending_) {
+    ends.emplace_back(id, lost(!sender_.take_back(pending.ticket), closed_->context));
+  }
+  for (auto& [id, error] : ends) end(id, std::move(error));
+  sender_.close();
+  watch_.notify();
+}
+
+Task<> CallConnection::take_answer(FrameHead head) {
+  const std::uint64_t id = head.header.request_id;
+  if (!pending_.contains(id)) co_return co_await reader_->skip_payload();
+  CO_TRY(payload, co_await reader_->read_payload());
+  if (!head.header.failed) {
+    end(id, CallAnswer{std::move(head.fields), std::move(payload)});
+    co_return Result<>{};
+  }
+  CO_TRY(failure, wire::decode_failure(head.fields));
+  end(id, std::move(failure.error));
+  co_return Result<>{};
+}
+
+Task<> CallConnection::read_answers() {
+  while (!closed_) {
+    CO_TRY(head, co_await reader_->read_head(kAnswerBounds));
+    if (!head) co_return fail(Errc::aborted, "the server has closed the connection");
+    if (!head->header.reply) co_return fail(Errc::corrupt, "wire: a server that calls");
+    asked_at_.reset();
+    pinged_ = false;
+    const wire::Header& header = head->header;
+    if (parts_.heard) parts_.heard(MapStamp{header.map_epoch, header.map_digest});
+    if (parts_.heard_leaving) parts_.heard_leaving(header.leaving);
+    CO_CHECK(co_await take_answer(std::move(*head)));
+    if (!pending_.empty() && !asked_at_) asked_at_ = parts_.clock.boot();
+  }
+  co_return Result<>{};
+}
+
+Task<> CallConnection::run() {
+  const auto self = shared_from_this();
+  const auto executor = co_await boost::asio::this_coro::executor;
+  boost::asio::co_spawn(executor, run_sender(self), report_end);
+  boost::asio::co_spawn(executor, run_watch(self), report_end);
+  Result<> ended = fail(Errc::aborted, "the connection has ended");
+  try {
+    ended = co_await read_answers();
+  } catch (...) {
+    ended = error_of_exception("a connection to a server");
+  }
+  close(ended ? fail(Errc::aborted, "the connection has ended") : ended.error());
+  co_return *closed_;
+}
+
+Awaitable<void> CallConnection::run_sender(std::shared_ptr<CallConnection> self) {
+  const Result<> ended = co_await self->sender_.run();
+  if (!ended) self->close(ended.error());
+}
+
+void CallConnection::end_overdue() {
+  const BootTime now = parts_.clock.boot();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const std::uint64_t id = deadlines_.begin()->second;
+    const bool sent = !sender_.take_back(pending_.at(id).ticket);
+    end(id, lost(sent, "no answer in time"));
+  }
+}
+
+bool CallConnection::is_silent_for(Duration time) const {
+  return asked_at_ && parts_.clock.boot() - *asked_at_ >= time;
+}
+
+// A call may take long where a disk is slow; a ping tells that from a peer that is gone.
+void CallConnection::watch_silence() {
+  if (is_silent_for(limits::kPeerSilence)) {
+    close(fail(Errc::aborted, "the server does not answer"));
+  } else if (!pinged_ && is_silent_for(kPingAfter)) {
+    pinged_ = true;
+    Call ping;
+    ping.operation = wire::Operation::ping;
+    ping.deadline = parts_.clock.boot() + Duration(limits::kPeerSilence);
+    tell(std::move(ping));
+  }
+}
+
+// Ends the calls whose time is over, and the connection if nothing comes back any more.
+Awaitable<void> CallConnection::run_watch(std::shared_ptr<CallConnection> self) {
+  while (!self->closed_) {
+    self->end_overdue();
+    self->watch_silence();
+    const BootTime look = self->parts_.clock.boot() + kLookEvery;
+    const auto& deadlines = self->deadlines_;
+    self->watched_until_ = deadlines.empty() ? look : std::min(look, deadlines.begin()->first);
+    if (!self->closed_) co_await self->watch_.wait(self->parts_.clock, self->watched_until_);
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,110 @@
+// The caller's end of one connection: many calls at a time, answered in any order.
+//
+// A call ends with its answer, at its deadline, or with the connection. Of a call whose frame has
+// begun to leave, the last two mean that nobody knows what became of it: `timeout`. One that never
+// left is `unavailable`: it was not done. An answer that comes later is dropped.
+// Thread-safety: none; lives on the stream's executor, whose coroutines make the calls.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "penstock/async.h"
+#include "penstock/buffer.h"
+#include "penstock/runtime.h"
+#include "server/transport/frame.h"
+
+namespace penstock {
+
+// The map that a process is at; its frames carry it.
+struct MapStamp {
+  Epoch epoch;
+  std::array<unsigned char, 16> digest{};
+  bool operator==(const MapStamp&) const = default;
+};
+
+struct Call {
+  wire::Operation operation = wire::Operation::status;
+  VolumeId volume;
+  std::uint64_t id = 0;  // of new_id(); 0: it gets one
+  std::string fields;
+  Buffer payload;
+  Deadline deadline;
+};
+struct CallAnswer {
+  std::string fields;
+  Buffer payload;
+};
+
+// Ownership: borrows; they outlive the connection.
+struct CallParts {
+  Clock& clock;
+  BufferPool& buffers;
+  std::function<MapStamp()> stamp;                    // may be empty
+  std::function<void(const MapStamp& peer)> heard{};  // of each answer; may be empty
+  std::function<void(bool leaving)> heard_leaving{};  // likewise
+  std::string peer_name{};                            // for errors
+};
+
+class CallConnection : public std::enable_shared_from_this<CallConnection> {
+ public:
+  // `reader` is behind the hello; it reads from `stream`.
+  CallConnection(std::unique_ptr<ByteStream> stream, std::unique_ptr<FrameReader> reader,
+                 CallParts parts);
+
+  // Serves the calls until the connection ends, for whatever reason: then with it.
+  Task<> run();
+  // Ends it; again: nothing.
+  void close(Error reason);
+  bool closed() const { return closed_.has_value(); }
+
+  // Errors: those that the peer answers; timeout; unavailable - closed, or not sent in time;
+  // overloaded - too many calls, or too many of their bytes, are under way.
+  Task<CallAnswer> call(Call call);
+  // Sends what is short and has no answer. Dropped if the connection has ended.
+  void tell(Call call);
+  std::uint64_t new_id() { return ++last_id_; }
+  std::size_t calls_under_way() const { return pending_.size(); }
+  std::size_t waiting_bytes() const { return sender_.waiting_bytes(); }
+
+ private:
+  struct Pending {
+    Completion<CallAnswer> done;
+    FrameSender::Ticket ticket = 0;
+    Deadline deadline;
+  };
+  Result<> room_for(const Call& call) const;
+  OutFrame frame_of(Call& call) const;
+  void begin(Call& call, Completion<CallAnswer> done);
+  void end(std::uint64_t id, Result<CallAnswer> answer);
+  Task<> read_answers();
+  Task<> take_answer(FrameHead head);
+  void end_overdue();
+  bool is_silent_for(Duration time) const;
+  void watch_silence();
+  static Awaitable<void> run_sender(std::shared_ptr<CallConnection> self);
+  static Awaitable<void> run_watch(std::shared_ptr<CallConnection> self);
+  Error lost(bool sent, std::string_view why) const;
+
+  const std::unique_ptr<ByteStream> stream_;
+  const std::unique_ptr<FrameReader> reader_;
+  const CallParts parts_;
+  FrameSender sender_;
+  std::unordered_map<std::uint64_t, Pending> pending_;
+  std::set<std::pair<Deadline, std::uint64_t>> deadlines_;  // of the pending calls
+  std::uint64_t last_id_ = 0;
+  std::optional<BootTime> asked_at_;  // the first call since the last frame came
+  bool pinged_ = false;               // since then
+  std::optional<Error> closed_;
+  Deadline watched_until_ = Deadline::min();  // what the watch sleeps for
+  Wakeup watch_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,174 @@
+#include "server/transport/peer_server.h"
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "penstock/caught.h"
+#include "penstock/log.h"
+#include "server/transport/tcp_stream.h"
+
+namespace penstock {
+namespace {
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
+
+constexpr int kBacklog = 1024;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kStopLook = std::chrono::milliseconds(10);
+
+std::string text_of(const TcpStream::Socket& socket) {
+  error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  return error ? "gone" : peer.address().to_string() + ":" + std::to_string(peer.port());
+}
+
+void report_end(std::exception_ptr thrown) {
+  if (thrown) report_exception("connections of peers", thrown);
+}
+
+}  // namespace
+
+struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
+  State(std::vector<asio::io_context*> all, std::shared_ptr<const ServiceParts> service)
+      : contexts(std::move(all)), parts(std::move(service)), acceptor(*contexts.front()) {}
+
+  Awaitable<void> accept_all(std::shared_ptr<State> self);
+  void begin(TcpStream::Socket socket, asio::io_context& context);
+  static Awaitable<void> serve(std::shared_ptr<State> self, std::string peer,
+                               std::shared_ptr<ServedConnection> connection);
+  std::size_t count() const {
+    const std::lock_guard lock(mutex);
+    return connections.size();
+  }
+
+  const std::vector<asio::io_context*> contexts;
+  const std::shared_ptr<const ServiceParts> parts;
+  Acceptor acceptor;
+  std::size_t next = 0;
+  std::atomic<bool> stopping{false};
+  mutable std::mutex mutex;  // guards the next one
+  struct Served {
+    std::shared_ptr<ServedConnection> connection;
+    asio::io_context* context;
+  };
+  std::unordered_map<const ServedConnection*, Served> connections;
+};
+
+void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& context) {
+  std::string peer = text_of(socket);
+  auto stream = std::make_unique<TcpStream>(std::move(socket));
+  const auto connection =
+      std::make_shared<ServedConnection>(std::move(stream), context.get_executor(), parts);
+  {
+    const std::lock_guard lock(mutex);
+    connections[connection.get()] = Served{connection, &context};
+  }
+  asio::co_spawn(context, serve(shared_from_this(), std::move(peer), connection), report_end);
+}
+
+Awaitable<void> PeerServer::State::serve(std::shared_ptr<State> self, std::string peer,
+                                         std::shared_ptr<ServedConnection> connection) {
+  const Result<> ended = co_await connection->run();
+  if (!ended && !self->stopping.load()) {
+    const bool known = connection->peer().has_value();
+    const std::string name = known ? connection->peer()->name : "unknown";
+    log_event(known ? LogLevel::info : LogLevel::warn, known ? "peer_disconnected" : "peer_refused",
+              {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
+  }
+  const std::lock_guard lock(self->mutex);
+  self->connections.erase(connection.get());
+}
+
+Awaitable<void> PeerServer::State::accept_all(std::shared_ptr<State>) {
+  while (!stopping.load()) {
+    asio::io_context& context = *contexts[next++ % contexts.size()];
+    TcpStream::Socket socket(context);
+    error_code error;
+    auto token = asio::redirect_error(use_task, error);
+    co_await acceptor.async_accept(socket, token);
+    if (stopping.load() || error == asio::error::operation_aborted) break;
+    if (error) {
+      log_event(LogLevel::warn, "peer_accept_failed", {{"reason", error.message()}});
+      co_await parts->clock.sleep_until(parts->clock.boot() + kAcceptPause);
+      continue;
+    }
+    if (count() >= limits::kPeerConnectionsMax) {
+      log_event(LogLevel::warn, "peer_refused", {{"reason", "too many connections"}});
+      continue;
+    }
+    begin(std::move(socket), context);
+  }
+}
+
+PeerServer::PeerServer(std::vector<asio::io_context*> contexts,
+                       std::shared_ptr<const ServiceParts> parts)
+    : state_(std::make_shared<State>(std::move(contexts), std::move(parts))) {}
+
+PeerServer::~PeerServer() {
+  state_->stopping.store(true);
+  error_code ignored;
+  state_->acceptor.close(ignored);
+}
+
+Result<> PeerServer::listen(const std::string& address, std::uint16_t port) {
+  error_code error;
+  const auto host = asio::ip::make_address(address, error);
+  if (error) return fail(Errc::invalid, "\"" + address + "\" is no address");
+  if (!state_->parts->terms->key && !host.is_loopback()) {
+    return fail(Errc::invalid, "listening on " + address +
+                                   " wants a cluster key: without one, servers are reached from "
+                                   "this machine only (127.0.0.1)");
+  }
+  const tcp::endpoint endpoint(host, port);
+  Acceptor& acceptor = state_->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) set_peer_options(acceptor.native_handle());
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(kBacklog, error);
+  if (error) {
+    return fail(Errc::io,
+                "listening on " + address + ":" + std::to_string(port) + ": " + error.message());
+  }
+  asio::co_spawn(*state_->contexts.front(), state_->accept_all(state_), report_end);
+  return {};
+}
+
+std::uint16_t PeerServer::port() const {
+  error_code error;
+  return state_->acceptor.local_endpoint(error).port();
+}
+
+std::size_t PeerServer::connection_count() const { return state_->count(); }
+
+Awaitable<void> PeerServer::stop(Duration grace) {
+  state_->stopping.store(true);
+  error_code ignored;
+  state_->acceptor.close(ignored);
+  Clock& clock = state_->parts->clock;
+  const BootTime until = clock.boot() + grace;
+  while (state_->count() > 0 && clock.boot() < until) {
+    {
+      const std::lock_guard lock(state_->mutex);
+      for (const auto& [key, served] : state_->connections) {
+        boost::asio::post(*served.context,
+                          [connection = served.connection] { connection->close_when_idle(); });
+      }
+    }
+    co_await clock.sleep_until(clock.boot() + kStopLook);
+  }
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [key, served] : state_->connections) {
+    boost::asio::post(*served.context, [connection = served.connection] { connection->close(); });
+  }
+}
+
+}  // namespace penstock

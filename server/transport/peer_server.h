@@ -1,0 +1,37 @@
+// Listens for the connections of other processes and serves each on one of the I/O threads.
+// Thread-safety: counts from any thread; all else from the thread of the first context, or before
+// it runs.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/transport/served_connection.h"
+
+namespace penstock {
+
+class PeerServer {
+ public:
+  // Each context is run by one thread. Ownership: borrows the contexts; they, and what `parts`
+  // borrows, outlive the coroutines on them.
+  PeerServer(std::vector<boost::asio::io_context*> contexts,
+             std::shared_ptr<const ServiceParts> parts);
+  ~PeerServer();  // accepts no more
+
+  // `address`: a literal one; `port` 0: any free one. Errors: invalid - not an address, or another
+  // one than loopback without a cluster key; io - the port is taken, or may not be had.
+  Result<> listen(const std::string& address, std::uint16_t port);
+  std::uint16_t port() const;
+  std::size_t connection_count() const;
+
+  // Accepts no more, waits until no call is under way, at most `grace`, and ends the connections.
+  Awaitable<void> stop(Duration grace);
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock

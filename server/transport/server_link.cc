@@ -1,0 +1,134 @@
+#include "server/transport/server_link.h"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+
+#include "penstock/alarm.h"
+#include "penstock/caught.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kDoublingsMax = 5;  // of the pause before the next try
+
+void report_end(std::exception_ptr thrown) {
+  if (thrown) report_exception("the connections to a server", thrown);
+}
+
+}  // namespace
+
+ServerLink::ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts,
+                       std::string address)
+    : executor_(std::move(executor)), parts_(std::move(parts)), address_(std::move(address)) {}
+
+void ServerLink::start(std::weak_ptr<LinkListener> listener) {
+  listener_ = std::move(listener);
+  auto run = [](std::shared_ptr<ServerLink> self, std::size_t index) -> Awaitable<void> {
+    co_await self->keep(index);
+  };
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    boost::asio::co_spawn(executor_, run(shared_from_this(), i), report_end);
+  }
+}
+
+void ServerLink::stop() {
+  stopping_ = true;
+  for (const auto& connection : connections_) {
+    if (connection) connection->close(fail(Errc::shutting_down, "this process stops"));
+  }
+  for (const Wakeup& wakeup : stopped_) wakeup.notify();
+}
+
+std::shared_ptr<CallConnection> ServerLink::for_bytes() const {
+  std::shared_ptr<CallConnection> best;
+  for (std::size_t i = 1; i < connections_.size(); ++i) {
+    const auto& connection = connections_[i];
+    if (!connection) continue;
+    const bool less = best && connection->calls_under_way() < best->calls_under_way();
+    if (!best || less) best = connection;
+  }
+  return best;
+}
+
+Error ServerLink::down() const {
+  return fail(Errc::unavailable, "server " + address_ + ": " + last_error_.context);
+}
+
+// The whole hello within its time.
+Task<MetPeer> ServerLink::greet(ByteStream& stream, FrameReader& reader) {
+  const BootTime until = parts_->clock.boot() + Duration(limits::kHelloTime);
+  bool late = false;
+  const Alarm alarm(executor_, parts_->clock, until, [&stream, &late] {
+    late = true;
+    stream.close();
+  });
+  Result<MetPeer> peer = co_await say_hello(stream, reader, parts_->terms, parts_->random);
+  if (!peer && late) co_return fail(Errc::unavailable, "it does not answer the hello");
+  co_return peer;
+}
+
+Task<MetPeer> ServerLink::connect(std::size_t index) {
+  CO_TRY(stream, co_await parts_->dial(address_));
+  auto reader = std::make_unique<FrameReader>(*stream, parts_->buffers);
+  Result<MetPeer> peer = co_await greet(*stream, *reader);
+  if (!peer) {
+    stream->close();
+    co_return std::move(peer).error();
+  }
+  CallParts parts{parts_->clock, parts_->buffers, parts_->stamp, parts_->heard};
+  parts.peer_name = address_;
+  if (index == 0) {
+    parts.heard_leaving = [listener = listener_](bool leaves) {
+      if (const auto told = listener.lock()) told->leaving(leaves);
+    };
+  }
+  connections_[index] =
+      std::make_shared<CallConnection>(std::move(stream), std::move(reader), std::move(parts));
+  co_return std::move(*peer);
+}
+
+void ServerLink::tell_connected(std::size_t index, const MetPeer& peer) {
+  if (index != 0) return;
+  if (const auto told = listener_.lock()) told->connected(peer);
+}
+
+void ServerLink::tell_disconnected(std::size_t index, const Error& why) {
+  last_error_ = why;
+  if (index != 0) return;
+  if (const auto told = listener_.lock()) told->disconnected(why);
+}
+
+// Half of it by chance: those who lost one server do not come back all at once.
+Duration ServerLink::pause(std::size_t failures) {
+  const auto doubled = Duration(limits::kReconnectMin) * (1 << std::min(failures, kDoublingsMax));
+  const Duration most = std::min<Duration>(doubled, limits::kReconnectMax);
+  return most / 2 + Duration(static_cast<Duration::rep>(
+                        parts_->random.next() % static_cast<std::uint64_t>(most.count() / 2)));
+}
+
+Awaitable<void> ServerLink::keep(std::size_t index) {
+  std::size_t failures = 0;
+  while (!stopping_) {
+    Result<MetPeer> peer = co_await connect(index);
+    if (peer && stopping_) {
+      connections_[index]->close(fail(Errc::shutting_down, "this process stops"));
+    }
+    Error why = fail(Errc::aborted, "the connection has ended");
+    if (peer) {
+      failures = 0;
+      const auto connection = connections_[index];
+      tell_connected(index, *peer);
+      const Result<> ended = co_await connection->run();
+      if (!ended) why = ended.error();
+      connections_[index].reset();
+    } else {
+      why = peer.error();
+    }
+    tell_disconnected(index, why);
+    if (stopping_) break;
+    const BootTime again = parts_->clock.boot() + pause(failures++);
+    co_await stopped_[index].wait(parts_->clock, again);
+  }
+}
+
+}  // namespace penstock

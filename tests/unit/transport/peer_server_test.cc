@@ -1,0 +1,260 @@
+#include "server/transport/peer_server.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <thread>
+
+#include "penstock/wait_on.h"
+#include "server/transport/remote_volume.h"
+#include "server/transport/tcp_stream.h"
+#include "tests/fake/code_of.h"
+#include "tests/fake/volume_without_upkeep.h"
+#include "tests/unit/transport/transport_world.h"
+
+namespace penstock {
+namespace {
+
+// One whose reads of fragments come from any thread at once.
+class ManyThreadsVolume final : public VolumeWithoutUpkeep {
+ public:
+  VolumeId id() const override { return VolumeId{3}; }
+  VolumeStatus status() const override {
+    VolumeStatus status;
+    status.state = VolumeStatus::State::open;
+    return status;
+  }
+  Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest>, Deadline) override {
+    co_return PrepareReply{};
+  }
+  Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest>, Deadline) override {
+    co_return AcceptReply{};
+  }
+  Task<Accepted> read(std::shared_ptr<const ReadRequest>, Deadline) override {
+    co_return Accepted{};
+  }
+  std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override {
+    co_return ScanReply{};
+  }
+  Task<> drop(std::shared_ptr<const DropRequest>, Deadline) override { co_return Result<>{}; }
+  Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId, FragmentShape,
+                                                       Deadline) override {
+    co_return fail(Errc::full, "takes nothing");
+  }
+  Task<Piece> read_fragment(FragmentReadRequest request, Deadline) override {
+    Piece piece;
+    const std::string bytes(request.length, static_cast<char>('a' + request.offset % 26));
+    piece.memory = Buffer::copy_of(as_bytes(bytes));
+    piece.length = bytes.size();
+    co_return piece;
+  }
+  std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest&) override {
+    return std::nullopt;
+  }
+  Task<std::vector<FragmentId>> pin(std::vector<FragmentId>, Deadline) override {
+    co_return std::vector<FragmentId>{};
+  }
+  Task<> remove_fragment(FragmentId, Deadline) override { co_return Result<>{}; }
+  Task<> probe(Deadline) override { co_return Result<>{}; }
+};
+
+// Two I/O threads, as a process has them.
+class Threads {
+ public:
+  Threads() {
+    for (auto& context : contexts_) {
+      guards_.push_back(boost::asio::make_work_guard(context));
+      threads_.emplace_back([&context] { context.run(); });
+    }
+  }
+  ~Threads() { join(); }
+  void join() {
+    for (auto& context : contexts_) context.stop();
+    for (auto& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+  std::vector<boost::asio::io_context*> all() { return {&contexts_[0], &contexts_[1]}; }
+  boost::asio::io_context& at(std::size_t index) { return contexts_[index]; }
+
+ private:
+  std::array<boost::asio::io_context, 2> contexts_;
+  std::vector<boost::asio::executor_work_guard<Executor>> guards_;
+  std::vector<std::thread> threads_;
+};
+
+struct TcpWorld {
+  explicit TcpWorld(std::string_view server_key = "key", std::string_view client_key = "key") {
+    service = std::make_shared<ServiceParts>(ServiceParts{
+        clock, random, buffers, make_terms(PeerRole::server, server_key), {}, {}, {}, {}});
+    service->volumes = [this] { return std::vector<std::shared_ptr<VolumeClient>>{volume}; };
+    service->find = [this](VolumeId) { return volume; };
+    server = std::make_unique<PeerServer>(server_threads.all(), service);
+    REQUIRE(server->listen("127.0.0.1", 0));
+    links = std::make_shared<LinkParts>(
+        LinkParts{clock, random, buffers, {}, make_terms(PeerRole::gateway, client_key), {}, {}});
+    links->dial = [this](std::string address) { return dial_tcp(std::move(address), clock); };
+    const std::string address = "127.0.0.1:" + std::to_string(server->port());
+    remote_server = std::make_shared<RemoteServer>(client_threads.all(), links, address);
+    remote = std::make_unique<RemoteVolume>(volume->id(), remote_server, clock);
+    remote_server->start();
+  }
+  ~TcpWorld() {
+    remote_server->stop();
+    wait_on(server_threads.at(0), server->stop(std::chrono::seconds(5)), "stop");
+    client_threads.join();
+    server_threads.join();
+  }
+  // Polls: connections are made on other threads.
+  template <class Done>
+  bool eventually(Done done) {
+    const BootTime until = clock.boot() + Duration(std::chrono::seconds(20));
+    auto look = [](Clock& c, Done is_done, BootTime end) -> Task<bool> {
+      while (!is_done() && c.boot() < end) {
+        co_await c.sleep_until(c.boot() + Duration(std::chrono::milliseconds(5)));
+      }
+      co_return is_done();
+    };
+    return wait_on(client_threads.at(0), look(clock, done, until), "look").value();
+  }
+  bool is_open() const { return remote->status().state == VolumeStatus::State::open; }
+  Deadline soon() const { return clock.boot() + Duration(std::chrono::seconds(20)); }
+
+  RealClock clock;
+  SystemRandom random;
+  BufferPool buffers{1 << 20};
+  std::shared_ptr<VolumeClient> volume = std::make_shared<ManyThreadsVolume>();
+  std::shared_ptr<ServiceParts> service;
+  std::shared_ptr<LinkParts> links;
+  Threads server_threads;
+  Threads client_threads;
+  std::unique_ptr<PeerServer> server;
+  std::shared_ptr<RemoteServer> remote_server;
+  std::unique_ptr<RemoteVolume> remote;
+};
+
+FragmentReadRequest a_read(std::uint64_t offset, std::uint64_t length) {
+  FragmentReadRequest request;
+  request.id = FragmentId{WriteId{1, 2}, 0, Generation{1}};
+  request.offset = offset;
+  request.length = length;
+  return request;
+}
+
+Task<std::uint64_t> read_many(RemoteVolume& volume, Clock& clock, std::uint64_t count) {
+  std::uint64_t good = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t length = 1 + (i * 104'729) % limits::kPieceBytes;
+    const Deadline until = clock.boot() + Duration(std::chrono::seconds(20));
+    CO_TRY(piece, co_await volume.read_fragment(a_read(i, length), until));
+    const char wanted = static_cast<char>('a' + i % 26);
+    const std::string_view text = as_text(piece.bytes());
+    if (text.size() == length && text.front() == wanted && text.back() == wanted) ++good;
+  }
+  co_return good;
+}
+
+TEST_CASE("calls from several threads over TCP, small ones and large ones") {
+  TcpWorld world;
+  REQUIRE(world.eventually([&] { return world.is_open(); }));
+  std::array<Result<std::uint64_t>, 2> good{std::uint64_t{0}, std::uint64_t{0}};
+  std::vector<std::thread> callers;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    REQUIRE(world.eventually([&] {
+      return world.remote_server->link(world.client_threads.at(i).get_executor()).for_bytes() !=
+             nullptr;
+    }));
+    callers.emplace_back([&world, &good, i] {
+      good[i] =
+          wait_on(world.client_threads.at(i), read_many(*world.remote, world.clock, 100), "reads");
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  for (const auto& count : good) {
+    REQUIRE(count);
+    CHECK(*count == 100);
+  }
+  CHECK(world.server->connection_count() == 2 * (1 + limits::kByteConnections));
+}
+
+TEST_CASE("a process without the key gets nowhere, and the reason can be read") {
+  TcpWorld world("key", "other");
+  REQUIRE(world.eventually(
+      [&] { return world.remote->status().reason.find("cluster key") != std::string::npos; }));
+  CHECK_FALSE(world.is_open());
+}
+
+// A socket of a peer that keeps to no rule.
+int connect_to(std::uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const timeval patience{10, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return fd;
+}
+
+TEST_CASE("a peer that greets wrongly, or not at all, is cut off, and others are served") {
+  TcpWorld world;
+  REQUIRE(world.eventually([&] { return world.is_open(); }));
+  const std::size_t usual = 2 * (1 + limits::kByteConnections);
+  REQUIRE(world.eventually([&] { return world.server->connection_count() == usual; }));
+  const int silent = connect_to(world.server->port());
+  const int garbage = connect_to(world.server->port());
+  const std::string bytes(100'000, 'x');
+  CHECK(::send(garbage, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
+  char byte = 0;
+  CHECK(::recv(garbage, &byte, 1, 0) <= 0);
+  CHECK(::recv(silent, &byte, 1, 0) == 0);  // after the time of a hello
+  ::close(silent);
+  ::close(garbage);
+  REQUIRE(world.eventually([&] { return world.server->connection_count() == usual; }));
+  CHECK(world.is_open());
+}
+
+TEST_CASE("without a cluster key only this machine is listened to") {
+  RealClock clock;
+  SystemRandom random;
+  BufferPool buffers{1 << 20};
+  Threads threads;
+  auto service = std::make_shared<ServiceParts>(
+      ServiceParts{clock, random, buffers, make_terms(PeerRole::server), {}, {}, {}, {}});
+  PeerServer server(threads.all(), service);
+  const auto listened = server.listen("0.0.0.0", 0);
+  CHECK(code_of(listened) == Errc::invalid);
+  CHECK(code_of(server.listen("nowhere", 0)) == Errc::invalid);
+  threads.join();
+}
+
+TEST_CASE("nobody listens: unavailable, soon") {
+  Threads threads;
+  RealClock clock;
+  const auto dialled = wait_on(threads.at(0), dial_tcp("127.0.0.1:1", clock), "dial");
+  CHECK(code_of(dialled) == Errc::unavailable);
+  CHECK(code_of(wait_on(threads.at(0), dial_tcp("nowhere", clock), "dial")) == Errc::invalid);
+}
+
+TEST_CASE("addresses of servers") {
+  CHECK(parse_peer_address("127.0.0.1:9200")->port == 9200);
+  CHECK(parse_peer_address("[::1]:9200")->host == "::1");
+  CHECK(parse_peer_address("localhost:1")->host == "127.0.0.1");
+  for (const char* wrong : {"", ":", "a", "a:", ":1", "a:b", "a:99999", "::1:80", "a:-1", "a:1x"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_peer_address(wrong));
+  }
+  CHECK(is_loopback("127.0.0.9"));
+  CHECK(is_loopback("::1"));
+  CHECK_FALSE(is_loopback("10.0.0.1"));
+  CHECK_FALSE(is_loopback("name"));
+}
+
+}  // namespace
+}  // namespace penstock
