@@ -23,6 +23,7 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 constexpr int kBacklog = 1024;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr Duration kStopLook = std::chrono::milliseconds(10);
+constexpr Duration kEndPatience = std::chrono::seconds(1);  // for connections that were closed
 
 std::string text_of(const TcpStream::Socket& socket) {
   error_code error;
@@ -165,9 +166,15 @@ Awaitable<void> PeerServer::stop(Duration grace) {
     }
     co_await clock.sleep_until(clock.boot() + kStopLook);
   }
-  const std::lock_guard lock(state_->mutex);
-  for (const auto& [key, served] : state_->connections) {
-    boost::asio::post(*served.context, [connection = served.connection] { connection->close(); });
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& [key, served] : state_->connections) {
+      boost::asio::post(*served.context, [connection = served.connection] { connection->close(); });
+    }
+  }
+  const BootTime ended = clock.boot() + kEndPatience;
+  while (state_->count() > 0 && clock.boot() < ended) {
+    co_await clock.sleep_until(clock.boot() + kStopLook);
   }
 }
 
