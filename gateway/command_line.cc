@@ -8,6 +8,10 @@ namespace {
 
 struct Subcommands {
   CLI::App* local;
+  CLI::App* server;
+  CLI::App* gateway;
+  CLI::App* ring_make;
+  CLI::App* admin_keygen;
   CLI::App* ring_status;
   CLI::App* ring_replace;
 };
@@ -57,9 +61,94 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
   return local;
 }
 
-void add_ring(CLI::App& app, RingArguments& arguments, Subcommands& commands) {
-  auto* ring = app.add_subcommand("ring", "The volumes of a running store: show, replace.");
+constexpr const char* kKeyHelp =
+    "The file that `penstock admin keygen` made: the cluster's id and its secret. All processes "
+    "of\n"
+    "a cluster have the same; only its owner may read it (chmod 600)";
+
+CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
+  auto* server = app.add_subcommand(
+      "server",
+      "Serves volumes to the gateways of a cluster. Each DIR is one volume, on a disk of its own.\n"
+      "With --format, empty DIRs become new volumes: candidates, until `penstock ring make` takes\n"
+      "them into the cluster's map. A disk that was wiped is a new candidate, too.\n"
+      "SIGTERM ends it in order: it says that it leaves, and lets calls under way end.\n"
+      "Example: penstock server --key cluster.key --listen 10.0.0.1:9200 --format /mnt/d1 /mnt/d2");
+  server->add_option("DIR", arguments.directories, "Directories of volumes, one per disk")
+      ->required();
+  server->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  server
+      ->add_option("--listen", arguments.listen,
+                   "ADDRESS:PORT for gateways and other servers; the cluster's map names it")
+      ->capture_default_str();
+  server->add_option("--admin-listen", arguments.admin_listen,
+                     "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
+  server->add_flag(
+      "--format", arguments.format,
+      "Make new volumes of DIRs that are empty; changes nothing of those that are not");
+  server->add_option("--config", arguments.config_file,
+                     "JSON file of settings; see conf/local.json");
+  return server;
+}
+
+CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
+  auto* gateway = app.add_subcommand(
+      "gateway",
+      "Serves S3 on the volumes of a cluster. It keeps nothing on disk: run any number of them.\n"
+      "SIGTERM ends it in order, SIGHUP reads the accounts again and reopens the access log.\n"
+      "Example: penstock gateway --key cluster.key --map map.json --credentials accounts.json");
+  gateway->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  gateway
+      ->add_option("--map", arguments.map_file,
+                   "The file that `penstock ring make` wrote. Newer maps are learned from the\n"
+                   "volumes")
+      ->required();
+  gateway
+      ->add_option(
+          "--credentials", arguments.credentials_file,
+          "JSON file of accounts, the same for all gateways:\n"
+          "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
+          "Only its owner may read it (chmod 600). It is read again when it changes")
+      ->required();
+  gateway->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")
+      ->capture_default_str();
+  gateway->add_option("--admin-listen", arguments.admin_listen,
+                      "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
+  gateway->add_option("--config", arguments.config_file,
+                      "JSON file of settings; see conf/local.json");
+  gateway->add_option("--access-log", arguments.access_log,
+                      "Where to write one JSON line per request: stdout, or a file, which SIGHUP\n"
+                      "opens anew");
+  return gateway;
+}
+
+CLI::App* add_ring_make(CLI::App& ring, RingMakeArguments& arguments) {
+  auto* make = ring.add_subcommand(
+      "make",
+      "Makes the map of a new cluster: takes the fresh volumes of the servers into it, writes it\n"
+      "to the file, and has it installed at the volumes. Each server is one failure domain.\n"
+      "Was it cut off: say it again. A file that is there is installed as it is.\n"
+      "Example: penstock ring make --key cluster.key --map map.json --server 10.0.0.1:9200 ...");
+  make->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  make->add_option("--map", arguments.map_file, "Where the map is written")->required();
+  make->add_option("--server", arguments.servers, "ADDRESS:PORT of a server; give each of them");
+  return make;
+}
+
+CLI::App* add_keygen(CLI::App& app, std::string& key_file) {
+  auto* admin = app.add_subcommand("admin", "Looks after a cluster.");
+  admin->require_subcommand(1);
+  auto* keygen = admin->add_subcommand(
+      "keygen", "Makes the id and the secret of a new cluster, in a file that is not there yet.");
+  keygen->add_option("FILE", key_file, "Where they are written (mode 0600)")->required();
+  return keygen;
+}
+
+void add_ring(CLI::App& app, CommandLine& line, Subcommands& commands) {
+  RingArguments& arguments = line.ring;
+  auto* ring = app.add_subcommand("ring", "The volumes of a store: make a map, show, replace.");
   ring->require_subcommand(1);
+  commands.ring_make = add_ring_make(*ring, line.ring_make);
   auto* status = ring->add_subcommand(
       "status",
       "Which volumes there are, what is lost, how far a replacement has come.\n"
@@ -145,7 +234,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   Subcommands commands{};
   commands.local = add_local(app, line.local);
-  add_ring(app, line.ring, commands);
+  commands.server = add_server(app, line.server);
+  commands.gateway = add_gateway(app, line.gateway);
+  add_ring(app, line, commands);
+  commands.admin_keygen = add_keygen(app, line.key_file);
   std::string path = "penstock";
   if (const auto unknown = find_unknown(app, argc, argv, path)) {
     return {std::nullopt, complain_of_use(*unknown, path)};
@@ -157,6 +249,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& wrong) {
     return {std::nullopt, complain_of_use(wrong.what(), path)};
   }
+  if (commands.server->parsed()) line.command = CommandLine::Command::server;
+  if (commands.gateway->parsed()) line.command = CommandLine::Command::gateway;
+  if (commands.ring_make->parsed()) line.command = CommandLine::Command::ring_make;
+  if (commands.admin_keygen->parsed()) line.command = CommandLine::Command::admin_keygen;
   if (commands.ring_status->parsed()) line.command = CommandLine::Command::ring_status;
   if (commands.ring_replace->parsed()) line.command = CommandLine::Command::ring_replace;
   return {std::move(line), 0};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/cluster_arguments.h"
 #include "gateway/local_arguments.h"
 
 namespace penstock {
@@ -17,10 +18,22 @@ struct RingArguments {
 };
 
 struct CommandLine {
-  enum class Command : std::uint8_t { local, ring_status, ring_replace };
+  enum class Command : std::uint8_t {
+    local,
+    server,
+    gateway,
+    ring_make,
+    ring_status,
+    ring_replace,
+    admin_keygen,
+  };
   Command command = Command::local;
   LocalArguments local;
   RingArguments ring;
+  ServerArguments server;
+  GatewayArguments gateway;
+  RingMakeArguments ring_make;
+  std::string key_file;  // of keygen
 };
 
 inline constexpr int kUsageError = 2;  // exit code

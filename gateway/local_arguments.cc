@@ -90,14 +90,14 @@ std::string endpoint_text(const std::string& address, std::uint16_t port) {
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
-Result<Endpoints> read_endpoints(const LocalArguments& arguments) {
+Result<Endpoints> read_endpoints(const std::string& listen, const std::string& admin_listen) {
   constexpr std::uint16_t kLastPort = 65535;
   Endpoints endpoints;
-  TRY(s3, parse_endpoint(arguments.listen, "--listen"));
+  TRY(s3, parse_endpoint(listen, "--listen"));
   endpoints.s3 = s3;
-  if (arguments.admin_listen.empty()) {
+  if (admin_listen.empty()) {
     if (s3.port == kLastPort) {
-      return fail(Errc::invalid, "--listen " + arguments.listen +
+      return fail(Errc::invalid, "--listen " + listen +
                                      " leaves no port above it for "
                                      "/healthz and /metrics: give --admin-listen ADDRESS:PORT");
     }
@@ -105,7 +105,7 @@ Result<Endpoints> read_endpoints(const LocalArguments& arguments) {
     endpoints.admin = Endpoint{s3.address, static_cast<std::uint16_t>(next)};
     return endpoints;
   }
-  TRY(admin, parse_endpoint(arguments.admin_listen, "--admin-listen"));
+  TRY(admin, parse_endpoint(admin_listen, "--admin-listen"));
   endpoints.admin = admin;
   if (admin.port == s3.port && admin.port != 0 && admin.address == s3.address) {
     return fail(Errc::invalid, "--listen and --admin-listen are the same: give two ports");

@@ -42,7 +42,7 @@ struct Endpoints {
   Endpoint s3;
   Endpoint admin;
 };
-Result<Endpoints> read_endpoints(const LocalArguments& arguments);
+Result<Endpoints> read_endpoints(const std::string& listen, const std::string& admin_listen);
 
 // An empty path: the defaults. Errors: not_found; invalid.
 Result<LocalConfig> read_config(const std::string& path);

@@ -50,7 +50,7 @@ void AccountsFollower::look(bool anyway) {
 Result<CredentialStore> AccountsFollower::parse(const std::string& text) const {
   auto accounts = parse_accounts(text);
   if (!accounts) return fail(Errc::invalid, path_ + ": " + accounts.error().context);
-  accounts->push_back(root_);
+  if (!root_.access_key.empty()) accounts->push_back(root_);
   auto store = CredentialStore::make(std::move(*accounts));
   if (!store) return fail(Errc::invalid, path_ + ": " + store.error().context);
   return store;

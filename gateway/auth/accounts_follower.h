@@ -20,8 +20,8 @@ class AccountsFollower {
  public:
   static constexpr std::chrono::milliseconds kLookEvery{500};
 
-  // `root` is in force beside those of the file. `changed` is called after each exchange.
-  // Ownership: shares the store.
+  // `root` is in force beside those of the file, if it has an access key. `changed` is called
+  // after each exchange. Ownership: shares the store.
   AccountsFollower(std::string path, Account root, std::shared_ptr<CredentialStore> store,
                    std::function<void()> changed);
 

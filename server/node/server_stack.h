@@ -12,6 +12,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "server/node/new_volume.h"
@@ -23,6 +24,9 @@ namespace penstock {
 struct ServerOptions {
   ProcessOptions process;
   StoreOptions store;
+  // The server's volumes are some of this cluster's (server_start.h); none: they are a whole store
+  // (store_start.h).
+  std::optional<ClusterId> member_of;
 };
 
 class ServerStack {
@@ -34,7 +38,8 @@ class ServerStack {
   ~ServerStack();
 
   // Opens the volumes, or formats and opens them; once. Blocks. After an error only close() is left
-  // to call. Errors: StoreStart::run()'s.
+  // to call. Errors: StoreStart::run()'s, or
+  // ServerStart::run()'s.
   Result<> start();
   bool was_formatted() const { return formatted_; }
 

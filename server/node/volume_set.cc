@@ -102,10 +102,11 @@ void VolumeSet::take_map(std::shared_ptr<const ClusterMap> map) {
   VolumeSlots leaving;
   {
     const std::lock_guard lock(mutex_);
-    const bool newer = map->epoch > map_->epoch;
+    const bool newer = map_ == nullptr || map->epoch > map_->epoch;
     for (auto& slot : slots_) {
       const MapVolume* entry = map->find(slot->entry.id);
-      if (newer && entry == nullptr && map_->find(slot->entry.id) != nullptr) {
+      const bool was_named = map_ != nullptr && map_->find(slot->entry.id) != nullptr;
+      if (newer && entry == nullptr && was_named) {
         leaving.push_back(slot);
       }
     }

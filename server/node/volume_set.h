@@ -47,8 +47,8 @@ class VolumeSet {
   // Pre: there is a map.
   bool ready_for_writes() const;
 
-  // A newer map holds. Volumes that it does not name any more are closed for good.
-  // Pre: there is a map.
+  // A newer map holds, or the first one. Volumes that it does not name any more are closed for
+  // good.
   void take_map(std::shared_ptr<const ClusterMap> map);
   // Looks whether each volume's directory is still the one that was opened, each on a thread of its
   // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but

@@ -40,9 +40,10 @@ def test_what_cannot_start_says_why():
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["bogus"], '"bogus"'), ([], "local, ring"), (["local", "--bogus"], '"--bogus"'), (["local", "--bogus", "/x"], '"--bogus"'),
+    (["bogus"], '"bogus"'), ([], "local, server, gateway, ring, admin"), (["local", "--bogus"], '"--bogus"'), (["local", "--bogus", "/x"], '"--bogus"'),
     (["local", "--lisen=127.0.0.1:1", "/x"], '"--lisen"'), (["local"], "DIR"), (["ring"], "status, replace"),
     (["ring", "bogus", "/x"], '"bogus"'), (["ring", "status"], "DIR"), (["ring", "replace", "/x"], "--volume"),
+    (["server", "--key", "k"], "DIR"), (["gateway"], "--key"), (["admin"], "keygen"), (["ring", "make"], "--key"),
     (["--bogus"], '"--bogus"'), (["local", "--volumes", "many", "/x"], "many"), (["local", "/x", "--config"], "--config"),
 ])
 def test_what_cannot_be_understood_is_named(arguments, said):

@@ -1,0 +1,30 @@
+// What each stack of a process is told of the command line and the configuration.
+// Thread-safety: a start uses them.
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gateway/descriptor_shares.h"
+#include "gateway/gateway_stack.h"
+#include "gateway/local_config.h"
+#include "server/node/server_stack.h"
+
+namespace penstock {
+
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
+
+ProcessOptions options_of_process(const LocalConfig& config);
+// Without the directories.
+ServerOptions options_of_server(const LocalConfig& config, const DescriptorShares& descriptors);
+GatewayOptions options_of_gateway(const LocalConfig& config, const std::string& accounts_file);
+
+// `asked`: by the command line; empty: as the configuration says. Null: none.
+Result<std::unique_ptr<AccessLog>> open_access_log(const LocalConfig& config,
+                                                   const std::string& asked);
+
+std::vector<boost::asio::io_context*> contexts_of(IoThreads& io);
+
+}  // namespace penstock

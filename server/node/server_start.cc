@@ -1,0 +1,110 @@
+#include "server/node/server_start.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "penstock/log.h"
+#include "server/node/first_format.h"
+#include "server/node/volume_notes.h"
+#include "server/volume/volume_format.h"
+
+namespace penstock {
+
+Result<> ServerStart::format_empty() {
+  for (const std::string& path : parts_.options.directories) {
+    TRY(disk, make_volume_directory(path));
+    if (is_volume(*disk) && !is_formatting(*disk)) continue;
+    const VolumeIdentity identity{parts_.options.cluster, VolumeId{parts_.random.next()}};
+    ThreadWorker worker("format", 1);
+    const auto made = format_volume(*disk, parts_.clock, parts_.random, worker, identity, "");
+    if (!made) return fail(made.error().code, path + ": " + made.error().context);
+    log_event(LogLevel::info, "volume_format",
+              {{"volume", hex_name(identity.volume.value)}, {"path", path}});
+    ++formatted_;
+  }
+  return {};
+}
+
+Result<std::shared_ptr<VolumeSlot>> ServerStart::open(const std::string& path) {
+  FoundVolume found = parts_.opener.open(path);
+  auto slot = std::make_shared<VolumeSlot>();
+  slot->path = path;
+  slot->hung = found.hung;
+  slot->entry.name = path;
+  if (found.volume == nullptr) {
+    const Errc code = found.error.code;
+    if (code == Errc::invalid || code == Errc::overloaded) {
+      return fail(code, path + ": " + found.error.context);
+    }
+    const bool missing = code == Errc::not_found;
+    slot->refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
+                            found.error.context);
+    log_event(LogLevel::error, "volume_lost", {{"path", path}, {"reason", found.error.context}});
+    return slot;
+  }
+  slot->volume = std::move(found.volume);
+  slot->entry.id = slot->volume->id();
+  return slot;
+}
+
+Result<> ServerStart::open_all(VolumeSlots& slots) {
+  for (const std::string& path : parts_.options.directories) {
+    TRY(slot, open(path));
+    slots.push_back(slot);
+    if (slot->volume && slot->volume->cluster() != parts_.options.cluster) {
+      return fail(Errc::invalid, path + " belongs to another cluster than the key");
+    }
+  }
+  return {};
+}
+
+void ServerStart::refuse_old_copies(const VolumeSlots& slots) {
+  for (const auto& slot : slots) {
+    if (!slot->volume) continue;
+    if (auto why = parts_.notes.why_refused(*slot, slots)) {
+      log_event(LogLevel::error, "volume_lost", {{"path", slot->path}, {"reason", *why}});
+      parts_.volumes.refuse(*slot, std::move(*why));
+    }
+  }
+}
+
+void ServerStart::count_starts(const VolumeSlots& slots) {
+  for (const auto& slot : slots) {
+    if (!slot->volume) continue;
+    if (const auto counted = StartNotes::count_start(slot->volume); !counted) {
+      parts_.volumes.refuse(*slot, "its start cannot be counted: " + counted.error().context);
+    }
+  }
+  for (const auto& slot : slots) {
+    if (slot->volume) parts_.notes.note_start(*slot, slots);
+  }
+}
+
+Result<> ServerStart::run() {
+  parts_.opener.find_hung(parts_.options.directories);
+  if (parts_.options.format && parts_.opener.hung_paths().empty()) CHECK_OK(format_empty());
+  VolumeSlots slots;
+  if (const auto opened = open_all(slots); !opened) {
+    std::vector<std::shared_ptr<Volume>> unplaced;
+    for (const auto& slot : slots) {
+      if (slot->volume) unplaced.push_back(slot->volume);
+    }
+    parts_.volumes.keep_to_close(std::move(unplaced));
+    return opened;
+  }
+  parts_.volumes.place(nullptr, slots);
+  const bool none = std::none_of(slots.begin(), slots.end(),
+                                 [](const auto& slot) { return slot->volume != nullptr; });
+  if (none) {
+    return fail(Errc::not_found,
+                "none of the directories is a volume that can be opened. New "
+                "ones are made of empty directories with --format");
+  }
+  refuse_old_copies(slots);
+  parts_.volumes.begin_stall_watch();
+  count_starts(slots);
+  return {};
+}
+
+}  // namespace penstock

@@ -1,0 +1,55 @@
+// What a server's start does with its directories, each one volume: makes new volumes of empty ones
+// if a person asks for it, opens them, and gives each a place. It needs no other server.
+//
+// A volume that cannot be opened keeps its place and its reason; the others are served.
+// Thread-safety: none; blocks. Pre: the I/O threads run. Used once.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/node/volume_set.h"
+
+namespace penstock {
+
+struct ServerStartOptions {
+  std::vector<std::string> directories;
+  ClusterId cluster;
+  // Directories that hold nothing become volumes of the cluster, which no map names yet. Never what
+  // holds anything.
+  bool format = false;
+};
+
+// Ownership: borrows all.
+struct ServerStartParts {
+  const ServerStartOptions& options;
+  VolumeOpener& opener;
+  StartNotes& notes;
+  VolumeSet& volumes;
+  Clock& clock;
+  Random& random;
+};
+
+class ServerStart {
+ public:
+  explicit ServerStart(ServerStartParts parts) : parts_(parts) {}
+
+  // Fills the set and begins the watch over disk calls. Errors: invalid - a directory is of another
+  // cluster or another format, or none of them is a volume; overloaded; io. The context says what
+  // to do.
+  Result<> run();
+  std::size_t formatted() const { return formatted_; }
+
+ private:
+  Result<> format_empty();
+  Result<std::shared_ptr<VolumeSlot>> open(const std::string& path);
+  Result<> open_all(VolumeSlots& slots);
+  void refuse_old_copies(const VolumeSlots& slots);
+  void count_starts(const VolumeSlots& slots);
+
+  const ServerStartParts parts_;
+  std::size_t formatted_ = 0;
+};
+
+}  // namespace penstock
