@@ -1,0 +1,170 @@
+"""A cluster of processes on loopback (scripts/cluster): started, killed, paused, looked into."""
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+from store import ACCOUNTS, BINARY, CONFIG, ROOT, make_client, wait_for, write_private
+
+SCRIPT = os.path.join(ROOT, "scripts", "cluster")
+
+
+class Endpoint:
+    """What make_client() wants of a store."""
+
+    def __init__(self, endpoint):
+        self.endpoint = endpoint
+
+
+class Cluster:
+    """Up while the context lasts."""
+
+    def __init__(self, servers=6, gateways=2, volumes=1):
+        self.counts = servers, gateways, volumes
+        self.directory = tempfile.TemporaryDirectory(prefix="penstock-cluster-")
+        self.data = os.path.join(self.directory.name, "data")
+
+    def __enter__(self):
+        settings = os.path.join(self.directory.name, "settings.json")
+        write_private(settings, json.dumps({k: v for k, v in CONFIG.items() if k != "domains"}))
+        self.accounts = os.path.join(self.directory.name, "accounts.json")
+        write_private(self.accounts, json.dumps(ACCOUNTS))
+        self.settings = settings
+        self.up()
+        return self
+
+    def __exit__(self, *failure):
+        for process in self.processes():
+            if self.runs(process["name"]):
+                self.run("resume", process["name"])
+        self.run("down")
+        if failure[0] is not None:
+            for process in self.processes():
+                print(f"---- {process['name']}\n" + self.log(process["name"])[-2000:])
+        self.directory.cleanup()
+
+    def run(self, command, *words):
+        done = subprocess.run([sys.executable, SCRIPT, command, "--data", self.data, *map(str, words)], text=True,
+                              capture_output=True, env=dict(os.environ, PENSTOCK_BINARY=BINARY), timeout=120)
+        assert done.returncode == 0, f"{command} {words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def up(self):
+        servers, gateways, volumes = self.counts
+        self.run("up", servers, "--gateways", gateways, "--volumes", volumes, "--base-port", 0, "--config", self.settings,
+                 "--credentials", self.accounts)
+
+    @property
+    def info(self):
+        with open(os.path.join(self.data, "cluster.json")) as file:
+            return json.load(file)
+
+    def processes(self):
+        return self.info["servers"] + self.info["gateways"]
+
+    def find(self, name):
+        return next(p for p in self.processes() if p["name"] == name)
+
+    def names(self, kind):
+        return [p["name"] for p in self.info[kind]]
+
+    def runs(self, name):
+        return f"\n{name} " in "\n" + "\n".join(line for line in self.run("status").splitlines() if " runs, " in line)
+
+    def log(self, name):
+        return self.run("log", name)
+
+    def ready(self, name):
+        try:
+            with urllib.request.urlopen(self.find(name)["admin"] + "/readyz", timeout=5) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError as error:
+            return f"no answer: {error}"
+
+    def wait_whole(self):
+        for name in self.names("gateways"):
+            wait_for(lambda: self.ready(name).startswith("ready\nwhole\n"), f"{name} finds the cluster whole")
+
+    def client(self, number, **options):
+        """Of gateway number 0 ...; no retries unless asked for."""
+        return make_client(Endpoint(self.info["gateways"][number]["endpoint"]), **options)
+
+
+def bytes_of(key, size):
+    return (hashlib.sha256(key.encode()).digest() * (size // 32 + 1))[:size]
+
+
+SIZES = (100, 20_000, 300_000, 5_000_000)
+
+
+class Load:
+    """Readers and writers through all gateways until they are stopped; what failed is kept."""
+
+    def __init__(self, cluster, bucket, seed, retries=0):
+        gateways = len(cluster.info["gateways"])
+        self.clients = [cluster.client(i, retries={"max_attempts": retries, "mode": "standard"}) for i in range(gateways)]
+        self.bucket, self.seed = bucket, seed
+        self.sizes, self.failed_reads, self.failed_writes, self.wrong = {}, [], [], []
+        self.reads = self.writes = 0
+        self.lock, self.stopping, self.threads = threading.Lock(), threading.Event(), []
+        for i, size in enumerate(SIZES * 2):
+            key = f"first-{i}"
+            self.clients[0].put_object(Bucket=bucket, Key=key, Body=bytes_of(key, size))
+            self.sizes[key] = size
+
+    def read(self, dice):
+        with self.lock:
+            key = dice.choice(list(self.sizes))
+            size = self.sizes[key]
+        try:
+            body = dice.choice(self.clients).get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except Exception as error:  # any failure of a read is one
+            self.failed_reads.append(f"{key}: {error}")
+            return
+        self.reads += 1
+        if body != bytes_of(key, size):
+            self.wrong.append(key)
+
+    def write(self, dice, number, count):
+        key, size = f"w{number}-{count}", dice.choice(SIZES)
+        try:
+            dice.choice(self.clients).put_object(Bucket=self.bucket, Key=key, Body=bytes_of(key, size))
+        except Exception as error:
+            self.failed_writes.append(f"{key}: {error}")
+            return
+        self.writes += 1
+        with self.lock:
+            self.sizes[key] = size
+
+    def __enter__(self):
+        def run(number):
+            dice, count = random.Random(f"{self.seed}-{number}"), 0
+            while not self.stopping.is_set():
+                count += 1
+                self.read(dice) if number % 3 else self.write(dice, number, count)
+
+        self.threads = [threading.Thread(target=run, args=(n,)) for n in range(6)]
+        [t.start() for t in self.threads]
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        [t.join() for t in self.threads]
+
+    def goes_on(self, reads=20, writes=4):
+        reads, writes = self.reads + reads, self.writes + writes
+        wait_for(lambda: self.reads >= reads and self.writes >= writes, "reads and writes go on", seconds=60)
+
+    def check_all(self):
+        """Each acknowledged object, through each gateway."""
+        for client in self.clients:
+            for key, size in self.sizes.items():
+                assert client.get_object(Bucket=self.bucket, Key=key)["Body"].read() == bytes_of(key, size), key
