@@ -1,0 +1,207 @@
+// Peers that have the key and keep to no other rule.
+#include "server/transport/served_connection.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/transport/transport_world.h"
+
+namespace penstock {
+namespace {
+
+struct Peer {
+  explicit Peer(TransportWorld& w) : world(w) {
+    world.wires.emplace_back();
+    wire = world.wires.back();
+    connection = std::make_shared<ServedConnection>(wire.server_end(), world.io.get_executor(),
+                                                    world.service);
+    world.served.push_back(connection);
+    boost::asio::co_spawn(world.io, serve(connection, ended), boost::asio::detached);
+    end = wire.client_end();
+    reader = std::make_unique<FrameReader>(*end, world.buffers);
+    const auto met =
+        world.run(say_hello(*end, *reader, make_terms(PeerRole::gateway), world.random));
+    REQUIRE(met);
+  }
+  static Awaitable<void> serve(std::shared_ptr<ServedConnection> served,
+                               std::shared_ptr<std::optional<Result<>>> how) {
+    how->emplace(co_await served->run());
+  }
+  void send(const std::string& bytes) {
+    const std::array<ConstBytes, 1> parts{as_bytes(bytes)};
+    REQUIRE(world.run(end->send(parts)));
+    world.settle();
+  }
+  void send(const wire::Header& header, std::string_view fields, const Buffer& payload = {}) {
+    const OutFrame frame = make_frame(header, fields, payload);
+    send(frame.head + std::string(as_text(payload.bytes())));
+  }
+  // The next answer: its header, and what it says if it failed.
+  struct Answer {
+    wire::Header header;
+    Errc code = Errc::invalid;
+  };
+  Answer receive() {
+    const FrameBounds bounds;
+    auto head = world.run(reader->read_head(bounds));
+    REQUIRE(head);
+    REQUIRE(*head);
+    REQUIRE(world.run(reader->skip_payload()));
+    Answer answer{(*head)->header};
+    if (answer.header.failed) {
+      answer.code = wire::decode_failure((*head)->fields).value().error.code;
+    }
+    return answer;
+  }
+
+  TransportWorld& world;
+  FakeWire wire;
+  std::shared_ptr<ServedConnection> connection;
+  std::shared_ptr<std::optional<Result<>>> ended = std::make_shared<std::optional<Result<>>>();
+  std::unique_ptr<ByteStream> end;
+  std::unique_ptr<FrameReader> reader;
+};
+
+wire::Header a_call(wire::Operation operation, std::uint64_t id, VolumeId volume = VolumeId{3}) {
+  wire::Header header;
+  header.operation = operation;
+  header.request_id = id;
+  header.volume = volume;
+  header.patience_ms = 1000;
+  return header;
+}
+
+Buffer some_bytes(std::size_t count) { return Buffer::copy_of(as_bytes(std::string(count, 'x'))); }
+
+TEST_CASE("fields that make no sense fail their call alone") {
+  TransportWorld world;
+  Peer peer(world);
+  for (int operation = 2; operation <= 26; ++operation) {
+    const auto which = static_cast<wire::Operation>(operation);
+    const bool quiet = which == wire::Operation::discard || which == wire::Operation::status ||
+                       which == wire::Operation::ping || which == wire::Operation::probe ||
+                       which == wire::Operation::read_map ||
+                       which == wire::Operation::read_join_state;
+    if (quiet) continue;
+    CAPTURE(operation);
+    peer.send(a_call(which, 100 + static_cast<std::uint64_t>(operation)), "non-sense");
+    const auto answer = peer.receive();
+    CHECK(answer.header.failed);
+    CHECK(answer.code == Errc::corrupt);
+    CHECK(answer.header.request_id == 100 + static_cast<std::uint64_t>(operation));
+  }
+  peer.send(a_call(wire::Operation::discard, 1), "non-sense");
+  peer.send(a_call(wire::Operation::ping, 7), "");
+  CHECK(peer.receive().header.request_id == 7);
+  CHECK(peer.connection->calls_under_way() == 0);
+}
+
+TEST_CASE("steps of fragments that nobody opened are refused") {
+  TransportWorld world;
+  Peer peer(world);
+  wire::Append append;
+  append.transfer = 5;
+  append.crcs = {1};
+  peer.send(a_call(wire::Operation::append, 1), encode(append), some_bytes(100));
+  CHECK(peer.receive().code == Errc::invalid);
+  wire::EndTransfer commit;
+  commit.transfer = 5;
+  peer.send(a_call(wire::Operation::commit, 2), encode(commit));
+  CHECK(peer.receive().code == Errc::invalid);
+  // The same id twice.
+  wire::WriteFragment open;
+  open.shape.data_bytes = 5;
+  peer.send(a_call(wire::Operation::write_fragment, 9), encode(open));
+  CHECK_FALSE(peer.receive().header.failed);
+  peer.send(a_call(wire::Operation::write_fragment, 9), encode(open));
+  CHECK(peer.receive().code == Errc::invalid);
+  CHECK(world.volume->fragments.counters.writers_open == 1);
+}
+
+TEST_CASE("fragments that are opened without end are bounded, and forgotten with the connection") {
+  TransportWorld world;
+  Peer peer(world);
+  std::size_t refused = 0;
+  for (std::uint64_t i = 0; i < limits::kTransfersPerConnection + 10; ++i) {
+    wire::WriteFragment open;
+    open.id.generation.value = i;
+    open.shape.data_bytes = 5;
+    peer.send(a_call(wire::Operation::write_fragment, 1000 + i), encode(open));
+    if (peer.receive().code == Errc::overloaded) ++refused;
+  }
+  CHECK(refused == 10);
+  peer.wire.cut();
+  world.settle();
+  CHECK(world.volume->fragments.counters.writers_open == 0);
+}
+
+TEST_CASE("one that breaks the rules of frames is cut off") {
+  TransportWorld world;
+  Peer peer(world);
+  wire::Header header = a_call(wire::Operation::read, 1);
+  SUBCASE("garbage") { peer.send(std::string(1000, 'x')); }
+  SUBCASE("fields that are too long") {
+    header.fields_bytes = 0xffffffff;
+    peer.send(wire::encode(header));
+  }
+  SUBCASE("payload that is too long") {
+    header.payload_bytes = wire::kPayloadBytesMax + 1;
+    peer.send(wire::encode(header));
+  }
+  SUBCASE("fields of another checksum") {
+    OutFrame frame = make_frame(header, "fields");
+    frame.head.back() ^= 1;
+    peer.send(frame.head);
+  }
+  SUBCASE("payload of another checksum") {
+    const OutFrame frame = make_frame(a_call(wire::Operation::append, 1), "", some_bytes(10));
+    peer.send(frame.head + "0123456789");
+  }
+  SUBCASE("an answer") {
+    header.reply = true;
+    peer.send(header, "");
+  }
+  SUBCASE("another hello") { peer.send(a_call(wire::Operation::hello, 1), ""); }
+  REQUIRE(*peer.ended);
+  CHECK((*peer.ended)->error().code == Errc::corrupt);
+  CHECK(peer.connection->calls_under_way() == 0);
+}
+
+TEST_CASE(
+    "a peer that takes no answer holds a bounded number of calls, and is cut off in the end") {
+  TransportWorld world;
+  Peer peer(world);
+  peer.wire.to_client->bytes_max = 0;  // nothing more leaves
+  peer.wire.to_server->bytes_max = 1 << 30;
+  std::string calls;
+  for (std::uint64_t i = 0; i < 3 * limits::kCallsPerConnection; ++i) {
+    calls += make_frame(a_call(wire::Operation::status, i, VolumeId{i}), "").head;
+  }
+  peer.send(calls);
+  CHECK(peer.connection->calls_under_way() <= limits::kCallsPerConnection);
+  CHECK(peer.connection->calls_under_way() > limits::kCallsPerConnection / 2);
+  CHECK_FALSE(*peer.ended);
+  world.run_for(std::chrono::seconds(70));
+  CHECK(*peer.ended);
+  CHECK(peer.connection->calls_under_way() == 0);
+}
+
+TEST_CASE("a patience that is no such thing is bounded") {
+  TransportWorld world;
+  Peer peer(world);
+  world.volume->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+    Fate fate;
+    fate.lose_reply = true;
+    return fate;
+  };
+  ReadRequest request;
+  request.key.kind = RowKind::object;
+  wire::Header header = a_call(wire::Operation::read, 1);
+  header.patience_ms = 0xffffffff;
+  peer.send(header, wire::encode(request));
+  CHECK(peer.connection->calls_under_way() == 1);
+  world.run_for(Duration(limits::kCallPatienceMax) + Duration(std::chrono::seconds(1)));
+  CHECK(peer.connection->calls_under_way() == 0);
+}
+
+}  // namespace
+}  // namespace penstock
