@@ -62,7 +62,10 @@ std::optional<Error> may_exist(const RootPlaces& places, const RootCopies& copie
     const bool seen = copy != copies.end() && copy->second.error().code == Errc::not_found;
     if (seen && is_there(places, directory)) continue;
     if (copy != copies.end() && copy->second.error().code == Errc::invalid) {
-      return copy->second.error();
+      return fail(Errc::invalid, copy->second.error().context +
+                                     ", and there is no other copy of the store's keys. Put a good "
+                                     "one in its place; or remove it, and the next start makes a "
+                                     "new pair for the same account");
     }
     unseen += (unseen.empty() ? "" : ", ") + directory;
   }

@@ -19,8 +19,9 @@ std::optional<std::string> StartNotes::why_refused(const VolumeSlot& slot,
     if (!peer->volume || peer.get() == &slot) continue;
     if (knows_later_start(*peer->volume, *slot.volume)) {
       const auto starts = peer->volume->get_note(starts_note(slot.entry.id));
-      return "it is an old copy: started " + std::to_string(slot.volume->start_counter()) +
-             " times, but " + peer->entry.name + " saw " + *starts;
+      return "it is an old copy: this would be its start number " +
+             std::to_string(slot.volume->start_counter()) + ", but " + peer->entry.name +
+             " has seen number " + *starts;
     }
     const auto failed = peer->volume->get_note(failure_note(slot.entry.id));
     if (failed && !boot_id_.empty() && *failed == boot_id_) {

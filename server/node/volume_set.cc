@@ -157,9 +157,10 @@ void VolumeSet::watch() {
                {"state", std::string(state_name(status.state))},
                {"reason", status.reason}});
     // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
-    // stalled, and an exception ended it as a kill would: the next start takes it back.
+    // stalled, and an exception or a full disk ended it as a kill would: the next start takes it
+    // back.
     const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
-    if (failed && !slot->volume->closed_by_exception()) notes_.note_failure(*slot, slots());
+    if (failed && !slot->volume->is_disk_sound()) notes_.note_failure(*slot, slots());
   }
 }
 

@@ -110,8 +110,8 @@ class Volume final : public VolumeClient {
   void look_for_stall();
   // It was closed so: its threads may be stuck for ever. Keep it until the process ends.
   bool stalled() const { return watch_->closed(); }
-  // An exception has closed it: all is as after a kill, and the disk has not failed.
-  bool closed_by_exception() const { return health_->thrown(); }
+  // An exception or a full disk has closed it: all is as after a kill, and the disk has not failed.
+  bool is_disk_sound() const { return health_->is_disk_sound(); }
 
   FragmentStore& fragments() { return *fragments_; }
 

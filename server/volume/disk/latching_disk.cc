@@ -22,6 +22,16 @@ auto contained(Call call) -> decltype(call()) {
   }
 }
 
+// A sync that failed is one of the disk, whatever it lacked: pages may be dropped.
+Result<> as_failure(Result<> synced) {
+  if (synced) return synced;
+  const Errc code = synced.error().code;
+  if (code != Errc::overloaded && code != Errc::full) return synced;
+  Error failed = std::move(synced).error();
+  failed.code = Errc::io;
+  return failed;
+}
+
 // The first failure, shared by the disk and the files it opened (files may outlive the disk).
 class Latch {
  public:
@@ -82,13 +92,7 @@ class LatchingFile final : public File {
     return latch_->change([&] { return file_->write_at(offset, data); });
   }
   Result<> sync() override {
-    return latch_->change([&]() -> Result<> {
-      auto synced = file_->sync();
-      if (synced || synced.error().code != Errc::overloaded) return synced;
-      Error failed = synced.error();
-      failed.code = Errc::io;  // whatever it lacked, pages may be dropped
-      return failed;
-    });
+    return latch_->change([&]() -> Result<> { return as_failure(file_->sync()); });
   }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
     return latch_->change([&] { return file_->allocate(offset, length); }, kFull);
@@ -129,7 +133,7 @@ class LatchingDisk final : public Disk {
     return latch_->change([&] { return disk_->make_directory(name); }, kFull);
   }
   Result<> sync_directory(const std::string& name) override {
-    return latch_->change([&] { return disk_->sync_directory(name); });
+    return latch_->change([&] { return as_failure(disk_->sync_directory(name)); });
   }
   bool exists(const std::string& name) override { return disk_->exists(name); }
   Result<std::uint64_t> file_size(const std::string& name) override {

@@ -22,7 +22,7 @@ bool VolumeHealth::close_with(State state, const Error& why) {
     if (state_ != State::open) return false;
     state_ = state;
     reason_ = why.context;
-    thrown_ = why.thrown;
+    disk_sound_ = why.thrown || why.code == Errc::full;
     open_.store(false, std::memory_order_release);
   }
   std::lock_guard lock(listener_mutex_);
@@ -41,9 +41,9 @@ std::string VolumeHealth::reason() const {
   return reason_;
 }
 
-bool VolumeHealth::thrown() const {
+bool VolumeHealth::is_disk_sound() const {
   std::lock_guard lock(mutex_);
-  return thrown_;
+  return disk_sound_;
 }
 
 Error VolumeHealth::refusal() const {

@@ -30,8 +30,9 @@ class VolumeHealth {
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   State state() const;
   std::string reason() const;
-  // It was closed by an exception (caught.h), not by its disk.
-  bool thrown() const;
+  // It is closed though its disk has not failed: by an exception (caught.h), or because a write
+  // found no room. All is as a kill would have left it: the next start may take it back.
+  bool is_disk_sound() const;
 
  private:
   Error refusal() const;
@@ -40,7 +41,7 @@ class VolumeHealth {
   mutable std::mutex mutex_;  // guards the next three
   State state_ = State::open;
   std::string reason_;
-  bool thrown_ = false;
+  bool disk_sound_ = false;
   std::mutex listener_mutex_;  // guards the next one; held while it runs
   std::function<void(const Error&)> listener_;
 };

@@ -44,7 +44,9 @@ Database::~Database() {
 
 Result<> Database::check_usable() const {
   if (!broken_.load() && !env_.is_broken()) return {};
-  return fail(Errc::io, "database of " + disk_.path("") + ": ended by an exception");
+  Error ended = fail(Errc::io, "database of " + disk_.path("") + ": ended by an exception");
+  ended.thrown = true;  // the disk has not failed, whoever comes first with this
+  return ended;
 }
 
 Error Database::break_with(const Error& error) {

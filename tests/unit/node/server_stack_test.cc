@@ -98,7 +98,7 @@ TEST_CASE("A volume that comes back as an old copy is refused, and again at the 
     REQUIRE(server->start());
     CHECK(states_of(*server) == "v0 open;v1 closed;v2 open;");
     CHECK(server->volumes().states()[1].status.reason ==
-          "it is an old copy: started 2 times, but v0 saw 2");
+          "it is an old copy: this would be its start number 2, but v0 has seen number 2");
   }
 }
 

@@ -44,9 +44,38 @@ TEST_CASE("A disk that throws from a changing call closes its volume") {
   CHECK(exceptions_caught() > before);
   CHECK(harness.volume->status().state == VolumeStatus::State::closed);
   CHECK(harness.volume->status().reason.find("bad_alloc") != std::string::npos);
-  CHECK(harness.volume->closed_by_exception());
+  CHECK(harness.volume->is_disk_sound());
   throwing = false;
   CHECK(code_of(harness.read(kept)) == Errc::unavailable);
+  harness.close();
+  harness.open();
+  const auto row = harness.read(kept);
+  REQUIRE(row);
+  CHECK(row->ballot == at);
+}
+
+TEST_CASE("a disk without room for the log closes its volume, and has not failed") {
+  VolumeHarness harness;
+  REQUIRE(harness.format());
+  harness.open();
+  REQUIRE(harness.run(harness.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
+  const auto kept = VolumeHarness::object("kept");
+  const Ballot at = harness.ballot(1);
+  harness.store(kept, at, VolumeHarness::value(1));
+  auto call = FakeDisk::Call::write;
+  bool sound = true;
+  SUBCASE("a write") {}
+  SUBCASE("a sync: pages may be dropped") {
+    call = FakeDisk::Call::sync;
+    sound = false;
+  }
+  harness.disk.fail(call, 1, FakeDisk::Fault::full, true);  // the ballast helps no more
+  const auto failed =
+      harness.accept(VolumeHarness::object("b"), harness.ballot(2), VolumeHarness::value(2));
+  CHECK_FALSE(failed);
+  CHECK(harness.volume->status().state == VolumeStatus::State::closed);
+  CHECK(harness.volume->is_disk_sound() == sound);
+  harness.disk.heal();
   harness.close();
   harness.open();
   const auto row = harness.read(kept);
