@@ -19,12 +19,13 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = 77
 DATA = "var/lib/penstock"
+UNITS = ("penstock-local", "penstock-server@", "penstock-gateway")
+PAGES = ("", "-local", "-server", "-gateway", "-admin", "-admin-keygen", "-ring", "-ring-make", "-ring-status", "-ring-replace")
 FILES = {  # path -> mode
-    "usr/bin/penstock": 0o755, "usr/lib/systemd/system/penstock-local.service": 0o644, "usr/lib/sysusers.d/penstock.conf": 0o644,
+    "usr/bin/penstock": 0o755, "usr/lib/sysusers.d/penstock.conf": 0o644,
+    **{f"usr/lib/systemd/system/{unit}.service": 0o644 for unit in UNITS},
     "usr/share/doc/penstock/examples/local.json": 0o644, "usr/share/doc/penstock/README.md": 0o644,
-    "usr/share/man/man1/penstock.1.gz": 0o644, "usr/share/man/man1/penstock-local.1.gz": 0o644,
-    "usr/share/man/man1/penstock-ring.1.gz": 0o644, "usr/share/man/man1/penstock-ring-status.1.gz": 0o644,
-    "usr/share/man/man1/penstock-ring-replace.1.gz": 0o644,
+    **{f"usr/share/man/man1/penstock{page}.1.gz": 0o644 for page in PAGES},
 }
 # What tools write about any package, and the user, who owns the data that stays.
 LEFT_BY_TOOLS = re.compile(r"var/lib/dpkg/|var/log/|var/cache/|var/lib/systemd/|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$"
@@ -102,13 +103,13 @@ def check_hardening(scratch):
     expect(re.search(r"__\w+_chk@", symbols.replace("__stack_chk_fail", "")), "calls of the C library are bounded (_FORTIFY_SOURCE)")
 
 
-def check_unit(scratch):
+def check_unit(scratch, name):
     if not shutil.which("systemd-analyze"):
-        print("  no systemd-analyze: the unit is not checked")
+        print("  no systemd-analyze: the units are not checked")
         return
-    unit = "/usr/lib/systemd/system/penstock-local.service"
+    unit = f"/usr/lib/systemd/system/{name}.service"
     done = scratch.run("systemd-analyze", "verify", unit)
-    expect(done.returncode == 0 and done.stderr == "", f"systemd takes the unit {done.stderr}")
+    expect(done.returncode == 0 and done.stderr == "", f"systemd takes {name} {done.stderr}")
     done = scratch.run("systemd-analyze", "security", "--offline=yes", f"--threshold={int(EXPOSURE_MAX * 10)}", "--no-pager", unit)
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout + done.stderr)
     expect(level and float(level.group(1)) <= EXPOSURE_MAX, f"its exposure is {level and level.group(1)}, at most {EXPOSURE_MAX}")
@@ -183,7 +184,8 @@ def inside(deb, folder):
     scratch.must("dpkg", "--install", "/tmp/penstock.deb")
     check_files(scratch)
     check_hardening(scratch)
-    check_unit(scratch)
+    for unit in UNITS:
+        check_unit(scratch, unit)
     use_store(scratch, body, fresh=True)
     print("dpkg --remove, and --install again")
     scratch.must("dpkg", "--remove", "penstock")
