@@ -22,11 +22,9 @@ auto contained(Call call) -> decltype(call()) {
   }
 }
 
-// A sync that failed is one of the disk, whatever it lacked: pages may be dropped.
-Result<> as_failure(Result<> synced) {
-  if (synced) return synced;
-  const Errc code = synced.error().code;
-  if (code != Errc::overloaded && code != Errc::full) return synced;
+// A sync that failed for want of something is one of the disk all the same: pages may be dropped.
+Result<> as_failure(Result<> synced, Errc want) {
+  if (synced || synced.error().code != want) return synced;
   Error failed = std::move(synced).error();
   failed.code = Errc::io;
   return failed;
@@ -92,7 +90,9 @@ class LatchingFile final : public File {
     return latch_->change([&] { return file_->write_at(offset, data); });
   }
   Result<> sync() override {
-    return latch_->change([&]() -> Result<> { return as_failure(file_->sync()); });
+    return latch_->change([&]() -> Result<> {
+      return as_failure(as_failure(file_->sync(), Errc::full), Errc::overloaded);
+    });
   }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
     return latch_->change([&] { return file_->allocate(offset, length); }, kFull);
@@ -133,7 +133,8 @@ class LatchingDisk final : public Disk {
     return latch_->change([&] { return disk_->make_directory(name); }, kFull);
   }
   Result<> sync_directory(const std::string& name) override {
-    return latch_->change([&] { return as_failure(disk_->sync_directory(name)); });
+    // Without a descriptor nothing was begun.
+    return latch_->change([&] { return as_failure(disk_->sync_directory(name), Errc::full); });
   }
   bool exists(const std::string& name) override { return disk_->exists(name); }
   Result<std::uint64_t> file_size(const std::string& name) override {
