@@ -15,6 +15,7 @@
 #include "gateway/http/http_loop.h"
 #include "gateway/http/http_response.h"
 #include "penstock/caught.h"
+#include "penstock/congestion_control.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -31,15 +32,6 @@ constexpr Duration kRoomPause = std::chrono::milliseconds(10);
 constexpr Duration kEvictionPatience = std::chrono::milliseconds(100);
 constexpr Duration kStopPoll = std::chrono::milliseconds(10);
 constexpr Duration kStopAtOnceGrace = std::chrono::seconds(2);
-
-// A pacing congestion control (bbr) more than halves what a loopback or a LAN gives. Accepted
-// sockets inherit it.
-void choose_congestion_control(int fd) {
-  for (const std::string_view name : {"cubic", "reno"}) {
-    const auto length = static_cast<socklen_t>(name.size());
-    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0) return;
-  }
-}
 
 // A counted place among the server's connections, and among those of its peer's address.
 class Place {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "penstock/alarm.h"
+#include "penstock/congestion_control.h"
 #include "penstock/limits.h"
 
 namespace penstock {
@@ -74,11 +75,7 @@ void set_peer_options(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, kSeconds);
   set(IPPROTO_TCP, TCP_KEEPINTVL, kSeconds / 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kSeconds);
-  // A pacing one (bbr) more than halves what a loopback or a LAN gives.
-  for (const std::string_view name : {"cubic", "reno"}) {
-    const auto length = static_cast<socklen_t>(name.size());
-    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), length) == 0) return;
-  }
+  choose_congestion_control(fd);
 }
 
 TcpStream::TcpStream(Socket socket) : socket_(std::move(socket)) {
