@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gateway/process/stack_options.h"
+#include "gateway/process/volume_line.h"
 #include "penstock/log.h"
 #include "server/node/volume_metrics.h"
 
@@ -154,13 +155,7 @@ Readiness LocalProcess::tell_readiness() {
   readiness.text += work_->ring().line();
   const Membership& membership = gateway_->objects().membership();
   for (const auto& volume : server_.volumes().states()) {
-    readiness.text += volume.name + " ";
-    readiness.text += state_name(volume.status.state);
-    if (volume.status.full) readiness.text += " full";
-    const bool open = volume.status.state == VolumeStatus::State::open;
-    if (open && membership.suspect(volume.id)) readiness.text += " suspect";
-    if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
-    readiness.text += "\n";
+    readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id));
   }
   return readiness;
 }

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "gateway/process/stack_options.h"
+#include "gateway/process/volume_line.h"
+#include "server/membership/writable.h"
 #include "server/transport/tcp_stream.h"
 
 namespace penstock {
@@ -64,20 +66,9 @@ ClusterState state_of(const Membership& membership) {
     if (is_open) open.insert(entry.id);
     if (is_open && !status.full) ++roomy;
     if (!is_open) ++state.lost;
-    state.volumes += entry.name + " " + entry.address + " ";
-    state.volumes += state_name(status.state);
-    if (status.full) state.volumes += " full";
-    if (suspect && status.state == VolumeStatus::State::open) state.volumes += " suspect";
-    if (!status.reason.empty()) state.volumes += " (" + status.reason + ")";
-    state.volumes += "\n";
+    state.volumes += volume_line(entry.name + " " + entry.address, status, suspect);
   }
-  const auto majority = [&open](const std::vector<VolumeId>& list) {
-    return list.empty() || has_majority(list, [&open](VolumeId id) { return open.contains(id); });
-  };
-  state.writable = roomy >= 1 + std::min(map->policy.m, 1u) &&
-                   std::all_of(map->groups.begin(), map->groups.end(), [&](const auto& group) {
-                     return majority(group.replicas) && majority(group.joint);
-                   });
+  state.writable = is_writable(*map, open, roomy);
   return state;
 }
 

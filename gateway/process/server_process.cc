@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/process/stack_options.h"
+#include "gateway/process/volume_line.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/wait_on.h"
@@ -172,11 +173,7 @@ Readiness ServerProcess::tell_readiness() {
   if (!map) readiness.text += "candidate: no map names its volumes yet\n";
   for (const auto& volume : volumes.states()) {
     const MapVolume* entry = map ? map->find(volume.id) : nullptr;
-    readiness.text += (entry ? entry->name : volume.path) + " ";
-    readiness.text += state_name(volume.status.state);
-    if (volume.status.full) readiness.text += " full";
-    if (!volume.status.reason.empty()) readiness.text += " (" + volume.status.reason + ")";
-    readiness.text += "\n";
+    readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false);
   }
   return readiness;
 }

@@ -37,13 +37,13 @@ Result<> ServerStack::start() {
   if (options_.member_of) {
     const ServerStartOptions own{options_.store.directories, *options_.member_of,
                                  options_.store.format};
-    ServerStart start({own, opener_, notes_, *volumes_, base_.clock, base_.random});
+    ServerStart start({own, opener_, *volumes_, base_.clock, base_.random});
     CHECK_OK(start.run());
     formatted_ = start.formatted() > 0;
     return {};
   }
-  StoreStart start({options_.store, directories_, opener_, notes_, *volumes_, base_.io, base_.clock,
-                    base_.random});
+  StoreStart start(
+      {options_.store, directories_, opener_, *volumes_, base_.io, base_.clock, base_.random});
   CHECK_OK(start.run());
   formatted_ = start.formatted();
   return {};

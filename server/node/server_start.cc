@@ -40,7 +40,7 @@ Result<std::shared_ptr<VolumeSlot>> ServerStart::open(const std::string& path) {
     const bool missing = code == Errc::not_found;
     slot->refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
                             found.error.context);
-    log_event(LogLevel::error, "volume_lost", {{"path", path}, {"reason", found.error.context}});
+    tell_lost(path, slot->refused);
     return slot;
   }
   slot->volume = std::move(found.volume);
@@ -57,28 +57,6 @@ Result<> ServerStart::open_all(VolumeSlots& slots) {
     }
   }
   return {};
-}
-
-void ServerStart::refuse_old_copies(const VolumeSlots& slots) {
-  for (const auto& slot : slots) {
-    if (!slot->volume) continue;
-    if (auto why = parts_.notes.why_refused(*slot, slots)) {
-      log_event(LogLevel::error, "volume_lost", {{"path", slot->path}, {"reason", *why}});
-      parts_.volumes.refuse(*slot, std::move(*why));
-    }
-  }
-}
-
-void ServerStart::count_starts(const VolumeSlots& slots) {
-  for (const auto& slot : slots) {
-    if (!slot->volume) continue;
-    if (const auto counted = StartNotes::count_start(slot->volume); !counted) {
-      parts_.volumes.refuse(*slot, "its start cannot be counted: " + counted.error().context);
-    }
-  }
-  for (const auto& slot : slots) {
-    if (slot->volume) parts_.notes.note_start(*slot, slots);
-  }
 }
 
 Result<> ServerStart::run() {
@@ -101,9 +79,11 @@ Result<> ServerStart::run() {
                 "none of the directories is a volume that can be opened. New "
                 "ones are made of empty directories with --format");
   }
-  refuse_old_copies(slots);
-  parts_.volumes.begin_stall_watch();
-  count_starts(slots);
+  parts_.volumes.admit();
+  for (const auto& slot : slots) {
+    const bool opened = slot->entry.id.value != 0;  // the others are told of already
+    if (opened && !slot->volume) tell_lost(slot->path, slot->refused);
+  }
   return {};
 }
 

@@ -25,7 +25,6 @@ struct ServerStartOptions {
 struct ServerStartParts {
   const ServerStartOptions& options;
   VolumeOpener& opener;
-  StartNotes& notes;
   VolumeSet& volumes;
   Clock& clock;
   Random& random;
@@ -45,8 +44,6 @@ class ServerStart {
   Result<> format_empty();
   Result<std::shared_ptr<VolumeSlot>> open(const std::string& path);
   Result<> open_all(VolumeSlots& slots);
-  void refuse_old_copies(const VolumeSlots& slots);
-  void count_starts(const VolumeSlots& slots);
 
   const ServerStartParts parts_;
   std::size_t formatted_ = 0;

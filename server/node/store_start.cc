@@ -145,13 +145,6 @@ void warn_of_shared_devices(const VolumeSlots& slots) {
   }
 }
 
-void tell_lost(const VolumeSlot& slot) {
-  log_event(LogLevel::error, "volume_lost",
-            {{"volume", slot.entry.name},
-             {"state", std::string(state_name(slot.refused.state))},
-             {"reason", slot.refused.reason}});
-}
-
 }  // namespace
 
 Result<> StoreStart::run() {
@@ -183,8 +176,7 @@ Result<> StoreStart::open_and_place(Founds& found) {
     return map.error();
   }
   parts_.volumes.place(*map, fill_slots(**map, std::exchange(found, {})));
-  refuse_old_copies();
-  count_starts();
+  parts_.volumes.admit();
   CHECK_OK(agree_epochs());
   warn_of_shared_devices(parts_.volumes.slots());
   return {};
@@ -301,39 +293,12 @@ VolumeSlots StoreStart::fill_slots(const ClusterMap& map, const Founds& found) c
   return slots;
 }
 
-// ---- what the volumes know of one another
-
-void StoreStart::refuse_old_copies() {
-  const auto slots = parts_.volumes.slots();
-  for (const auto& slot : slots) {
-    if (!slot->volume) continue;
-    if (auto why = parts_.notes.why_refused(*slot, slots)) {
-      parts_.volumes.refuse(*slot, std::move(*why));
-    }
-  }
-}
-
-// Only now: the count of a copy that was refused stays what it was.
-void StoreStart::count_starts() {
-  parts_.volumes.begin_stall_watch();
-  const auto slots = parts_.volumes.slots();
-  for (const auto& slot : slots) {
-    if (!slot->volume) continue;
-    const auto counted = StartNotes::count_start(slot->volume);
-    if (counted) continue;
-    parts_.volumes.refuse(*slot, "its start cannot be counted: " + counted.error().context);
-  }
-  for (const auto& slot : slots) {
-    if (slot->volume) parts_.notes.note_start(*slot, slots);
-  }
-}
-
 // R12: whatever epochs a volume was stopped at, it now takes those of the map. One that cannot is
 // left out; one that was about to join waits until the change goes on.
 Result<> StoreStart::agree_epochs() {
   const auto slots = parts_.volumes.slots();
   for (const auto& slot : slots) {
-    if (!slot->volume) tell_lost(*slot);
+    if (!slot->volume) tell_lost(slot->entry.name, slot->refused);
   }
   const Deadline deadline = parts_.clock.boot() + Duration(limits::kOperationDeadline);
   auto install =
@@ -343,7 +308,7 @@ Result<> StoreStart::agree_epochs() {
     for (const auto& slot : slots) {
       if (slot->entry.id != id || error.code != Errc::stale_epoch) continue;
       parts_.volumes.refuse(*slot, "it holds another version of the map: " + error.context);
-      tell_lost(*slot);
+      tell_lost(slot->entry.name, slot->refused);
     }
   }
   return {};

@@ -41,7 +41,6 @@ struct StoreStartParts {
   const StoreOptions& options;
   const StoreDirectories& directories;
   VolumeOpener& opener;
-  StartNotes& notes;
   VolumeSet& volumes;
   IoThreads& io;
   Clock& clock;
@@ -79,9 +78,6 @@ class StoreStart {
                                         const Founds& found) const;
   std::string path_of(const MapVolume& entry, const Founds& found) const;
   std::string mount_hint(const std::string& path, const Founds& found) const;
-  // ---- what the volumes know of one another
-  void refuse_old_copies();
-  void count_starts();
   Result<> agree_epochs();
 
   const StoreStartParts parts_;

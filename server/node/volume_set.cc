@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/log.h"
+#include "server/membership/writable.h"
 
 namespace penstock {
 namespace {
@@ -89,13 +90,7 @@ bool VolumeSet::ready_for_writes() const {
     open.insert(slot->entry.id);
     if (!status.full) ++roomy;
   }
-  if (roomy < 1 + std::min(now->policy.m, 1u)) return false;
-  const auto majority_open = [&](const std::vector<VolumeId>& list) {
-    return has_majority(list, [&](VolumeId id) { return open.contains(id); });
-  };
-  return std::all_of(now->groups.begin(), now->groups.end(), [&](const MapGroup& group) {
-    return majority_open(group.replicas) && (group.joint.empty() || majority_open(group.joint));
-  });
+  return is_writable(*now, open, roomy);
 }
 
 void VolumeSet::take_map(std::shared_ptr<const ClusterMap> map) {
@@ -152,10 +147,7 @@ void VolumeSet::watch() {
     tell_fullness(*slot, status.full);
     if (status.state == slot->last_state) continue;
     slot->last_state = status.state;
-    log_event(LogLevel::error, "volume_lost",
-              {{"volume", slot->entry.name},
-               {"state", std::string(state_name(status.state))},
-               {"reason", status.reason}});
+    tell_lost(slot->entry.name, status);
     // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
     // stalled, and an exception or a full disk ended it as a kill would: the next start takes it
     // back.
@@ -177,11 +169,34 @@ void VolumeSet::keep_to_close(std::vector<std::shared_ptr<Volume>> unplaced) {
   unplaced_ = std::move(unplaced);
 }
 
-void VolumeSet::begin_stall_watch() {
+void VolumeSet::admit() {
+  refuse_old_copies();
   for (const auto& slot : slots()) {
     if (slot->volume) stall_watch_.add(slot->volume);
   }
   stall_watch_.start();
+  count_starts();
+}
+
+void VolumeSet::refuse_old_copies() {
+  const auto all = slots();
+  for (const auto& slot : all) {
+    if (!slot->volume) continue;
+    if (auto why = notes_.why_refused(*slot, all)) refuse(*slot, std::move(*why));
+  }
+}
+
+void VolumeSet::count_starts() {
+  const auto all = slots();
+  for (const auto& slot : all) {
+    if (!slot->volume) continue;
+    const auto counted = StartNotes::count_start(slot->volume);
+    if (counted) continue;
+    refuse(*slot, "its start cannot be counted: " + counted.error().context);
+  }
+  for (const auto& slot : all) {
+    if (slot->volume) notes_.note_start(*slot, all);
+  }
 }
 
 void VolumeSet::refuse(VolumeSlot& slot, std::string reason) {

@@ -60,8 +60,11 @@ class VolumeSet {
   void place(std::shared_ptr<const ClusterMap> map, VolumeSlots slots);
   // Volumes of a start that failed before it could place any: only close() is left to call.
   void keep_to_close(std::vector<std::shared_ptr<Volume>> unplaced);
-  // From now on disk calls that do not return close their volume, of all that are in a slot.
-  void begin_stall_watch();
+  // What a start does once they are placed: refuses those that their peers know as old copies or as
+  // failed (R13), closes from now on those whose disk calls do not return, and counts the start of
+  // the others and notes it at their peers. Only then: the count of a copy that was refused stays
+  // what it was. Blocks. Pre: the I/O threads run.
+  void admit();
   // Closes the slot's volume and tells why it is missing from now on. Before anybody calls it.
   void refuse(VolumeSlot& slot, std::string reason);
   // As they are now: of the map, and one that was prepared.
@@ -78,6 +81,8 @@ class VolumeSet {
   std::size_t close(Duration patience);
 
  private:
+  void refuse_old_copies();
+  void count_starts();
   void close_all();
   std::size_t left_behind() const;
   VolumeSlots slots_and_retired() const;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/log.h"
 #include "placement/cluster_map.h"
 #include "server/node/identity_check.h"
 #include "server/volume/volume.h"
@@ -34,6 +35,13 @@ inline VolumeStatus refusal(VolumeStatus::State state, std::string reason) {
   status.state = state;
   status.reason = std::move(reason);
   return status;
+}
+
+inline void tell_lost(const std::string& name, const VolumeStatus& status) {
+  log_event(LogLevel::error, "volume_lost",
+            {{"volume", name},
+             {"state", std::string(state_name(status.state))},
+             {"reason", status.reason}});
 }
 
 }  // namespace penstock
