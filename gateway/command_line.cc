@@ -61,33 +61,40 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
   return local;
 }
 
-constexpr const char* kKeyHelp =
-    "The file that `penstock admin keygen` made: the cluster's id and its secret. All processes "
-    "of\n"
-    "a cluster have the same; only its owner may read it (chmod 600)";
+// What several commands take.
+void add_key(CLI::App& command, std::string& key_file) {
+  command
+      .add_option(
+          "--key", key_file,
+          "The file that `penstock admin keygen` made: the cluster's id and its secret.\n"
+          "All processes of a cluster have the same; only its owner may read it (chmod 600)")
+      ->required();
+}
+void add_admin_and_config(CLI::App& command, std::string& admin_listen, std::string& config_file) {
+  command.add_option("--admin-listen", admin_listen,
+                     "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
+  command.add_option("--config", config_file, "JSON file of settings; see conf/local.json");
+}
 
 CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
   auto* server = app.add_subcommand(
       "server",
       "Serves volumes to the gateways of a cluster. Each DIR is one volume, on a disk of its own.\n"
       "With --format, empty DIRs become new volumes: candidates, until `penstock ring make` takes\n"
-      "them into the cluster's map. A disk that was wiped is a new candidate, too.\n"
+      "them into the cluster's map.\n"
       "SIGTERM ends it in order: it says that it leaves, and lets calls under way end.\n"
       "Example: penstock server --key cluster.key --listen 10.0.0.1:9200 --format /mnt/d1 /mnt/d2");
   server->add_option("DIR", arguments.directories, "Directories of volumes, one per disk")
       ->required();
-  server->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  add_key(*server, arguments.key_file);
   server
       ->add_option("--listen", arguments.listen,
                    "ADDRESS:PORT for gateways and other servers; the cluster's map names it")
       ->capture_default_str();
-  server->add_option("--admin-listen", arguments.admin_listen,
-                     "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
+  add_admin_and_config(*server, arguments.admin_listen, arguments.config_file);
   server->add_flag(
       "--format", arguments.format,
       "Make new volumes of DIRs that are empty; changes nothing of those that are not");
-  server->add_option("--config", arguments.config_file,
-                     "JSON file of settings; see conf/local.json");
   return server;
 }
 
@@ -97,7 +104,7 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
       "Serves S3 on the volumes of a cluster. It keeps nothing on disk: run any number of them.\n"
       "SIGTERM ends it in order, SIGHUP reads the accounts again and reopens the access log.\n"
       "Example: penstock gateway --key cluster.key --map map.json --credentials accounts.json");
-  gateway->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  add_key(*gateway, arguments.key_file);
   gateway
       ->add_option("--map", arguments.map_file,
                    "The file that `penstock ring make` wrote. Newer maps are learned from the\n"
@@ -112,10 +119,7 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
       ->required();
   gateway->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")
       ->capture_default_str();
-  gateway->add_option("--admin-listen", arguments.admin_listen,
-                      "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
-  gateway->add_option("--config", arguments.config_file,
-                      "JSON file of settings; see conf/local.json");
+  add_admin_and_config(*gateway, arguments.admin_listen, arguments.config_file);
   gateway->add_option("--access-log", arguments.access_log,
                       "Where to write one JSON line per request: stdout, or a file, which SIGHUP\n"
                       "opens anew");
@@ -126,10 +130,12 @@ CLI::App* add_ring_make(CLI::App& ring, RingMakeArguments& arguments) {
   auto* make = ring.add_subcommand(
       "make",
       "Makes the map of a new cluster: takes the fresh volumes of the servers into it, writes it\n"
-      "to the file, and has it installed at the volumes. Each server is one failure domain.\n"
+      "to the file, and has it installed at the volumes. Of three servers or more each is a "
+      "failure\n"
+      "domain, of fewer each volume.\n"
       "Was it cut off: say it again. A file that is there is installed as it is.\n"
       "Example: penstock ring make --key cluster.key --map map.json --server 10.0.0.1:9200 ...");
-  make->add_option("--key", arguments.key_file, kKeyHelp)->required();
+  add_key(*make, arguments.key_file);
   make->add_option("--map", arguments.map_file, "Where the map is written")->required();
   make->add_option("--server", arguments.servers, "ADDRESS:PORT of a server; give each of them");
   return make;

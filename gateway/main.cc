@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "gateway/command_line.h"
 #include "gateway/descriptor_shares.h"
@@ -32,8 +33,14 @@ int complain(const Error& error) {
   return kExitFailed;
 }
 
-// What every process does before it starts a thread. Errors: invalid; not_found.
-Result<LocalConfig> set_up(const std::string& config_file) {
+// What every process is told before it starts a thread.
+struct Prepared {
+  LocalConfig config;
+  Endpoints endpoints;
+};
+// Errors: invalid; not_found.
+Result<Prepared> prepare(const std::string& config_file, const std::string& listen,
+                         const std::string& admin_listen) {
   ::umask(0077);  // what the volumes hold is for nobody else on this machine
   TRY(config, read_config(config_file));
   const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
@@ -45,7 +52,8 @@ Result<LocalConfig> set_up(const std::string& config_file) {
     return fail(Errc::invalid, "log_level wants debug, info, warn or error");
   }
   set_log_level(level->second);
-  return config;
+  TRY(endpoints, read_endpoints(listen, admin_listen));
+  return Prepared{std::move(config), std::move(endpoints)};
 }
 
 // Blocked before any thread starts, so that only sigwait() sees them.
@@ -62,10 +70,11 @@ sigset_t block_signals() {
 
 // Opens the process, serves with it, and stops it when a signal says so.
 template <class Process>
-int run_process(Process& process, const sigset_t& signals, const Endpoint& main,
-                const Endpoint& admin) {
+int run_process(Process& process, const sigset_t& signals, const Endpoints& endpoints) {
   if (const auto opened = process.open(); !opened) return complain(opened.error());
-  if (const auto serving = process.serve(main, admin); !serving) return complain(serving.error());
+  if (const auto serving = process.serve(endpoints.s3, endpoints.admin); !serving) {
+    return complain(serving.error());
+  }
   int received = 0;
   while (sigwait(&signals, &received) == 0 && received == SIGHUP) process.hang_up();
   process.stop();
@@ -73,50 +82,46 @@ int run_process(Process& process, const sigset_t& signals, const Endpoint& main,
 }
 
 int run_local(LocalArguments arguments) {
-  auto config = set_up(arguments.config_file);
-  if (!config) return complain(config.error());
-  const auto endpoints = read_endpoints(arguments.listen, arguments.admin_listen);
-  if (!endpoints) return complain(endpoints.error());
+  auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+  if (!prepared) return complain(prepared.error());
+  auto& [config, endpoints] = *prepared;
   const sigset_t signals = block_signals();
   const std::size_t volumes =
       arguments.directories.size() > 1 ? arguments.directories.size() : arguments.volumes;
-  const auto shares = share_descriptors(raise_file_limit(), volumes, config->connections_max);
+  const auto shares = share_descriptors(raise_file_limit(), volumes, config.connections_max);
   if (!shares) return complain(shares.error());
   arguments.descriptors = *shares;
-  config->connections_max = shares->connections;
-  LocalProcess process(*config, arguments);
-  return run_process(process, signals, endpoints->s3, endpoints->admin);
+  config.connections_max = shares->connections;
+  LocalProcess process(config, arguments);
+  return run_process(process, signals, endpoints);
 }
 
 int run_server(ServerArguments arguments) {
-  const auto config = set_up(arguments.config_file);
-  if (!config) return complain(config.error());
+  const auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+  if (!prepared) return complain(prepared.error());
   const auto key = read_cluster_key(arguments.key_file);
   if (!key) return complain(key.error());
-  const auto endpoints = read_endpoints(arguments.listen, arguments.admin_listen);
-  if (!endpoints) return complain(endpoints.error());
   const sigset_t signals = block_signals();
   const auto shares = share_descriptors(raise_file_limit(), arguments.directories.size(),
                                         limits::kPeerConnectionsMax);
   if (!shares) return complain(shares.error());
   arguments.descriptors = *shares;
-  ServerProcess process(*config, arguments, *key);
-  return run_process(process, signals, endpoints->s3, endpoints->admin);
+  ServerProcess process(prepared->config, arguments, *key);
+  return run_process(process, signals, prepared->endpoints);
 }
 
 int run_gateway(const GatewayArguments& arguments) {
-  auto config = set_up(arguments.config_file);
-  if (!config) return complain(config.error());
+  auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+  if (!prepared) return complain(prepared.error());
+  auto& [config, endpoints] = *prepared;
   const auto key = read_cluster_key(arguments.key_file);
   if (!key) return complain(key.error());
-  const auto endpoints = read_endpoints(arguments.listen, arguments.admin_listen);
-  if (!endpoints) return complain(endpoints.error());
   const sigset_t signals = block_signals();
-  const auto shares = share_descriptors(raise_file_limit(), 0, config->connections_max);
+  const auto shares = share_descriptors(raise_file_limit(), 0, config.connections_max);
   if (!shares) return complain(shares.error());
-  config->connections_max = shares->connections;
-  GatewayProcess process(*config, arguments, *key);
-  return run_process(process, signals, endpoints->s3, endpoints->admin);
+  config.connections_max = shares->connections;
+  GatewayProcess process(config, arguments, *key);
+  return run_process(process, signals, endpoints);
 }
 
 int run_command(const CommandLine& line) {
