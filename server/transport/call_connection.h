@@ -63,7 +63,6 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   Task<> run();
   // Ends it; again: nothing.
   void close(Error reason);
-  bool closed() const { return closed_.has_value(); }
 
   // Errors: those that the peer answers; timeout; unavailable - closed, or not sent in time;
   // overloaded - too many calls, or too many of their bytes, are under way.
@@ -72,7 +71,6 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   void tell(Call call);
   std::uint64_t new_id() { return ++last_id_; }
   std::size_t calls_under_way() const { return pending_.size(); }
-  std::size_t waiting_bytes() const { return sender_.waiting_bytes(); }
 
  private:
   struct Pending {

@@ -17,7 +17,7 @@ struct ClusterKey {
 };
 
 ClusterKey make_cluster_key(Random& random);
-// Durable, mode 0600; never overwrites. Errors: invalid - there is such a file; io.
+// Mode 0600, its bytes are synced; never overwrites. Errors: invalid - there is such a file; io.
 Result<> write_cluster_key(const std::string& path, const ClusterKey& key);
 // Errors: not_found; io; invalid - it says something else, or others than its owner may read it.
 Result<ClusterKey> read_cluster_key(const std::string& path);

@@ -133,7 +133,7 @@ void ServedConnection::begin(FrameHead head, Buffer payload, CallRoom::Held held
   if (is_step(header.operation)) return begin_step(head, std::move(payload), std::move(held));
   DispatchedCall call;
   call.operation = header.operation;
-  call.volume = find_volume(header);
+  call.volume = parts_->find(header.volume);
   call.fields = std::move(head.fields);
   call.deadline = deadline_of(header);
   if (call.volume == nullptr) {
@@ -156,7 +156,7 @@ void ServedConnection::begin_step(const FrameHead& head, Buffer payload, CallRoo
   };
   if (header.operation == Operation::write_fragment) {
     auto message = wire::decode_write_fragment(head.fields);
-    auto volume = find_volume(header);
+    auto volume = parts_->find(header.volume);
     if (!message) return ended(message.error());
     if (volume == nullptr) return ended(fail(Errc::unavailable, "no such volume here"));
     return transfers_.open(header.request_id, std::move(volume), std::move(*message), deadline,
@@ -170,10 +170,6 @@ void ServedConnection::begin_step(const FrameHead& head, Buffer payload, CallRoo
   const auto message = wire::decode_end_transfer(head.fields);
   if (!message) return ended(message.error());
   transfers_.commit(message->transfer, deadline, std::move(ended));
-}
-
-std::shared_ptr<VolumeClient> ServedConnection::find_volume(const wire::Header& call) const {
-  return parts_->find(call.volume);
 }
 
 Deadline ServedConnection::deadline_of(const wire::Header& call) const {

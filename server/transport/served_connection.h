@@ -58,7 +58,6 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   Task<> take_call(FrameHead head);
   void begin(FrameHead head, Buffer payload, CallRoom::Held held);
   void begin_step(const FrameHead& head, Buffer payload, CallRoom::Held held);
-  std::shared_ptr<VolumeClient> find_volume(const wire::Header& call) const;
   Result<> check_map(const wire::Header& call) const;
   wire::ServerStatus status() const;
   Deadline deadline_of(const wire::Header& call) const;

@@ -48,7 +48,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   Executor executor() const { return executor_; }
   // For calls whose fields are all there is. Null: not connected.
   std::shared_ptr<CallConnection> for_calls() const { return connections_[0]; }
-  // For fragments: the one with the fewest bytes under way. Null: not connected.
+  // For fragments: the one with the fewest calls under way. Null: not connected.
   std::shared_ptr<CallConnection> for_bytes() const;
   // Why there is none.
   Error down() const;
