@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <thread>
@@ -105,7 +106,18 @@ struct TcpWorld {
     remote_server->start();
   }
   ~TcpWorld() {
+    // A context that ends before the links have would keep them for ever: each waits for itself.
+    std::vector<std::weak_ptr<ServerLink>> links_left;
+    for (auto* context : client_threads.all()) {
+      links_left.push_back(remote_server->link(context->get_executor()).weak_from_this());
+    }
     remote_server->stop();
+    remote.reset();
+    remote_server.reset();
+    CHECK(eventually([&links_left] {
+      return std::all_of(links_left.begin(), links_left.end(),
+                         [](const auto& link) { return link.expired(); });
+    }));
     wait_on(server_threads.at(0), server->stop(std::chrono::seconds(5)), "stop");
     client_threads.join();
     server_threads.join();
