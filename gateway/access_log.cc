@@ -17,6 +17,7 @@
 #include "gateway/s3/http_date.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
+#include "penstock/request_name.h"
 #include "penstock/runtime.h"
 
 namespace penstock {
@@ -105,6 +106,7 @@ std::string access_line(const AccessEntry& entry) {
   fmt::format_to(std::back_inserter(line), ",\"ms\":{:.3f}",
                  static_cast<double>(entry.took.count()) / 1000.0);
   add_text(line, "request_id", entry.request_id);
+  add_text(line, "trace_id", trace_text(entry.trace));
   add_bounded(line, "target", entry.target);
   add_bounded(line, "range", entry.range);
   add_bounded(line, "user_agent", entry.user_agent);

@@ -35,6 +35,7 @@ struct AccessEntry {
   std::uint64_t bytes_out = 0;
   Duration took{};
   std::string_view request_id;
+  Trace trace;              // its W3C trace id
   std::string_view target;  // of a request that could not be read: as it came
   std::string_view range;
   std::string_view user_agent;

@@ -1,20 +1,15 @@
 #include "gateway/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <iostream>
+
+#include "gateway/program_version.h"
+#include "gateway/ring_command_line.h"
+#include "gateway/trust_options.h"
 
 namespace penstock {
 namespace {
-
-struct Subcommands {
-  CLI::App* local;
-  CLI::App* server;
-  CLI::App* gateway;
-  CLI::App* ring_make;
-  CLI::App* admin_keygen;
-  CLI::App* ring_status;
-  CLI::App* ring_replace;
-};
 
 CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
   auto* local = app.add_subcommand(
@@ -48,8 +43,10 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
       "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
       "Only its owner may read it (chmod 600). It is read again when it changes, and on SIGHUP.\n"
       "PENSTOCK_ACCESS_KEY and PENSTOCK_SECRET_KEY in the environment replace the root pair");
-  local->add_option("--config", arguments.config_file,
-                    "JSON file of settings; see conf/local.json");
+  local->add_option(
+      "--config", arguments.config_file,
+      "JSON file of settings; see conf/local.json. What is given here counts first, then\n"
+      "the environment (as named here), then that file");
   local->add_option("--access-log", arguments.access_log,
                     "Where to write one JSON line per request: stdout, or a file, which SIGHUP\n"
                     "opens anew; default: \"access_log\" of the configuration, else nowhere");
@@ -62,18 +59,19 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
 }
 
 // What several commands take.
-void add_key(CLI::App& command, std::string& key_file) {
-  command
-      .add_option(
-          "--key", key_file,
-          "The file that `penstock admin keygen` made: the cluster's id and its secret.\n"
-          "All processes of a cluster have the same; only its owner may read it (chmod 600)")
-      ->required();
+void add_map(CLI::App& command, std::string& map, const std::string& meaning) {
+  command.add_option("--map", map,
+                     "Where the cluster's map is kept: etcd://HOST:PORT[,HOST:PORT...]/CLUSTER-ID, "
+                     "or a file\n(file:PATH, PATH). " +
+                         meaning);
 }
 void add_admin_and_config(CLI::App& command, std::string& admin_listen, std::string& config_file) {
   command.add_option("--admin-listen", admin_listen,
                      "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the port + 1");
-  command.add_option("--config", config_file, "JSON file of settings; see conf/local.json");
+  command.add_option("--config", config_file,
+                     "JSON file of settings; see conf/" + command.get_name() +
+                         ".json. What is given here counts first, then\n"
+                         "the environment (as named here), then that file");
 }
 
 CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
@@ -82,15 +80,37 @@ CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
       "Serves volumes to the gateways of a cluster. Each DIR is one volume, on a disk of its own.\n"
       "With --format, empty DIRs become new volumes: candidates, until `penstock ring make` takes\n"
       "them into the cluster's map.\n"
-      "SIGTERM ends it in order: it says that it leaves, and lets calls under way end.\n"
+      "SIGTERM ends it in order: it says that it leaves, and lets calls under way end. SIGHUP "
+      "reads\n"
+      "certificates again.\n"
       "Example: penstock server --key cluster.key --listen 10.0.0.1:9200 --format /mnt/d1 /mnt/d2");
   server->add_option("DIR", arguments.directories, "Directories of volumes, one per disk")
       ->required();
-  add_key(*server, arguments.key_file);
+  add_trust(*server, arguments.trust);
   server
       ->add_option("--listen", arguments.listen,
                    "ADDRESS:PORT for gateways and other servers; the cluster's map names it")
       ->capture_default_str();
+  add_map(*server, arguments.map,
+          "The server announces its volumes there, and brings them to the map that it holds");
+  server->add_option("--address,--advertise", arguments.address,
+                     "HOST:PORT at which others reach this server, if it is not what it listens "
+                     "on");
+  server->add_option(
+      "--host", arguments.host,
+      "The machine that it stands on, for placement: what is lost together. Servers\n"
+      "with the same host are one failure domain; default: each server is its own");
+  server->add_option(
+      "--zone", arguments.zone,
+      "The room, rack or power line that the machine stands at, if there are several:\n"
+      "the pieces of an object are spread over zones first");
+  server
+      ->add_option(
+          "--peers", arguments.peers,
+          "ADDRESS:PORT of other servers, with commas between them. It tells them where\n"
+          "its volumes are. Those of the map are told anyway: this is for when all of them\n"
+          "have moved")
+      ->delimiter(',');
   add_admin_and_config(*server, arguments.admin_listen, arguments.config_file);
   server->add_flag(
       "--format", arguments.format,
@@ -102,14 +122,23 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
   auto* gateway = app.add_subcommand(
       "gateway",
       "Serves S3 on the volumes of a cluster. It keeps nothing on disk: run any number of them.\n"
-      "SIGTERM ends it in order, SIGHUP reads the accounts again and reopens the access log.\n"
+      "SIGTERM ends it in order; SIGHUP reads accounts and certificates again and reopens the "
+      "access\n"
+      "log.\n"
       "Example: penstock gateway --key cluster.key --map map.json --credentials accounts.json");
-  add_key(*gateway, arguments.key_file);
+  gateway->callback([&arguments] {
+    if (!has_trust(arguments.trust)) return;  // complained of below
+    if (!arguments.map.empty() || !arguments.servers.empty()) return;
+    throw CLI::RequiredError("--map or --servers");
+  });
+  add_trust(*gateway, arguments.trust);
+  add_map(*gateway, arguments.map, "A newer map is followed at once");
   gateway
-      ->add_option("--map", arguments.map_file,
-                   "The file that `penstock ring make` wrote. Newer maps are learned from the\n"
-                   "volumes")
-      ->required();
+      ->add_option(
+          "--servers", arguments.servers,
+          "HOST:PORT,... of servers that are asked for the map: without --map, or while it "
+          "cannot\nbe reached")
+      ->delimiter(',');
   gateway
       ->add_option(
           "--credentials", arguments.credentials_file,
@@ -126,58 +155,15 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
   return gateway;
 }
 
-CLI::App* add_ring_make(CLI::App& ring, RingMakeArguments& arguments) {
-  auto* make = ring.add_subcommand(
-      "make",
-      "Makes the map of a new cluster: takes the fresh volumes of the servers into it, writes it\n"
-      "to the file, and has it installed at the volumes. Of three servers or more each is a "
-      "failure\n"
-      "domain, of fewer each volume.\n"
-      "Was it cut off: say it again. A file that is there is installed as it is.\n"
-      "Example: penstock ring make --key cluster.key --map map.json --server 10.0.0.1:9200 ...");
-  add_key(*make, arguments.key_file);
-  make->add_option("--map", arguments.map_file, "Where the map is written")->required();
-  make->add_option("--server", arguments.servers, "ADDRESS:PORT of a server; give each of them");
-  return make;
-}
-
-CLI::App* add_keygen(CLI::App& app, std::string& key_file) {
-  auto* admin = app.add_subcommand("admin", "Looks after a cluster.");
-  admin->require_subcommand(1);
-  auto* keygen = admin->add_subcommand(
-      "keygen", "Makes the id and the secret of a new cluster, in a file that is not there yet.");
-  keygen->add_option("FILE", key_file, "Where they are written (mode 0600)")->required();
-  return keygen;
-}
-
-void add_ring(CLI::App& app, CommandLine& line, Subcommands& commands) {
-  RingArguments& arguments = line.ring;
-  auto* ring = app.add_subcommand("ring", "The volumes of a store: make a map, show, replace.");
-  ring->require_subcommand(1);
-  commands.ring_make = add_ring_make(*ring, line.ring_make);
-  auto* status = ring->add_subcommand(
-      "status",
-      "Which volumes there are, what is lost, how far a replacement has come.\n"
-      "Asks the running `penstock local DIR` through DIR/control.sock.");
-  auto* replace = ring->add_subcommand(
-      "replace",
-      "Replaces a volume, lost or still working, by a new one while the store is in use.\n"
-      "NEWDIR must be empty: it becomes a volume with an identity of its own; a wiped disk never\n"
-      "takes its old one up again. Rows and fragments are made anew from the other volumes, or\n"
-      "copied while the old one can be read. A restart in between goes on with it.\n"
-      "Example: penstock ring replace /data --volume v2 --with /mnt/new-disk --wait");
-  for (auto* command : {status, replace}) {
-    command->add_option("DIR", arguments.directory, "The directory `penstock local` was given")
-        ->required();
+// Each option with a value has a name in the environment, too: PENSTOCK_ADMIN_LISTEN for
+// --admin-listen. Not flags: what is done once, as --format, must not lie in wait in a file.
+void name_in_environment(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty() || option->get_items_expected_max() == 0) continue;
+    std::string name = "PENSTOCK_" + option->get_lnames().front();
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    option->envname(name);
   }
-  status->add_flag("--json", arguments.json, "The whole answer as JSON");
-  replace->add_option("--volume", arguments.volume, "Name, id or directory of the old volume")
-      ->required();
-  replace->add_option("--with", arguments.with, "Directory of the new volume, on a new disk")
-      ->required();
-  replace->add_flag("--wait", arguments.wait, "Until the store is whole, showing the progress");
-  commands.ring_status = status;
-  commands.ring_replace = replace;
 }
 
 std::string names_of(const CLI::App& app) {
@@ -234,16 +220,19 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App app(
       "Penstock: an S3-compatible object store tuned for training.\n"
       "Start one with `penstock local DIR`, then point any S3 client at http://127.0.0.1:9000.");
-  app.set_version_flag("--version", "penstock 0.1.0");
+  app.set_version_flag("--version", std::string("penstock ") + kProgramVersion);
   app.require_subcommand(1);
   app.footer("Each subcommand has its own --help.");
   CommandLine line;
-  Subcommands commands{};
-  commands.local = add_local(app, line.local);
-  commands.server = add_server(app, line.server);
-  commands.gateway = add_gateway(app, line.gateway);
-  add_ring(app, line, commands);
-  commands.admin_keygen = add_keygen(app, line.key_file);
+  auto* const local = add_local(app, line.local);
+  auto* const server = add_server(app, line.server);
+  auto* const gateway = add_gateway(app, line.gateway);
+  for (auto* command : {local, server, gateway}) name_in_environment(*command);
+  CommandTable table{{local, CommandLine::Command::local},
+                     {server, CommandLine::Command::server},
+                     {gateway, CommandLine::Command::gateway}};
+  add_ring_commands(app, line, table);
+  add_admin_commands(app, line, table);
   std::string path = "penstock";
   if (const auto unknown = find_unknown(app, argc, argv, path)) {
     return {std::nullopt, complain_of_use(*unknown, path)};
@@ -255,12 +244,15 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& wrong) {
     return {std::nullopt, complain_of_use(wrong.what(), path)};
   }
-  if (commands.server->parsed()) line.command = CommandLine::Command::server;
-  if (commands.gateway->parsed()) line.command = CommandLine::Command::gateway;
-  if (commands.ring_make->parsed()) line.command = CommandLine::Command::ring_make;
-  if (commands.admin_keygen->parsed()) line.command = CommandLine::Command::admin_keygen;
-  if (commands.ring_status->parsed()) line.command = CommandLine::Command::ring_status;
-  if (commands.ring_replace->parsed()) line.command = CommandLine::Command::ring_replace;
+  for (const auto& [command, trust] :
+       {std::pair{server, &line.server.trust}, std::pair{gateway, &line.gateway.trust}}) {
+    if (!command->parsed() || has_trust(*trust)) continue;
+    return {std::nullopt,
+            complain_of_use("--key is required, or --tls-cert, --tls-key and --tls-ca", path)};
+  }
+  for (const auto& [command, means] : table) {
+    if (command->parsed()) line.command = means;
+  }
   return {std::move(line), 0};
 }
 

@@ -9,12 +9,12 @@
 
 namespace penstock {
 
+// Of a store of `penstock local`.
 struct RingArguments {
   std::string directory;
   std::string volume;
   std::string with;
   bool wait = false;
-  bool json = false;
 };
 
 struct CommandLine {
@@ -23,9 +23,15 @@ struct CommandLine {
     server,
     gateway,
     ring_make,
+    ring_add,
+    ring_show,
+    ring_what_if,
     ring_status,
+    ring_restore,
+    ring_export,
     ring_replace,
     admin_keygen,
+    admin_status,
   };
   Command command = Command::local;
   LocalArguments local;
@@ -33,6 +39,13 @@ struct CommandLine {
   ServerArguments server;
   GatewayArguments gateway;
   RingMakeArguments ring_make;
+  RingMakeArguments ring_add;
+  RingLookArguments ring_show;
+  RingLookArguments ring_what_if;
+  RingLookArguments ring_look;  // status, of a cluster or of a store
+  RingLookArguments ring_restore;
+  RingExportArguments ring_export;
+  AdminStatusArguments admin_status;
   std::string key_file;  // of keygen
 };
 

@@ -85,9 +85,8 @@ Result<> GatewayStack::listen(const Endpoint& s3, const Endpoint& admin) {
 
 void GatewayStack::begin() {
   objects_->begin_probes(first_);
-  boost::asio::co_spawn(first_, tell_refused_logins(), [](std::exception_ptr thrown) {
-    if (thrown) report_exception("the end of the counts of refused logins", thrown);
-  });
+  boost::asio::co_spawn(first_, tell_refused_logins(),
+                        ReportThrown{"the end of the counts of refused logins"});
 }
 
 Awaitable<void> GatewayStack::tell_refused_logins() {

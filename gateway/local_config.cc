@@ -9,6 +9,11 @@ namespace penstock {
 namespace {
 using Json = nlohmann::json;
 
+// Json itself makes a Result of anything.
+struct Document {
+  Json json;
+};
+
 // Of two that have one name JSON keeps either: nobody could say which one counts.
 struct RepeatedKey {
   std::vector<std::set<std::string>> open;  // the keys of each object that has not ended
@@ -29,7 +34,7 @@ class ConfigFields {
   ConfigFields(const Json& object, std::string name) : object_(object), name_(std::move(name)) {}
 
   void number(const char* key, std::uint64_t& value, std::uint64_t low, std::uint64_t high) {
-    const Json* found = find(key);
+    const Json* found = find(key, value);
     if (found == nullptr) return;
     if (!found->is_number_integer()) return complain(key, "wants a whole number");
     const bool negative = !found->is_number_unsigned();
@@ -49,19 +54,19 @@ class ConfigFields {
     value = std::chrono::seconds(given);
   }
   void text(const char* key, std::string& value) {
-    const Json* found = find(key);
+    const Json* found = find(key, value);
     if (found == nullptr) return;
     if (!found->is_string()) return complain(key, "wants a string");
     value = found->get<std::string>();
   }
   void flag(const char* key, bool& value) {
-    const Json* found = find(key);
+    const Json* found = find(key, value);
     if (found == nullptr) return;
     if (!found->is_boolean()) return complain(key, "wants true or false");
     value = found->get<bool>();
   }
   void texts(const char* key, std::vector<std::string>& values) {
-    const Json* found = find(key);
+    const Json* found = find(key, values);
     if (found == nullptr) return;
     if (!found->is_array()) return complain(key, "wants a list of strings");
     for (const auto& item : *found) {
@@ -70,7 +75,7 @@ class ConfigFields {
     }
   }
   const Json* object(const char* key) {
-    const Json* found = find(key);
+    const Json* found = find(key, Json::object());
     if (found != nullptr && !found->is_object()) {
       complain(key, "wants an object");
       return nullptr;
@@ -81,16 +86,17 @@ class ConfigFields {
   Result<> finish() {
     if (!complaint_.empty()) return fail(Errc::invalid, complaint_);
     for (const auto& [key, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+      if (!defaults_.contains(key)) {
         return fail(Errc::invalid, "unknown key \"" + name_ + key + "\"");
       }
     }
     return Result<>{};
   }
+  Json defaults() const { return defaults_; }
 
  private:
-  const Json* find(const char* key) {
-    known_.emplace_back(key);
+  const Json* find(const char* key, Json by_default) {
+    defaults_[key] = std::move(by_default);
     const auto found = object_.find(key);
     return found == object_.end() ? nullptr : &*found;
   }
@@ -99,7 +105,7 @@ class ConfigFields {
   }
   const Json& object_;
   std::string name_;
-  std::vector<std::string> known_;
+  Json defaults_ = Json::object();  // of the keys that were asked for
   std::string complaint_;
 };
 
@@ -121,7 +127,8 @@ Result<> read_layout(const Json& object, LocalConfig& config) {
   return Result<>{};
 }
 
-Result<> read_removal(const Json& object, RemovalOptions& removal) {
+// Gives the defaults.
+Result<Document> read_removal(const Json& object, RemovalOptions& removal) {
   ConfigFields fields(object, "removal.");
   fields.seconds("hint_delay_seconds", removal.hint_delay);
   fields.seconds("lease_seconds", removal.lease);
@@ -137,7 +144,8 @@ Result<> read_removal(const Json& object, RemovalOptions& removal) {
   fields.number("steps_per_second", steps, 1, 1'000'000);
   removal.steps_per_second = static_cast<std::uint32_t>(steps);
   removal.takeover = removal.hint_delay;
-  return fields.finish();
+  CHECK_OK(fields.finish());
+  return Document{fields.defaults()};
 }
 // A region is signed as it is named here, between slashes.
 Result<> check_names(const GatewayConfig& gateway) {
@@ -158,9 +166,8 @@ Result<> check_names(const GatewayConfig& gateway) {
   }
   return {};
 }
-}  // namespace
 
-Result<LocalConfig> parse_local_config(std::string_view json) {
+Result<Document> parse_document(std::string_view json) {
   RepeatedKey repeated;
   const Json document = Json::parse(
       json,
@@ -168,9 +175,17 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
         repeated.look_at(event, parsed);
         return true;
       },
-      false);
+      false, true);  // no exceptions; comments are passed over
   if (repeated.found) return fail(Errc::invalid, "key \"" + *repeated.found + "\" is there twice");
   if (!document.is_object()) return fail(Errc::invalid, "not a JSON object");
+  return Document{document};
+}
+
+struct ReadConfig {
+  LocalConfig config;
+  Json defaults;
+};
+Result<ReadConfig> read_document(const Json& document) {
   LocalConfig config;
   ConfigFields fields(document, "");
   std::uint64_t io_threads = 0;
@@ -196,8 +211,23 @@ Result<LocalConfig> parse_local_config(std::string_view json) {
   CHECK_OK(check_names(config.gateway));
   config.io_threads = static_cast<unsigned>(io_threads);
   if (layout != nullptr) CHECK_OK(read_layout(*layout, config));
-  if (removal != nullptr) CHECK_OK(read_removal(*removal, config.removal));
-  return config;
+  Json defaults = fields.defaults();
+  RemovalOptions unused;
+  TRY(of_removal, removal != nullptr ? read_removal(*removal, config.removal)
+                                     : read_removal(Json::object(), unused));
+  defaults["removal"] = std::move(of_removal.json);
+  defaults.erase("layout");  // there the number of volumes decides
+  return ReadConfig{std::move(config), std::move(defaults)};
 }
+
+}  // namespace
+
+Result<LocalConfig> parse_local_config(std::string_view json) {
+  TRY(document, parse_document(json));
+  TRY(read, read_document(document.json));
+  return std::move(read.config);
+}
+
+std::string default_config() { return read_document(Json::object()).value().defaults.dump(); }
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// The configuration of `penstock local`: what --config FILE may say. Every key has a default; an
-// unknown key is an error, so that a misspelt one never goes unnoticed. Secrets are not in it: see
+// The configuration of a process: what --config FILE may say. Every key has a default; an unknown
+// key is an error, so that a misspelt one never goes unnoticed. Keys that count for another kind of
+// process are passed over: one file may serve all. Secrets are not in it: see
 // --credentials.
 #pragma once
 #include <chrono>
@@ -37,8 +38,10 @@ struct LocalConfig {
   RemovalOptions removal;  // "removal"
 };
 
-// Errors: invalid - not JSON, an unknown key, a value of the wrong type or out of range; the
-// context names the key.
+// `//` and `/*` begin comments. Errors: invalid - not JSON, an unknown key, a value of the wrong
+// type or out of range; the context names the key.
 Result<LocalConfig> parse_local_config(std::string_view json);
+// Each key with its default, as JSON; but "layout", for which the number of volumes decides.
+std::string default_config();
 
 }  // namespace penstock

@@ -99,14 +99,14 @@ int run_local(LocalArguments arguments) {
 int run_server(ServerArguments arguments) {
   const auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
   if (!prepared) return complain(prepared.error());
-  const auto key = read_cluster_key(arguments.key_file);
-  if (!key) return complain(key.error());
+  auto trust = read_trust(arguments.trust, PeerRole::server);
+  if (!trust) return complain(trust.error());
   const sigset_t signals = block_signals();
   const auto shares = share_descriptors(raise_file_limit(), arguments.directories.size(),
                                         limits::kPeerConnectionsMax);
   if (!shares) return complain(shares.error());
   arguments.descriptors = *shares;
-  ServerProcess process(prepared->config, arguments, *key);
+  ServerProcess process(prepared->config, arguments, std::move(*trust));
   return run_process(process, signals, prepared->endpoints);
 }
 
@@ -114,13 +114,13 @@ int run_gateway(const GatewayArguments& arguments) {
   auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
   if (!prepared) return complain(prepared.error());
   auto& [config, endpoints] = *prepared;
-  const auto key = read_cluster_key(arguments.key_file);
-  if (!key) return complain(key.error());
+  auto trust = read_trust(arguments.trust, PeerRole::gateway);
+  if (!trust) return complain(trust.error());
   const sigset_t signals = block_signals();
   const auto shares = share_descriptors(raise_file_limit(), 0, config.connections_max);
   if (!shares) return complain(shares.error());
   config.connections_max = shares->connections;
-  GatewayProcess process(config, arguments, *key);
+  GatewayProcess process(config, arguments, std::move(*trust));
   return run_process(process, signals, endpoints);
 }
 
@@ -135,12 +135,25 @@ int run_command(const CommandLine& line) {
       return run_gateway(line.gateway);
     case CommandLine::Command::ring_make:
       return make_ring(line.ring_make);
+    case CommandLine::Command::ring_add:
+      return add_to_ring(line.ring_add);
+    case CommandLine::Command::ring_show:
+      return show_ring(line.ring_show);
+    case CommandLine::Command::ring_what_if:
+      return show_what_if(line.ring_what_if);
     case CommandLine::Command::ring_status:
-      return show_ring_status(ring.directory, ring.json);
+      if (!ring.directory.empty()) return show_ring_status(ring.directory, line.ring_look.json);
+      return show_cluster_status(line.ring_look);
+    case CommandLine::Command::ring_restore:
+      return restore_ring(line.ring_restore);
+    case CommandLine::Command::ring_export:
+      return export_ring(line.ring_export);
     case CommandLine::Command::ring_replace:
       return replace_ring_volume(ring.directory, ring.volume, ring.with, ring.wait);
     case CommandLine::Command::admin_keygen:
       return make_key_file(line.key_file);
+    case CommandLine::Command::admin_status:
+      return show_admin_status(line.admin_status);
   }
   return kUsageError;
 }

@@ -5,9 +5,12 @@
 #include "gateway/auth/query_headers.h"
 #include "gateway/body/body_reader.h"
 #include "gateway/request_head.h"
+#include "gateway/s3/request_times.h"
+#include "gateway/s3/trace_parent.h"
 #include "penstock/caught.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
+#include "penstock/request_name.h"
 
 namespace penstock {
 namespace {
@@ -47,6 +50,7 @@ struct S3Service::Call {
   HttpExchange& exchange;
   OperationTimer timer;
   S3Request request;
+  RequestTimes times;  // if the client wants them
   Operation operation = Operation::NotImplemented;
   std::unique_ptr<BodyReader> body;
   int status = 0;          // of the answer
@@ -62,7 +66,8 @@ S3Service::S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& me
       metrics_(metrics),
       md5_(md5),
       access_log_(access_log),
-      refused_logins_(gateway.clock) {}
+      refused_logins_(gateway.clock),
+      failure_lines_(kFailureLinesPerSecond) {}
 
 std::vector<std::string> S3Service::operation_names() {
   std::vector<std::string> names;
@@ -122,14 +127,17 @@ S3Task<S3Response> S3Service::run(Call& call) {
   call.request = std::move(request).value();
   call.readable = true;
   call.request.request_id = std::string(call.exchange.request_id());
-  call.request.deadline = call.timer.start() + limits::kOperationDeadline;
+  call.request.deadline = {call.timer.start() + limits::kOperationDeadline,
+                           Trace{request_number(call.request.request_id), trace_of(call.request)}};
+  const std::string* timing = call.request.header("x-penstock-timing");
+  if (timing != nullptr && *timing == "1") call.request.times = &call.times;
   call.request.file_pieces = call.exchange.file_pieces();
   find_operation(call);
 
   // Browsers send these unsigned, and neither could succeed.
   if (call.operation == Operation::Preflight) co_return refuse_preflight(call.request);
   if (call.operation == Operation::PostObject) co_return refuse_form();
-  auto identity = authenticator_.authenticate(call.request);
+  auto identity = authenticate(call);
   if (!identity) {
     refused_logins_.tell(call.request, call.exchange.remote(), identity.error());
     co_return std::move(identity).error();
@@ -145,12 +153,19 @@ S3Task<S3Response> S3Service::run(Call& call) {
                                call.exchange.body(), md5_);
   if (!body) co_return std::move(body).error();
   call.body = std::move(body).value();
+  const PhaseTimer timer(call.request.times, gateway_.clock, Phase::record);
   co_return co_await run_operation(gateway_, call.operation, call.request, *call.body);
+}
+
+S3Result<AuthResult> S3Service::authenticate(Call& call) {
+  const PhaseTimer timer(call.request.times, gateway_.clock, Phase::auth);
+  return authenticator_.authenticate(call.request);
 }
 
 // A document stays in memory until the client has taken it. Lists, the longest, have theirs counted
 // before they are made.
 S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
+  const PhaseTimer timer(call.request.times, gateway_.clock, Phase::queue);
   const std::size_t bytes = std::get<std::string>(response.body).capacity();
   const MemoryUser user{MemoryUse::documents, call.request.memory};
   const BootTime until = gateway_.clock.boot() + limits::kMemoryWait;
@@ -160,6 +175,10 @@ S3Task<> S3Service::count_document(const Call& call, S3Response& response) {
   co_return S3Result<>{};
 }
 
+void S3Service::tell_times(const Call& call, S3Response& response) {
+  if (call.request.times != nullptr) response.set("Server-Timing", call.times.header());
+}
+
 Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
   if (result && is_uncounted_text(result.value())) {
     const auto counted = co_await count_document(call, result.value());
@@ -167,6 +186,7 @@ Awaitable<void> S3Service::deliver(Call& call, S3Result<S3Response> result) {
   }
   if (result) {
     call.status = result.value().status;
+    tell_times(call, result.value());
     const auto sent = co_await call.exchange.send(std::move(result).value(), false);
     call.cut_off = !sent;
     if (sent || call.exchange.answered()) co_return;
@@ -192,20 +212,18 @@ Task<> S3Service::send_error(Call& call, S3Error error) {
     // Clients find a bucket's region by an unsigned HEAD.
     response.set("x-amz-bucket-region", gateway_.config.region);
   }
+  tell_times(call, response);
   if (call.status >= kInternalServerError) log_failure(call, error);
   co_return co_await call.exchange.send(std::move(response), error.close);
 }
 
 // A storm of refusals must not fill the disk: the metrics count what the log leaves out.
 void S3Service::log_failure(const Call& call, const S3Error& error) {
-  using std::chrono::duration_cast;
-  const auto second =
-      duration_cast<std::chrono::seconds>(gateway_.clock.boot().time_since_epoch()).count();
-  if (log_second_.exchange(second) != second) log_lines_.store(0);
-  if (log_lines_.fetch_add(1) >= kFailureLinesPerSecond) return;
+  if (!failure_lines_.take(gateway_.clock.boot())) return;
   const bool ours = call.status == kInternalServerError;
   log_event(ours ? LogLevel::error : LogLevel::warn, "request_failed",
             {{"request_id", std::string(call.exchange.request_id())},
+             trace_field(call.request.deadline.trace()),
              {"operation", std::string(to_string(call.operation))},
              {"path", call.request.path},
              {"status", std::to_string(call.status)},
@@ -220,6 +238,7 @@ void S3Service::finish(Call& call) {
   if (!log_enabled(LogLevel::debug)) return;
   log_event(LogLevel::debug, "request",
             {{"request_id", std::string(call.exchange.request_id())},
+             trace_field(call.request.deadline.trace()),
              {"operation", std::string(to_string(call.operation))},
              {"method", call.request.method},
              {"path", call.request.path},
@@ -248,6 +267,7 @@ void S3Service::log_access(const Call& call) {
   entry.bytes_out = call.exchange.body_bytes_sent();
   entry.took = call.timer.elapsed();
   entry.request_id = call.exchange.request_id();
+  entry.trace = call.request.deadline.trace();
   entry.range = head.field("range").value_or("");
   entry.user_agent = head.field("user-agent").value_or("");
   // Not the query: a link lets its bearer in.

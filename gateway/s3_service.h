@@ -1,8 +1,6 @@
 // The way of one request through the gateway: read its head, find the operation it asks for,
 // authenticate the caller, run the operation, answer.
 #pragma once
-#include <atomic>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "gateway/auth/refused_logins.h"
 #include "gateway/http/http_exchange.h"
 #include "gateway/operations/operations.h"
+#include "penstock/log_budget.h"
 #include "penstock/md5_service.h"
 #include "penstock/metrics.h"
 
@@ -38,6 +37,8 @@ class S3Service final : public Service {
 
   S3Task<S3Response> run(Call& call);
   static void find_operation(Call& call);
+  S3Result<AuthResult> authenticate(Call& call);
+  static void tell_times(const Call& call, S3Response& response);
   Awaitable<void> deliver(Call& call, S3Result<S3Response> result);
   S3Task<> count_document(const Call& call, S3Response& response);
   Task<> send_error(Call& call, S3Error error);
@@ -51,9 +52,7 @@ class S3Service final : public Service {
   Md5Service* md5_;
   AccessLog* access_log_;
   RefusedLogins refused_logins_;
-  // Of log_failure(): lines in this second.
-  std::atomic<std::int64_t> log_second_{0};
-  std::atomic<int> log_lines_{0};
+  LogBudget failure_lines_;
 };
 
 }  // namespace penstock

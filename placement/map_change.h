@@ -1,6 +1,6 @@
-// Changes of the map: how a volume is replaced by a new one, step by step (R12). Pure: each step is
-// a map made from the one before it, so the map itself says how far a change has come and whoever
-// finds it goes on.
+// Changes of the map: how volumes join, and how one is replaced by a new one, step by step (R12).
+// Pure: each step is a map made from the one before it, so the map itself says how far a change has
+// come and whoever finds it goes on.
 //
 //   steady ─ begin_replacement() ─► joint ─ end_joint() ─► moving ─ end_replacement() ─► steady
 //
@@ -13,6 +13,8 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "placement/cluster_map.h"
 
@@ -31,6 +33,15 @@ std::optional<MapChange> change_of(const ClusterMap& map);
 // weight, host and zone are taken from `leaving` where they are left empty.
 // Errors: not_found - the map has no such volume; busy - another change is under way; invalid.
 Result<ClusterMap> begin_replacement(const ClusterMap& map, VolumeId leaving, MapVolume joining);
+// Volumes that enter the map, to take new data. Groups keep their lists, and the layout is kept:
+// what lies on the others stays there. A name that is empty becomes the next free "v<N>".
+// Errors: busy - a volume is being replaced; invalid - the map would make no sense with them: the
+// context says why, and what to do.
+Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joining);
+// The same volumes, all served at `address` of one host. Where they are already: the map as it is.
+// Errors: invalid.
+Result<ClusterMap> serve_at(const ClusterMap& map, const std::string& address,
+                            const std::string& host, const std::string& zone);
 // Pre: change_of() is `joint`, or `moving`, respectively. Errors: invalid.
 Result<ClusterMap> end_joint(const ClusterMap& map);
 Result<ClusterMap> end_replacement(const ClusterMap& map);

@@ -53,6 +53,7 @@ Result<Ring> Ring::build(const ClusterMap& map) {
   if (map.volumes.empty()) return fail(Errc::invalid, "ring: no volumes");
   Ring ring;
   std::map<std::string_view, std::uint32_t> hosts, zones, all_hosts;
+  std::vector<std::uint32_t> host_zones;
   std::vector<const MapVolume*> sorted;
   for (const auto& volume : map.volumes) {
     sorted.push_back(&volume);
@@ -65,15 +66,15 @@ Result<Ring> Ring::build(const ClusterMap& map) {
       return fail(Errc::invalid, "ring: a volume id is there twice");
     }
     if (sorted[i]->weight <= 0) continue;
-    const Leaf leaf{sorted[i]->id, index_of(hosts, sorted[i]->host),
-                    index_of(zones, sorted[i]->zone)};
-    ring.leaves_.push_back(leaf);
-  }
-  ring.zone_sizes_.resize(zones.size());
-  ring.host_sizes_.resize(hosts.size());
-  for (const Leaf& leaf : ring.leaves_) {
-    ++ring.zone_sizes_[leaf.zone];
-    ++ring.host_sizes_[leaf.host];
+    const std::uint32_t host = index_of(hosts, sorted[i]->host);
+    if (host == host_zones.size()) {  // met first: its zone is that of all its volumes
+      host_zones.push_back(index_of(zones, sorted[i]->zone));
+      ring.host_sizes_.push_back(0);
+      ring.zone_sizes_.resize(zones.size());
+      ++ring.zone_sizes_[host_zones[host]];
+    }
+    ++ring.host_sizes_[host];
+    ring.leaves_.push_back(Leaf{sorted[i]->id, host, host_zones[host]});
   }
   ring.hosts_are_domains_ = all_hosts.size() >= kHostsAsDomains;
   ring.add_points(map);
@@ -105,8 +106,9 @@ void Ring::add_points(const ClusterMap& map) {
   }
 }
 
-// One lookup. Volumes are met in ring order; each falls into the first tier that it fits: the first
-// of its zone, else the first of its host, else one more volume of a host that has room.
+// One lookup. Volumes are met in ring order. The first of its host goes into the tier of its host:
+// so many hosts of its zone were met before. So zones take turns, and none gets a second host
+// before all have one. Others of a host come last, while the host has room.
 class Ring::Walk {
  public:
   Walk(const Ring& ring, std::size_t count, std::size_t per_host_max)
@@ -114,17 +116,13 @@ class Ring::Walk {
         count_(count),
         per_host_max_(ring.hosts_are_domains_ ? per_host_max : ring.leaves_.size()),
         seen_(ring.leaves_.size(), 0),
-        zone_used_(ring.zone_sizes_.size(), 0),
         host_used_(ring.host_sizes_.size(), 0),
-        zones_left_(ring.zone_sizes_.size()),
-        hosts_left_(ring.host_sizes_.size()),
+        zone_used_(ring.zone_sizes_.size(), 0),
+        zone_hosts_left_(ring.zone_sizes_.begin(), ring.zone_sizes_.end()),
         volumes_left_(ring.leaves_.size()) {}
 
   void leave_out(std::span<const VolumeId> skip) {
-    boost::container::small_vector<std::uint32_t, 64> zones(ring_.zone_sizes_.begin(),
-                                                            ring_.zone_sizes_.end());
-    boost::container::small_vector<std::uint32_t, 64> hosts(ring_.host_sizes_.begin(),
-                                                            ring_.host_sizes_.end());
+    Counts hosts(ring_.host_sizes_.begin(), ring_.host_sizes_.end());
     const auto before = [](const Leaf& leaf, VolumeId id) { return leaf.id < id; };
     for (const VolumeId id : skip) {
       const auto leaf = std::lower_bound(ring_.leaves_.begin(), ring_.leaves_.end(), id, before);
@@ -133,63 +131,73 @@ class Ring::Walk {
       if (seen != 0) continue;
       seen = 1;
       --volumes_left_;
-      PENSTOCK_ASSERT(zones[leaf->zone] > 0 && hosts[leaf->host] > 0);
-      if (--zones[leaf->zone] == 0) --zones_left_;
-      if (--hosts[leaf->host] == 0) --hosts_left_;
+      PENSTOCK_ASSERT(hosts[leaf->host] > 0);
+      if (--hosts[leaf->host] == 0) --zone_hosts_left_[leaf->zone];
     }
   }
 
   bool done() const {
-    if (volumes_left_ == 0 || tiers_[0].size() >= count_) return true;
-    if (zones_left_ > 0) return false;
-    if (tiers_[0].size() + tiers_[1].size() >= count_) return true;
-    if (hosts_left_ > 0) return false;
-    return tiers_[0].size() + tiers_[1].size() + tiers_[2].size() >= count_;
+    if (volumes_left_ == 0) return true;
+    if (met_.size() < count_) return false;
+    // What is still to come is in tiers from here on.
+    std::uint32_t settled = kLastTier;
+    for (std::size_t zone = 0; zone < zone_used_.size(); ++zone) {
+      if (zone_hosts_left_[zone] > 0) settled = std::min(settled, zone_used_[zone]);
+    }
+    if (settled == kLastTier) return true;
+    const auto before = [settled](const Met& met) { return met.tier < settled; };
+    return static_cast<std::size_t>(std::count_if(met_.begin(), met_.end(), before)) >= count_;
   }
 
   void meet(std::uint32_t index) {
+    PENSTOCK_ASSERT(index < ring_.leaves_.size());
     if (seen_[index] != 0) return;
     PENSTOCK_ASSERT(volumes_left_ > 0);
     seen_[index] = 1;
     --volumes_left_;
-    PENSTOCK_ASSERT(index < ring_.leaves_.size());
     const Leaf& leaf = ring_.leaves_[index];
-    const bool new_zone = zone_used_[leaf.zone] == 0;
-    const bool new_host = host_used_[leaf.host] == 0;
-    zone_used_[leaf.zone] = 1;
-    PENSTOCK_ASSERT(zones_left_ >= (new_zone ? 1u : 0u) && hosts_left_ >= (new_host ? 1u : 0u));
-    if (new_zone) --zones_left_;
-    if (new_host) --hosts_left_;
     if (host_used_[leaf.host] >= per_host_max_) return;
-    ++host_used_[leaf.host];
-    tiers_[new_zone ? 0 : new_host ? 1 : 2].push_back(leaf.id);
+    std::uint32_t tier = kLastTier;
+    if (host_used_[leaf.host]++ == 0) {
+      PENSTOCK_ASSERT(zone_hosts_left_[leaf.zone] > 0);
+      --zone_hosts_left_[leaf.zone];
+      tier = zone_used_[leaf.zone]++;
+    }
+    met_.push_back(Met{leaf.id, tier});
   }
 
   std::vector<VolumeId> take() const {
     std::vector<VolumeId> chosen;
     chosen.reserve(count_);
-    for (const auto& tier : tiers_) {
-      for (const VolumeId id : tier) {
-        if (chosen.size() < count_) chosen.push_back(id);
+    const auto add_tier = [&](std::uint32_t tier) {
+      for (const Met& met : met_) {
+        if (met.tier == tier && chosen.size() < count_) chosen.push_back(met.id);
       }
-    }
+    };
+    const std::uint32_t tiers =
+        zone_used_.empty() ? 0 : *std::max_element(zone_used_.begin(), zone_used_.end());
+    for (std::uint32_t tier = 0; tier < tiers && chosen.size() < count_; ++tier) add_tier(tier);
+    add_tier(kLastTier);
     return chosen;
   }
 
  private:
+  static constexpr std::uint32_t kLastTier = ~std::uint32_t{0};
+  struct Met {
+    VolumeId id;
+    std::uint32_t tier;
+  };
   using Flags = boost::container::small_vector<std::uint8_t, 256>;
   using Counts = boost::container::small_vector<std::uint32_t, 64>;
-  using Tier = boost::container::small_vector<VolumeId, 16>;
   const Ring& ring_;
   std::size_t count_;
   std::size_t per_host_max_;
   Flags seen_;
-  Flags zone_used_;
   Counts host_used_;
-  std::size_t zones_left_;  // zones, hosts, volumes that the walk can still meet for the first time
-  std::size_t hosts_left_;
+  Counts zone_used_;        // hosts met
+  Counts zone_hosts_left_;  // hosts that the walk can still meet for the first time
   std::size_t volumes_left_;
-  std::array<Tier, 3> tiers_;
+  boost::container::small_vector<Met, 32> met_;
 };
 
 std::vector<VolumeId> Ring::volumes_for(std::uint64_t hash, std::size_t count,

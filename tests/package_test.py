@@ -21,10 +21,11 @@ SKIPPED = 77
 DATA = "var/lib/penstock"
 UNITS = ("penstock-local", "penstock-server@", "penstock-gateway")
 PAGES = ("", "-local", "-server", "-gateway", "-admin", "-admin-keygen", "-ring", "-ring-make", "-ring-status", "-ring-replace")
+EXAMPLES = ("local.json", "server.json", "gateway.json", "prometheus.yml", "alerts.yml", "grafana-dashboard.json")
 FILES = {  # path -> mode
     "usr/bin/penstock": 0o755, "usr/lib/sysusers.d/penstock.conf": 0o644,
     **{f"usr/lib/systemd/system/{unit}.service": 0o644 for unit in UNITS},
-    "usr/share/doc/penstock/examples/local.json": 0o644, "usr/share/doc/penstock/README.md": 0o644,
+    **{f"usr/share/doc/penstock/examples/{name}": 0o644 for name in EXAMPLES}, "usr/share/doc/penstock/README.md": 0o644,
     **{f"usr/share/man/man1/penstock{page}.1.gz": 0o644 for page in PAGES},
 }
 # What tools write about any package, and the user, who owns the data that stays.

@@ -2,7 +2,7 @@
 """The house rules that a machine can check. Usage: tidy_test.py REPOSITORY. Prints each breach as path:line: rule, exits 1 on any.
 
 Rules: files <= 500 lines, lines <= 100 columns, functions <= 70 lines; rooms include only what lies below them; the top level
-holds nothing new; comments name rules and pages that are here; no leftovers (to-do marks, debugging output); no coroutine
+holds nothing new; no two headers define types of one name; comments name rules and pages that are here; no leftovers (to-do marks, debugging output); no coroutine
 patterns that GCC 12 miscompiles; no dropped results of a co_await; no sleeps in C++ tests; headers include what they use of what
 the precompiled header would give them. `tidy_test.py --self-test` proves that each rule can fail."""
 import os
@@ -24,6 +24,7 @@ ARROWS = {
     "server/volume/fragments": ("server/volume/disk", "server/volume/rows", "server/volume/acceptor"),
     "server/volume": ("server/volume/disk", "server/volume/rows", "server/volume/acceptor", "server/volume/fragments"),
     "server/membership": (),
+    "server/map_source": ("server/membership",),
     "server/records": (),
     "server/proposer": ("server/membership",),
     "server/blobs": ("server/membership", "server/records"),
@@ -43,8 +44,8 @@ ARROWS = {
                            "server/objects"),
     "gateway": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "gateway/operations", "server/objects",
                 "server/background/removal"),  # the settings of removal, which the configuration reads
-    "gateway/process": ("gateway", "gateway/http", "server/membership", "server/objects", "server/background",
-                        "server/transport", "server/node"),
+    "gateway/process": ("gateway", "gateway/http", "server/membership", "server/map_source", "server/objects",
+                        "server/background", "server/transport", "server/node"),
 }
 NO_PLACEMENT = ("include/penstock", "server/transport", "server/volume")  # these know only the vocabulary
 SEES_ALL = {"gateway/main.cc"}
@@ -81,7 +82,7 @@ THROWING_PARSE_ALLOWED = {"gateway/operations/object_attributes.cc", "server/nod
 AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
 # Awaitables of void: nothing to drop.
-AWAIT_VOID = re.compile(r"(sleep_until|async_accept|async_connect|keep|wait_for_room|linger|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|wait_all|wait_for_all|remove_all|learn|learn_map|bring_up_to_date)$")
+AWAIT_VOID = re.compile(r"(sleep_until|async_accept|async_connect|keep|wait_for_room|linger|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|wait_all|wait_for_all|remove_all|learn|learn_map|ask_source|ask_volumes|look_for_missing|bring_up_to_date|ask_peers|tell_peers|admit_member|step)$")
 
 
 def tracked(root):
@@ -176,6 +177,28 @@ def check_includes(path, text, report):
                 report(path, text_line(match), f"{match.group(0)} without <{header}>")
 
 
+DEFINED = re.compile(r"^(?:struct|class)\s+(?:\[\[\w+\]\]\s+)?(\w+)\b(?!.*;\s*(?://.*)?$)")
+
+
+def names_defined(path, text):
+    """Types that a header defines at the level of a namespace, as NAMESPACE::NAME."""
+    space = "penstock"
+    for line in text.split("\n"):
+        if opened := re.match(r"^namespace ([\w:]+) \{", line):
+            space = opened.group(1)
+        elif line.startswith("}  // namespace"):
+            space = "penstock"
+        elif (match := DEFINED.match(line)) and space != "std":
+            yield f"{space}::{match.group(1)}"
+
+
+def check_names(path, text, defined, report):
+    """Two types of one name make one program that is neither: the linker keeps one of each of their functions, without a word."""
+    for name in names_defined(path, text):
+        if defined.setdefault(name, path) != path:
+            report(path, 0, f"{name} is defined in {defined[name]}, too")
+
+
 def protocol_rules(root):
     """The rules that the protocol's page defines: "## R5 Accept" is R5."""
     path = os.path.join(root, PROTOCOL_PAGE)
@@ -200,7 +223,7 @@ def check_references(path, text, rules, exists, report):
 
 
 def check(root, files):
-    found, rules = [], protocol_rules(root)
+    found, rules, defined = [], protocol_rules(root), {}
     report = lambda path, number, rule: found.append(f"{path}:{number}: {rule}")
     for path in files:
         top = path.split("/")[0]
@@ -216,6 +239,8 @@ def check(root, files):
         if re.search(r"\.(h|cc)$", path):
             check_cpp(path, text, report)
             check_includes(path, text, report)
+            if path.endswith(".h") and not path.startswith("tests/"):
+                check_names(path, text, defined, report)
             check_references(path, text, rules, lambda page: os.path.exists(os.path.join(root, page)), report)
     return found
 
@@ -243,6 +268,11 @@ def self_test():
         check_references("gateway/x.h", line, {"R1"}, lambda page: False, lambda p, n, r: found.append(r))
         if not found:
             sys.exit(f"self-test: no rule caught {line!r}")
+    found, defined = [], {}
+    for path in ("server/a.h", "gateway/b.h"):
+        check_names(path, "namespace penstock {\nstruct Declared;\nclass Twice final : public Other {\n};\n", defined, lambda p, n, r: found.append(r))
+    if len(found) != 1:
+        sys.exit(f"self-test: a name defined twice gave {found}")
     found = []
     check_includes("gateway/x.h", "#include <map>\nstd::map<int, std::vector<int>> x;  // std::set", lambda p, n, r: found.append((n, r)))
     if found != [(2, "std::vector without <vector>")]:

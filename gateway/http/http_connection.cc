@@ -2,6 +2,7 @@
 
 #include "penstock/caught.h"
 #include "penstock/log.h"
+#include "penstock/request_name.h"
 
 namespace penstock {
 namespace {

@@ -16,15 +16,6 @@ std::string random_hex(Random& random, std::size_t numbers) {
 }
 }  // namespace
 
-void write_request_id(std::uint64_t number, std::string& id) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  id.resize(16);
-  for (char& digit : id) {
-    digit = kDigits[number & 15];
-    number >>= 4;
-  }
-}
-
 HttpShared::HttpShared(Service& the_service, Clock& the_clock, Random& the_random,
                        HttpOptions the_options)
     : service(the_service),

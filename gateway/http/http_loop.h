@@ -44,9 +44,6 @@ struct HttpShared {
   HttpShared(Service& the_service, Clock& the_clock, Random& the_random, HttpOptions the_options);
 };
 
-// The id of one request, from a random number.
-void write_request_id(std::uint64_t number, std::string& id);
-
 // Ownership: shared by the server and by every coroutine that it spawned on this thread, because a
 // thread may be ended with connections still open.
 class HttpLoop {

@@ -17,6 +17,7 @@
 #include "penstock/caught.h"
 #include "penstock/congestion_control.h"
 #include "penstock/log.h"
+#include "penstock/request_name.h"
 
 namespace penstock {
 namespace {

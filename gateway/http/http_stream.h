@@ -22,9 +22,9 @@
 namespace penstock {
 
 // How long a peer has kept us waiting for a window's worth of bytes.
-class Pace {
+class StreamPace {
  public:
-  Pace(Duration patience, std::uint64_t bytes_per_second_min)
+  StreamPace(Duration patience, std::uint64_t bytes_per_second_min)
       : patience_(patience), patience_left_(patience) {
     const auto seconds = std::max<std::int64_t>(patience / std::chrono::seconds(1), 1);
     window_bytes_ =
@@ -134,7 +134,7 @@ class HttpStream final : private DeadlineWheel::Entry {
   DeadlineWheel& wheel_;
   const HttpOptions& options_;
   PauseListener* listener_;
-  Pace receive_pace_;
+  StreamPace receive_pace_;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   std::uint64_t unbound_at_ = kNever;  // sent_bytes_ of a peer that is taken for one that reads
   std::uint64_t sent_bytes_ = 0;       // given to the kernel

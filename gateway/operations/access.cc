@@ -5,6 +5,7 @@
 #include "gateway/s3/bucket_name.h"
 #include "gateway/s3/conditional.h"
 #include "gateway/s3/copy_source.h"
+#include "gateway/s3/request_times.h"
 #include "penstock/limits.h"
 #include "penstock/row_key.h"
 
@@ -96,17 +97,24 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
   co_return std::move(origin);
 }
 
-S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
-                                           std::size_t bytes) {
-  if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
-  const MemoryUser user{MemoryUse::documents, request.memory};
+S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
+                                        std::size_t bytes) {
+  const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
+  const MemoryUser user{use, request.memory};
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
   auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }
 
+S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
+                                           std::size_t bytes) {
+  if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
+  co_return co_await take_memory(gateway, request, MemoryUse::documents, bytes);
+}
+
 S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request) {
+  const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
   const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
   auto turn = co_await gateway.lists->take(gateway.clock, request.memory.place, until);
   if (!turn) co_return to_s3(turn.error());
@@ -130,8 +138,8 @@ S3Response xml_response(XmlWriter& xml, MemoryBudget::Lease memory) {
   return response;
 }
 
-Deadline fresh_deadline(Gateway& gateway) {
-  return gateway.clock.boot() + limits::kOperationDeadline;
+Deadline fresh_deadline(Gateway& gateway, const S3Request& request) {
+  return request.deadline.moved_to(gateway.clock.boot() + limits::kOperationDeadline);
 }
 
 S3Result<std::string> upload_id_of(const S3Request& request) {

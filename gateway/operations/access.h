@@ -33,7 +33,10 @@ struct CopyOrigin {
 };
 S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
 
-// Memory of the caller's account for a document that is about to be made. Errors: SlowDown.
+// Memory of the caller's account; waits for it, at most limits::kMemoryWait. Errors: SlowDown.
+S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
+                                        std::size_t bytes);
+// The same for a document that is about to be made.
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes);
 // A turn to make a list, which other accounts do not wait for. Errors: SlowDown.
@@ -44,7 +47,7 @@ std::size_t answer_bytes_max(const S3Request& request);
 S3Response xml_response(XmlWriter& xml, MemoryBudget::Lease memory);
 
 // For what is left to do after a body, whose bytes have their own time.
-Deadline fresh_deadline(Gateway& gateway);
+Deadline fresh_deadline(Gateway& gateway, const S3Request& request);
 // uploadId of the query. Errors: NoSuchUpload - also for one that cannot be ours.
 S3Result<std::string> upload_id_of(const S3Request& request);
 // partNumber of the query. Errors: InvalidArgument - not 1 … limits::kPartsMax.

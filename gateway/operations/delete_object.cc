@@ -129,7 +129,7 @@ S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, Bo
   CO_TRY(document, co_await read_document(gateway, request, body));
   CO_TRY(input, parse_delete(std::move(document.text)));
   const auto batch = std::make_shared<Batch>(gateway, std::move(bucket), std::move(input),
-                                             fresh_deadline(gateway));
+                                             fresh_deadline(gateway, request));
   const Executor executor = co_await boost::asio::this_coro::executor;
   auto start = [batch, executor](Completion<bool> done) { start_workers(batch, executor, done); };
   const auto finished = co_await await_completion<bool>(std::move(start));

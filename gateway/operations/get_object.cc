@@ -10,6 +10,7 @@
 #include "gateway/s3/http_date.h"
 #include "gateway/s3/http_text.h"
 #include "gateway/s3/object_headers.h"
+#include "gateway/s3/request_times.h"
 
 namespace penstock {
 namespace {
@@ -155,15 +156,10 @@ S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& re
   co_return std::move(*found);
 }
 
-// The list of a long object's parts stays until its last byte is sent.
-S3Task<MemoryBudget::Lease> count_ranges(Gateway& gateway, const S3Request& request,
-                                         std::size_t ranges) {
-  const MemoryUser user{MemoryUse::reads, request.memory};
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory =
-      co_await gateway.memory.take_patiently(gateway.clock, user, ranges * kRangeBytes, until);
-  if (!memory) co_return to_s3(memory.error());
-  co_return std::move(*memory);
+// Until the first bytes are there.
+Task<> start_body(Gateway& gateway, const S3Request& request, ObjectBody& body) {
+  const PhaseTimer timer(request.times, gateway.clock, Phase::data);
+  co_return co_await body.start();
 }
 
 // One attempt. nullopt: the fragments were gone, as after a replacement.
@@ -193,11 +189,13 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
       ranges = std::move(found);
     }
     if (ranges->size() > limits::kPartsInRecordMax) {
-      CO_TRY(memory, co_await count_ranges(gateway, request, ranges->size()));
+      // The list of a long object's parts stays until its last byte is sent.
+      CO_TRY(memory, co_await take_memory(gateway, request, MemoryUse::reads,
+                                          ranges->size() * kRangeBytes));
       response.memory = std::move(memory);
     }
     auto body = std::make_unique<ObjectBody>(gateway, request, std::move(*ranges));
-    const auto started = co_await body->start();
+    const auto started = co_await start_body(gateway, request, *body);
     if (!started && started.error().code == Errc::not_found) co_return std::nullopt;
     if (!started) co_return to_s3(started.error());
     response.body = std::move(body);

@@ -10,12 +10,13 @@ namespace penstock {
 
 ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges)
     : gateway_(gateway),
+      trace_(request.deadline.trace()),
       pin_due_(gateway.clock.boot() + gateway.blobs.reader_pin_every()),
       reader_(gateway.blobs.read(std::move(ranges), request.file_pieces, damage_log(request),
                                  request.memory)) {}
 
 Task<> ObjectBody::start() {
-  CO_TRY(piece, co_await reader_.next(fresh_deadline(gateway_)));
+  CO_TRY(piece, co_await reader_.next(fresh_deadline()));
   first_ = std::move(piece);
   co_return Result<>{};
 }
@@ -23,14 +24,14 @@ Task<> ObjectBody::start() {
 Task<Piece> ObjectBody::next() {
   if (first_.length > 0) return first();
   if (gateway_.clock.boot() >= pin_due_) return pin_and_next();
-  return reader_.next(fresh_deadline(gateway_));
+  return reader_.next(fresh_deadline());
 }
 
 // The pins are not waited for: the bytes are there now.
 void ObjectBody::pin(const Executor& executor) {
   const BootTime now = gateway_.clock.boot();
   pin_due_ = now + gateway_.blobs.reader_pin_every();
-  const Deadline until = now + Duration(limits::kOperationDeadline);
+  const Deadline until = fresh_deadline();
   std::vector<BlobRef> blobs;
   for (const BlobRange& range : reader_.ranges()) blobs.push_back(range.blob);
   boost::asio::co_spawn(executor, gateway_.blobs.pin_for_reader(std::move(blobs), until),
@@ -40,7 +41,7 @@ void ObjectBody::pin(const Executor& executor) {
 Task<Piece> ObjectBody::pin_and_next() {
   const Executor executor = co_await boost::asio::this_coro::executor;
   pin(executor);
-  co_return co_await reader_.next(fresh_deadline(gateway_));
+  co_return co_await reader_.next(fresh_deadline());
 }
 
 Task<Duration> ObjectBody::keep() {

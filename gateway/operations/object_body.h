@@ -26,7 +26,13 @@ class ObjectBody final : public BodySource {
   Task<Piece> pin_and_next();
   void pin(const Executor& executor);
 
+  // For the next step, on behalf of the request.
+  Deadline fresh_deadline() const {
+    return {gateway_.clock.boot() + limits::kOperationDeadline, trace_};
+  }
+
   Gateway& gateway_;
+  const Trace trace_;
   BootTime pin_due_;
   BlobReader reader_;
   Piece first_;

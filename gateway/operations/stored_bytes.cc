@@ -5,6 +5,7 @@
 #include "gateway/body/body_bytes.h"
 #include "gateway/body/checksum_headers.h"
 #include "gateway/s3/conditional.h"
+#include "gateway/s3/request_times.h"
 #include "penstock/checksum.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
@@ -53,10 +54,10 @@ struct Hashes {
   Checksummer checksum;
 };
 
-S3Task<> fill_from_object(Gateway& gateway, BlobWriter& writer, BlobReader& reader,
-                          Hashes& hashes) {
+S3Task<> fill_from_object(Gateway& gateway, const S3Request& request, BlobWriter& writer,
+                          BlobReader& reader, Hashes& hashes) {
   while (true) {
-    const auto piece = co_await reader.next(fresh_deadline(gateway));
+    const auto piece = co_await reader.next(fresh_deadline(gateway, request));
     if (!piece) co_return to_s3(piece.error());
     if (piece->length == 0) co_return S3Result<>{};
     hashes.update(piece->bytes());
@@ -65,9 +66,10 @@ S3Task<> fill_from_object(Gateway& gateway, BlobWriter& writer, BlobReader& read
 }
 
 // Makes the blob durable if it was filled, else forgets it.
-S3Task<StoredBytes> finish(Gateway& gateway, StoredBytes stored, S3Result<> filled) {
+S3Task<StoredBytes> finish(Gateway& gateway, const S3Request& request, StoredBytes stored,
+                           S3Result<> filled) {
   if (filled) {
-    auto blob = co_await stored.writer->commit(fresh_deadline(gateway));
+    auto blob = co_await stored.writer->commit(fresh_deadline(gateway, request));
     if (blob) {
       stored.blob = std::move(*blob);
       co_return std::move(stored);
@@ -82,8 +84,8 @@ S3Task<StoredBytes> open_writer(Gateway& gateway, const S3Request& request, Frag
                                 std::uint64_t size_bytes) {
   StoredBytes stored;
   stored.size_bytes = size_bytes;
-  auto writer = co_await gateway.blobs.write(std::move(owner), size_bytes, fresh_deadline(gateway),
-                                             request.memory);
+  auto writer = co_await gateway.blobs.write(std::move(owner), size_bytes,
+                                             fresh_deadline(gateway, request), request.memory);
   if (!writer) co_return to_s3(writer.error());
   stored.writer = std::move(*writer);
   co_return std::move(stored);
@@ -97,11 +99,8 @@ struct FirstBytes {
 };
 S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyReader& body) {
   const std::size_t count = std::min<std::uint64_t>(body.length(), limits::kSmallPieceBytes);
-  const MemoryUser user{MemoryUse::writes, request.memory};
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, count, until);
-  if (!memory) co_return to_s3(memory.error());
-  FirstBytes first{std::move(*memory), gateway.buffers.get(count)};
+  CO_TRY(memory, co_await take_memory(gateway, request, MemoryUse::writes, count));
+  FirstBytes first{std::move(memory), gateway.buffers.get(count)};
   CO_CHECK(co_await read_exactly(body, first.bytes.mutable_bytes()));
   co_return std::move(first);
 }
@@ -109,19 +108,14 @@ S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyRe
 S3Task<MemoryBudget::Lease> lease_inline(Gateway& gateway, const S3Request& request,
                                          std::uint64_t size) {
   if (size == 0) co_return MemoryBudget::Lease();
-  const MemoryUser user{MemoryUse::writes, request.memory};
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-  auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
-                                                       limits::kInlineUploadBytes, until);
-  if (!memory) co_return to_s3(memory.error());
-  co_return std::move(*memory);
+  co_return co_await take_memory(gateway, request, MemoryUse::writes, limits::kInlineUploadBytes);
 }
 
 // All bytes that `reader` gives; for small ones.
-S3Task<std::string> read_all(Gateway& gateway, BlobReader& reader) {
+S3Task<std::string> read_all(Gateway& gateway, const S3Request& request, BlobReader& reader) {
   std::string bytes;
   while (true) {
-    const auto piece = co_await reader.next(fresh_deadline(gateway));
+    const auto piece = co_await reader.next(fresh_deadline(gateway, request));
     if (!piece) co_return to_s3(piece.error());
     if (piece->length == 0) co_return bytes;
     bytes += as_text(piece->bytes());
@@ -157,7 +151,7 @@ S3Task<StoredBytes> write_body(Gateway& gateway, const S3Request& request, BodyR
   const std::uint64_t left = size - first.bytes.size();
   first = FirstBytes();
   if (filled) filled = co_await fill_from_body(*stored.writer, body, left);
-  co_return co_await finish(gateway, std::move(stored), std::move(filled));
+  co_return co_await finish(gateway, request, std::move(stored), std::move(filled));
 }
 
 S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const ObjectRead& source,
@@ -171,21 +165,21 @@ S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const
     if (to_inline) co_return store_inline(std::string(bytes));
     CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), range.length));
     auto filled = co_await append(*stored.writer, as_bytes(bytes));
-    co_return co_await finish(gateway, std::move(stored), std::move(filled));
+    co_return co_await finish(gateway, request, std::move(stored), std::move(filled));
   }
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
-                                                fresh_deadline(gateway));
+                                                fresh_deadline(gateway, request));
   if (!ranges) co_return to_s3(ranges.error());
   BlobReader reader =
       gateway.blobs.read(std::move(*ranges), false, damage_log(request), request.memory);
   if (to_inline) {
-    CO_TRY(bytes, co_await read_all(gateway, reader));
+    CO_TRY(bytes, co_await read_all(gateway, request, reader));
     hashes.update(as_bytes(bytes));
     co_return store_inline(std::move(bytes));
   }
   CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), range.length));
-  auto filled = co_await fill_from_object(gateway, *stored.writer, reader, hashes);
-  co_return co_await finish(gateway, std::move(stored), std::move(filled));
+  auto filled = co_await fill_from_object(gateway, request, *stored.writer, reader, hashes);
+  co_return co_await finish(gateway, request, std::move(stored), std::move(filled));
 }
 
 }  // namespace
@@ -193,17 +187,14 @@ S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const
 S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request,
                                       BodyReader& body) {
   if (body.length() > limits::kXmlBytesMax) co_return s3_error(S3Code::MalformedXML);
-  const MemoryUser user{MemoryUse::documents, request.memory};
   const auto length = static_cast<std::size_t>(body.length());
   RequestDocument document;
   std::size_t filled = 0;
   while (filled < length) {
     const std::size_t room = std::min(length, std::max(2 * filled, kFirstDocumentBytes));
-    const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
-    auto memory = co_await gateway.memory.take_patiently(gateway.clock, user,
-                                                         kDocumentCopies * (room - filled), until);
-    if (!memory) co_return to_s3(memory.error());
-    document.memory.push_back(std::move(*memory));
+    CO_TRY(memory, co_await take_memory(gateway, request, MemoryUse::documents,
+                                        kDocumentCopies * (room - filled)));
+    document.memory.push_back(std::move(memory));
     document.text.resize(room);
     const MutBytes all(reinterpret_cast<std::byte*>(document.text.data()), room);
     CO_CHECK(co_await read_exactly(body, all.subspan(filled)));
@@ -215,6 +206,7 @@ S3Task<RequestDocument> read_document(Gateway& gateway, const S3Request& request
 
 S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyReader& body,
                                FragmentOwner owner, std::uint64_t inline_max) {
+  const PhaseTimer timer(request.times, gateway.clock, Phase::data);
   StoredBytes stored;
   if (body.length() <= inline_max || body.length() == 0) {
     CO_TRY(small, co_await read_inline(gateway, request, body));
@@ -231,6 +223,7 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
 S3Task<StoredBytes> store_copy(Gateway& gateway, const S3Request& request, const ObjectRead& source,
                                ByteRange range, FragmentOwner owner, std::uint64_t inline_max,
                                WantedHashes wanted) {
+  const PhaseTimer timer(request.times, gateway.clock, Phase::data);
   Hashes hashes(wanted);
   CO_TRY(stored, co_await copy_range(gateway, request, source, range, std::move(owner), inline_max,
                                      hashes));
@@ -277,8 +270,9 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
                                 ObjectRecord record, const StoredBytes& stored,
                                 Condition condition) {
   const auto leases = leases_of(stored);
-  auto put = co_await gateway.objects.put(*bucket, request.key, record, stored.inline_bytes,
-                                          condition, fresh_deadline(gateway), leases.get());
+  auto put =
+      co_await gateway.objects.put(*bucket, request.key, record, stored.inline_bytes, condition,
+                                   fresh_deadline(gateway, request), leases.get());
   if (!put && put.error().code == Errc::stale_bucket) {
     // Nothing was written. If the bucket is still the same one, it may have the bytes; fragments
     // belong to a bucket's id, so another one of that name may not.
@@ -289,7 +283,7 @@ S3Task<ObjectRecord> put_stored(Gateway& gateway, const S3Request& request, Buck
     }
     bucket = std::move(again);
     put = co_await gateway.objects.put(*bucket, request.key, std::move(record), stored.inline_bytes,
-                                       condition, fresh_deadline(gateway), leases.get());
+                                       condition, fresh_deadline(gateway, request), leases.get());
   }
   // An accept may be under way: from here on only the sweep removes fragments.
   if (!put && !holds(Rule::kept_after_accept) && stored.writer) co_await stored.writer->discard();

@@ -51,7 +51,7 @@ S3Task<> put_part(Gateway& gateway, const S3Request& request, OpenUpload upload,
   const auto leases = leases_of(stored);
   S3_CHECK(
       co_await gateway.multipart.put_part(*upload.bucket, request.key, upload.id, std::move(part),
-                                          fresh_deadline(gateway), leases.get()),
+                                          fresh_deadline(gateway, request), leases.get()),
       S3Code::NoSuchUpload);
   co_return S3Result<>{};
 }

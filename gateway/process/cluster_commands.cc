@@ -1,147 +1,154 @@
 #include "gateway/process/cluster_commands.h"
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <set>
-#include <utility>
 
-#include "gateway/process/peers.h"
+#include "gateway/planned_host.h"
+#include "gateway/process/admin_session.h"
+#include "gateway/process/candidates.h"
 #include "gateway/process/stack_options.h"
-#include "penstock/wait_on.h"
-#include "server/membership/map_install.h"
+#include "placement/map_change.h"
+#include "server/transport/cluster_key.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::uint32_t kGroups = 256;
-constexpr Duration kServersPatience = std::chrono::seconds(10);
-constexpr Duration kInstallPatience = std::chrono::seconds(30);
-constexpr Duration kLook = std::chrono::milliseconds(20);
+constexpr Duration kChangePatience = std::chrono::seconds(30);
 
-int complain_of(const Error& error) {
-  std::cerr << "penstock: " << error.context << "\n";
-  return kExitFailed;
+std::string name_in(const ClusterMap& map, VolumeId id) {
+  const MapVolume* entry = map.find(id);
+  return entry ? entry->name : "a volume";
 }
 
-// Old or new, never between; durable.
-Result<> write_map_file(const std::string& path, const ClusterMap& map) {
-  const std::string temporary = path + ".tmp";
-  {
-    std::ofstream file(temporary, std::ios::trunc);
-    file << map.to_json() << "\n";
-    file.flush();
-    if (!file) return fail(Errc::io, "cannot write \"" + temporary + "\"");
+// What became of it at the volumes. Errors: unavailable - too few have taken it.
+Result<> tell_installed(const ClusterMap& map, const Installed& installed) {
+  for (const auto& [id, error] : installed.failed) {
+    std::cerr << "penstock: " << name_in(map, id) << ": " << error.context << "\n";
   }
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error) return fail(Errc::io, "cannot write \"" + path + "\": " + error.message());
-  ::sync();
-  return {};
+  if (installed.reached) return {};
+  return fail(Errc::unavailable,
+              "the map is written, but too few volumes have taken it: see above, then say the same "
+              "again");
 }
 
-// A process that calls servers and is none itself.
-class Admin {
- public:
-  explicit Admin(const ClusterKey& key) : key_(key), base_(ProcessOptions{}) {
-    peers_ = make_peers(base_, terms_of(key, PeerRole::admin, "penstock ring"), {});
-  }
-  ~Admin() {
-    peers_->stop();
-    base_.io.stop();
-  }
-  template <class T>
-  Result<T> run(Task<T> task) {
-    return wait_on(base_.io.at(0), std::move(task), "a command");
-  }
+// One driver of changes at a time. Errors: busy - another changes the map.
+Task<MapChanged> change(AdminSession& session, ClusterLook look, ClusterMap next) {
+  const Deadline until = session.clock().boot() + kChangePatience;
+  MapSource& source = *session.source();
+  CO_CHECK(co_await source.drive(driver_name(), until));
+  auto clients = session.clients(next, look);
+  auto changed = co_await change_map(source, std::move(look.maps), std::move(next),
+                                     std::move(clients), session.clock(), until);
+  const auto resigned = co_await source.resign(session.clock().boot() + kChangePatience);
+  if (!resigned) std::cerr << "penstock: " << resigned.error().context << "\n";
+  co_return changed;
+}
 
-  Task<ClusterMap> make(std::vector<std::string> addresses);
-  Task<Installed> install(std::shared_ptr<const ClusterMap> map);
+// The head as it is, once more at the volumes.
+Task<MapChanged> install_head(AdminSession& session, const ClusterLook& look) {
+  const auto head = look.maps.head.map;
+  auto clients = session.clients(*head, look);
+  const Deadline until = session.clock().boot() + kChangePatience;
+  MapChanged changed{head, look.maps.head.revision, {}};
+  CO_TRY(installed, co_await install_map(head, std::move(clients), session.clock(), until));
+  changed.installed = std::move(installed);
+  co_return changed;
+}
 
- private:
-  Task<std::vector<VolumeId>> candidates(const std::string& address);
+Result<> needs_source(AdminSession& session) {
+  if (session.source()) return {};
+  return fail(Errc::invalid, "say where the cluster's map is kept: --map");
+}
 
-  const ClusterKey key_;
-  ProcessBase base_;
-  std::unique_ptr<RemoteServers> peers_;
+// ---- make
+
+Task<MapChanged> make(AdminSession& session, const RingMakeArguments& arguments) {
+  CO_TRY(look, co_await session.look(arguments.servers));
+  if (!look.maps.has_source) co_return fail(Errc::unavailable, look.maps.source_error);
+  if (look.maps.head.map) co_return co_await install_head(session, look);
+  if (look.maps.verdict.follow) {
+    co_return fail(Errc::invalid,
+                   "the volumes are named by a map already, which " + session.source()->name() +
+                       " lacks; `ring make` takes fresh volumes only. `penstock ring restore` "
+                       "writes that map back");
+  }
+  CO_TRY(volumes, fresh_volumes(look, arguments.servers));
+  for (std::size_t i = 0; i < volumes.size(); ++i) volumes[i].name = "v" + std::to_string(i);
+  ClusterMap first;
+  first.volumes = volumes;
+  std::optional<LayoutPolicy> policy;
+  if (!arguments.layout.empty()) {
+    CO_TRY(parsed, parse_layout(arguments.layout, first.failure_domains()));
+    policy = parsed;
+  }
+  CO_TRY(map,
+         make_map(session.cluster(), std::move(volumes), kGroups, policy ? &*policy : nullptr));
+  co_return co_await change(session, std::move(look), std::move(map));
+}
+
+// ---- add
+
+// Before the volumes are looked at: a source that is behind does not know all of the cluster's.
+Result<> check_in_step(const MapVerdict& verdict) {
+  switch (verdict.trouble) {
+    case MapTrouble::source_empty:
+    case MapTrouble::source_behind:
+    case MapTrouble::source_forked:
+    case MapTrouble::no_majority:
+      return fail(Errc::unavailable, verdict.meaning);
+    default:
+      return {};
+  }
+}
+
+struct Added {
+  MapChanged changed;
+  std::size_t count = 0;  // 0: they were in the map before
 };
 
-Task<std::vector<VolumeId>> Admin::candidates(const std::string& address) {
-  const auto server = peers_->server(address);
-  const BootTime until = base_.clock.boot() + kServersPatience;
-  while (!server->volumes() && base_.clock.boot() < until) {
-    co_await base_.clock.sleep_until(base_.clock.boot() + kLook);
+Task<Added> add(AdminSession& session, const RingMakeArguments& arguments) {
+  CO_TRY(look, co_await session.look(arguments.servers));
+  if (!look.maps.has_source) co_return fail(Errc::unavailable, look.maps.source_error);
+  const auto follow = look.maps.verdict.follow;
+  if (!look.maps.head.map || !follow) {
+    co_return fail(Errc::invalid, session.source()->name() +
+                                      " holds no map: `penstock ring make` " +
+                                      "makes one, `penstock ring restore` writes a lost one back");
   }
-  const auto volumes = server->volumes();
-  if (!volumes) co_return fail(Errc::unavailable, server->status(VolumeId{}).reason);
-  if (volumes->empty()) co_return fail(Errc::invalid, "server " + address + " has no volume");
-  for (const VolumeId id : *volumes) {
-    const auto volume = peers_->volume(id, address);
-    CO_TRY(text, co_await volume->read_map(until));
-    if (text->empty()) continue;
-    co_return fail(Errc::invalid, "a volume of server " + address +
-                                      " is named by a map already; `ring make` takes fresh "
-                                      "volumes only");
+  CO_CHECK(check_in_step(look.maps.verdict));
+  CO_TRY(volumes, fresh_volumes(look, arguments.servers));
+  Added added;
+  added.count = volumes.size();
+  if (volumes.empty()) {
+    CO_TRY(again, co_await install_head(session, look));
+    added.changed = std::move(again);
+    co_return added;
   }
-  co_return *volumes;
+  for (MapVolume& volume : volumes) volume.weight = arguments.weight;
+  CO_TRY(next, add_volumes(*follow, std::move(volumes)));
+  CO_TRY(changed, co_await change(session, std::move(look), std::move(next)));
+  added.changed = std::move(changed);
+  co_return added;
 }
 
-Task<ClusterMap> Admin::make(std::vector<std::string> addresses) {
-  std::vector<MapVolume> volumes;
-  std::set<VolumeId> seen;
-  for (const std::string& address : addresses) {
-    CO_TRY(ids, co_await candidates(address));
-    for (const VolumeId id : ids) {
-      if (!seen.insert(id).second) {
-        co_return fail(Errc::invalid, "two addresses lead to one server: " + address);
-      }
-      MapVolume volume;
-      volume.id = id;
-      volume.name = "v" + std::to_string(volumes.size());
-      volume.address = address;
-      volume.host = address;
-      volumes.push_back(std::move(volume));
-    }
-  }
-  co_return make_map(key_.cluster, std::move(volumes), kGroups);
-}
-
-Task<Installed> Admin::install(std::shared_ptr<const ClusterMap> map) {
-  std::vector<std::shared_ptr<VolumeClient>> clients;
-  const BootTime until = base_.clock.boot() + kInstallPatience;
-  for (const MapVolume& entry : map->volumes) {
-    const auto volume = peers_->volume(entry.id, entry.address);
-    const auto is_open = [&volume] { return volume->status().state == VolumeStatus::State::open; };
-    while (!is_open() && base_.clock.boot() < until) {
-      co_await base_.clock.sleep_until(base_.clock.boot() + kLook);
-    }
-    clients.push_back(volume);
-  }
-  co_return co_await install_map(map, std::move(clients), base_.clock,
-                                 base_.clock.boot() + kInstallPatience);
-}
-
-Result<std::shared_ptr<const ClusterMap>> made_map(Admin& admin, const ClusterKey& key,
-                                                   const RingMakeArguments& arguments) {
-  if (std::filesystem::exists(arguments.map_file)) {
-    return read_map_file(arguments.map_file, key.cluster);
-  }
-  if (arguments.servers.empty()) return fail(Errc::invalid, "say which: --server ADDRESS:PORT");
-  TRY(map, admin.run(admin.make(arguments.servers)));
-  CHECK_OK(write_map_file(arguments.map_file, map));
-  return std::make_shared<const ClusterMap>(std::move(map));
+std::string hint_of(const Error& error) {
+  if (error.code != Errc::busy) return {};
+  return "; nothing was changed by this command: look with `penstock ring show`, then say it again";
 }
 
 }  // namespace
+
+int tell_failure_of(const Error& error) {
+  std::cerr << "penstock: " << error.context << hint_of(error) << "\n";
+  return kExitFailed;
+}
 
 int make_key_file(const std::string& path) {
   SystemRandom random;
   const ClusterKey key = make_cluster_key(random);
   if (const auto written = write_cluster_key(path, key); !written) {
-    return complain_of(written.error());
+    return tell_failure_of(written.error());
   }
   std::cout << "Cluster " << cluster_text(key.cluster) << ": its key is in " << path
             << ". Give the file to each of its processes, and to nobody else.\n";
@@ -149,27 +156,44 @@ int make_key_file(const std::string& path) {
 }
 
 int make_ring(const RingMakeArguments& arguments) {
-  const auto key = read_cluster_key(arguments.key_file);
-  if (!key) return complain_of(key.error());
-  Admin admin(*key);
-  const auto map = made_map(admin, *key, arguments);
-  if (!map) return complain_of(map.error());
-  const auto installed = admin.run(admin.install(*map));
-  if (!installed) return complain_of(installed.error());
-  for (const auto& [id, error] : installed->failed) {
-    const MapVolume* entry = (*map)->find(id);
-    std::cerr << "penstock: " << (entry ? entry->name : "a volume") << ": " << error.context
-              << "\n";
+  const auto session = AdminSession::open(arguments.reach, "penstock ring make");
+  if (!session) return tell_failure_of(session.error());
+  if (const auto needs = needs_source(**session); !needs) return tell_failure_of(needs.error());
+  const auto made = (*session)->run(make(**session, arguments));
+  if (!made) return tell_failure_of(made.error());
+  const ClusterMap& map = *made->map;
+  if (const auto told = tell_installed(map, made->installed); !told) {
+    return tell_failure_of(told.error());
   }
-  if (!installed->reached) {
-    return complain_of(fail(Errc::unavailable,
-                            "too few volumes have taken the map: see above, then say the same "
-                            "again"));
+  std::cout << "Map of " << map.volumes.size() << " volumes in " << (*session)->source()->name()
+            << ", taken by " << made->installed.adopted.size() << " of them. Layout "
+            << map.policy.k << "+" << map.policy.m << ": any " << map.policy.losses_survived()
+            << " may be lost.\n";
+  return 0;
+}
+
+int add_to_ring(const RingMakeArguments& arguments) {
+  const auto session = AdminSession::open(arguments.reach, "penstock ring add");
+  if (!session) return tell_failure_of(session.error());
+  if (const auto needs = needs_source(**session); !needs) return tell_failure_of(needs.error());
+  const auto added = (*session)->run(add(**session, arguments));
+  if (!added) return tell_failure_of(added.error());
+  const MapChanged& changed = added->changed;
+  if (const auto told = tell_installed(*changed.map, changed.installed); !told) {
+    return tell_failure_of(told.error());
   }
-  const LayoutPolicy& policy = (*map)->policy;
-  std::cout << "Map of " << (*map)->volumes.size() << " volumes in " << arguments.map_file
-            << ", taken by " << installed->adopted.size() << " of them. Layout " << policy.k << "+"
-            << policy.m << ": any " << policy.losses_survived() << " may be lost.\n";
+  if (added->count == 0) {
+    std::cout << "Nothing to add: the volumes are in the map (epoch " << changed.map->epoch.value
+              << "), which " << changed.installed.adopted.size() << " volumes hold.\n";
+    return 0;
+  }
+  std::cout << "Epoch " << changed.map->epoch.value << ": " << changed.map->volumes.size()
+            << " volumes, taken by " << changed.installed.adopted.size() << " of them. New:";
+  const auto& volumes = changed.map->volumes;
+  for (std::size_t i = volumes.size() - added->count; i < volumes.size(); ++i) {
+    std::cout << " " << volumes[i].name << " (" << volumes[i].address << ")";
+  }
+  std::cout << ". New data goes there, too; old data stays where it is.\n";
   return 0;
 }
 

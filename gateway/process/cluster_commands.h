@@ -1,18 +1,27 @@
-// The commands that make a cluster. Each returns the exit code of the process, and writes what it
-// did to standard output, what is wrong to standard error.
+// The commands of a cluster that are no processes which stay: each does its work and says what it
+// did. Returns the exit code of the process.
+// Thread-safety: one thread; they block.
 #pragma once
 #include <string>
 
 #include "gateway/cluster_arguments.h"
+#include "penstock/result.h"
 
 namespace penstock {
 
-// `penstock admin keygen FILE`.
-int make_key_file(const std::string& path);
+inline constexpr int kExitTrouble = 4;  // it was found out that something is to be done
 
-// `penstock ring make`: takes the candidates of the servers into a map, writes it to its file, and
-// installs it at the volumes. Again, with a file that is there: installs that map, which changes
-// nothing where it is installed already.
+// Says why it failed, on standard error.
+int tell_failure_of(const Error& error);
+
+int make_key_file(const std::string& path);
 int make_ring(const RingMakeArguments& arguments);
+int add_to_ring(const RingMakeArguments& arguments);
+int show_ring(const RingLookArguments& arguments);
+int show_what_if(const RingLookArguments& arguments);
+int show_cluster_status(const RingLookArguments& arguments);
+int restore_ring(const RingLookArguments& arguments);
+int export_ring(const RingExportArguments& arguments);
+int show_admin_status(const AdminStatusArguments& arguments);
 
 }  // namespace penstock

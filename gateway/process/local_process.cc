@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
 #include "penstock/log.h"
@@ -56,6 +57,8 @@ Result<> LocalProcess::open() {
                                                        gateway_->objects(), server_.base().io,
                                                        config_.removal});
   add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
+  add_collectors_of_cluster(gateway_->metrics(),
+                            [this] { return &gateway_->objects().membership(); });
   work_->add_collectors(gateway_->metrics());
   return {};
 }

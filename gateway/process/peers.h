@@ -7,36 +7,34 @@
 #include <string>
 #include <vector>
 
+#include "gateway/process/trust.h"
 #include "placement/cluster_map.h"
+#include "server/map_source/map_source.h"
 #include "server/membership/membership.h"
 #include "server/node/process_base.h"
-#include "server/transport/cluster_key.h"
 #include "server/transport/remote_servers.h"
 
 namespace penstock {
 
-std::shared_ptr<const HelloTerms> terms_of(const ClusterKey& key, PeerRole role, std::string name);
 MapStamp stamp_of(const ClusterMap& map);
 
-// `stamp`: of the map that the process is at; may be empty.
-std::unique_ptr<RemoteServers> make_peers(ProcessBase& base,
-                                          std::shared_ptr<const HelloTerms> terms,
-                                          std::function<MapStamp()> stamp);
+// `name`: of this process, for people. `stamp`: of the map that it is at; may be empty.
+// `announcement`: of a server (LinkParts).
+std::unique_ptr<RemoteServers> make_peers(
+    ProcessBase& base, const Trust& trust, PeerRole role, std::string name,
+    std::function<MapStamp()> stamp, std::function<std::vector<wire::Place>()> announcement = {});
 
 // A client of each volume of the map, by its address.
 std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
                                                       const Membership::Connector& connect);
 
-// Writes are possible: each group has a majority, and a blob finds volumes enough. One line a
-// volume tells what is lost.
-struct ClusterState {
-  bool writable = false;
-  std::size_t lost = 0;
-  std::string volumes;  // lines
-};
-ClusterState state_of(const Membership& membership);
-
-// Errors: not_found; io; invalid - no map, or of another cluster.
-Result<std::shared_ptr<const ClusterMap>> read_map_file(const std::string& path, ClusterId cluster);
+// Volumes that `next` names at another address than `before` (null: none) are reached there from
+// now on.
+void move_volumes(RemoteServers& peers, const ClusterMap* before, const ClusterMap& next);
+// The same for volumes that are missing, and that servers announce.
+void meet_servers(RemoteServers& peers, const Membership& membership,
+                  const std::vector<Announcement>& announced);
+// Is a volume of the map missing?
+bool misses_volumes(const Membership& membership);
 
 }  // namespace penstock

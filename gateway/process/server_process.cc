@@ -3,20 +3,29 @@
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
+#include <set>
 #include <utility>
 
+#include "gateway/http/http_metrics.h"
+#include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
+#include "gateway/program_version.h"
+#include "gateway/server_description.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
+#include "penstock/text_codec.h"
 #include "penstock/wait_on.h"
+#include "server/background/background_metrics.h"
 #include "server/node/volume_metrics.h"
 
 namespace penstock {
 namespace {
 
-constexpr Duration kMapLook = std::chrono::milliseconds(500);  // at what own volumes have adopted
+constexpr Duration kAnnounceEvery = std::chrono::seconds(3);
+constexpr Duration kAnnouncePatience = std::chrono::seconds(2);
 constexpr std::chrono::seconds kPeerDrain{20};
+constexpr Duration kLinksEnd = std::chrono::seconds(1);
 constexpr std::chrono::seconds kAdminDrain{1};
 
 ServerOptions options_of(const LocalConfig& config, const ServerArguments& arguments,
@@ -28,15 +37,32 @@ ServerOptions options_of(const LocalConfig& config, const ServerArguments& argum
   return options;
 }
 
+// What /readyz says of a server's volumes in one line; volume by volume, behind it.
+std::string own_state(const std::vector<VolumeSet::VolumeState>& states, const ClusterMap* map) {
+  std::size_t closed = 0, full = 0;
+  for (const auto& volume : states) {
+    if (volume.status.state != VolumeStatus::State::open) ++closed;
+    if (volume.status.full) ++full;
+  }
+  const std::string of_all = " of " + std::to_string(states.size()) + " volumes ";
+  if (closed == states.size()) return "critical: no volume is open";
+  if (closed > 0) return "degraded: " + std::to_string(closed) + of_all + "are not open";
+  if (map == nullptr) return "candidate: no map names its volumes yet";
+  if (full > 0) return "degraded: " + std::to_string(full) + of_all + "take no new data";
+  return "whole";
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(const LocalConfig& config, const ServerArguments& arguments,
-                             const ClusterKey& key)
+                             Trust trust)
     : config_(config),
       arguments_(arguments),
-      key_(key),
+      trust_(std::move(trust)),
+      started_(RealClock().boot()),
       disk_call_max_(config.disk_call_max_seconds),
-      server_(options_of(config, arguments, key.cluster)),
+      since_(static_cast<std::uint64_t>(RealClock().wall().time_since_epoch().count())),
+      server_(options_of(config, arguments, trust_.cluster)),
       metrics_({}, {}),
       admin_(
           server_.base().io.at(0), metrics_, [this] { return tell_readiness(); },
@@ -44,6 +70,7 @@ ServerProcess::ServerProcess(const LocalConfig& config, const ServerArguments& a
 
 ServerProcess::~ServerProcess() {
   leaving_.store(true);
+  if (follower_) follower_->stop();
   server_.end_watch();
   if (others_) others_->stop();
   server_.base().io.stop();  // no coroutine runs while the parts go
@@ -51,6 +78,11 @@ ServerProcess::~ServerProcess() {
 }
 
 Result<> ServerProcess::open() {
+  if (!arguments_.map.empty()) {
+    const MapSourceParts parts{server_.base().clock, server_.base().random, trust_.cluster};
+    TRY(source, open_map_source(arguments_.map, parts));
+    source_ = std::move(source);
+  }
   CHECK_OK(server_.start());
   add_collectors_of_volumes(metrics_, server_.volumes());
   return {};
@@ -63,11 +95,12 @@ std::shared_ptr<const ServiceParts> ServerProcess::service_parts() {
       ServiceParts{base.clock,
                    base.random,
                    base.buffers,
-                   terms_of(key_, PeerRole::server, arguments_.listen),
+                   terms_of(trust_, PeerRole::server, arguments_.listen),
                    {},
                    {},
                    {},
-                   {}});
+                   {},
+                   trust_.tls});
   parts->volumes = [&volumes] { return volumes.clients(); };
   parts->find = [&volumes](VolumeId id) { return volumes.client(id); };
   parts->stamp = [&volumes] {
@@ -75,7 +108,27 @@ std::shared_ptr<const ServiceParts> ServerProcess::service_parts() {
     return map ? stamp_of(*map) : MapStamp{};
   };
   parts->leaving = [this] { return leaving_.load(); };
+  parts->describe = [this] { return describe(); };
+  parts->hear = [this](std::vector<wire::Place> places) { others_->hear(places); };
+  parts->places = [this] { return moved_places(); };
   return parts;
+}
+
+// All are called on the thread of the admin port, the first one, to which the work belongs.
+void ServerProcess::add_collectors() {
+  add_collectors_of_peers(metrics_, *others_);
+  add_collectors_of_served_calls(metrics_, *peers_);
+  add_collectors_of_cluster(metrics_, [this]() -> const Membership* {
+    return work_ ? &work_->objects->membership() : nullptr;
+  });
+  add_collectors_of_memory(metrics_, server_.base().budget);
+  add_collectors_of_background(
+      metrics_, [this] { return work_ ? work_->background->status() : BackgroundStatus{}; });
+  metrics_.add_collector(Metrics::Kind::counter, "penstock_exceptions_total",
+                         "Exceptions that ended a call or a job: exception_caught in the log.", [] {
+                           const auto count = static_cast<double>(exceptions_caught());
+                           return std::vector<Metrics::Sample>{Metrics::Sample{{}, count}};
+                         });
 }
 
 Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
@@ -84,68 +137,187 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
     const auto map = volumes.map();
     return map ? stamp_of(*map) : MapStamp{};
   };
-  others_ = make_peers(server_.base(), terms_of(key_, PeerRole::server, arguments_.listen),
-                       std::move(stamp));
-  peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts());
+  others_ = make_peers(server_.base(), trust_, PeerRole::server, arguments_.listen,
+                       std::move(stamp), [this] { return own_places(); });
+  follower_ = make_follower();
+  peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts(),
+                                        arguments_.descriptors.connections);
+  add_collectors();
   const auto serve = [&] { return peers_->listen(peers.address, peers.port); };
   CHECK_OK(call_on(io.at(0), serve, "start"));
+  listening_ = endpoint_text(peers.address, peers_->port());
+  tell_address(peers);
+  for (const std::string& peer : arguments_.peers) (void)others_->server(peer);  // connects
   const auto tell = [&] { return admin_.listen(admin.address, admin.port); };
   CHECK_OK(call_on(io.at(0), tell, "start"));
+  begin_admissions();
   server_.begin_watch();
-  boost::asio::co_spawn(io.at(0), follow_map(), [](std::exception_ptr thrown) {
-    if (thrown) report_exception("the look at the map", thrown);
-  });
+  follower_->start(io.at(0).get_executor());
+  if (source_ && source_->keeps_announcements()) {
+    boost::asio::co_spawn(io.at(0), announce(), [](std::exception_ptr thrown) {
+      if (thrown) report_exception("the announcement of the volumes", thrown);
+    });
+  }
   const auto states = server_.volumes().states();
   log_event(LogLevel::info, "server_ready",
             {{"listen", endpoint_text(peers.address, peers_->port())},
              {"admin", endpoint_text(admin.address, admin_.port())},
-             {"cluster", cluster_text(key_.cluster)},
+             {"cluster", cluster_text(trust_.cluster)},
              {"volumes_open", std::to_string(server_.volumes().clients().size()) + "/" +
                                   std::to_string(states.size())}});
   return {};
 }
 
-// ---- the map: whoever changes it installs it at the volumes
-
-std::shared_ptr<const ClusterMap> ServerProcess::newest_map() {
-  const auto known = server_.volumes().map();
-  std::shared_ptr<const ClusterMap> newest = known;
-  for (const auto& slot : server_.volumes().slots()) {
-    if (!slot->volume) continue;
-    std::string text = slot->volume->get_map();
-    if (text.empty() || text == looked_at_) continue;
-    auto map = ClusterMap::parse(text);
-    looked_at_ = std::move(text);
-    if (!map || (newest && map->epoch <= newest->epoch)) continue;
-    newest = std::make_shared<const ClusterMap>(std::move(*map));
+// Where others reach this server: nowhere, if it listens at all addresses and nobody says at which.
+void ServerProcess::tell_address(const Endpoint& peers) {
+  if (arguments_.address.empty() && (peers.address == "0.0.0.0" || peers.address == "::")) {
+    log_event(LogLevel::warn, "address_not_announced",
+              {{"meaning",
+                "it listens at all addresses: others find it where the map says, unless "
+                "--address says where"}});
+    return;
   }
-  return newest == known ? nullptr : newest;
+  address_.store(std::make_shared<const std::string>(address()));
 }
 
-Awaitable<void> ServerProcess::follow_map() {
+// What this server says of itself: wherever a map says that its volumes are, they are here.
+std::vector<wire::Place> ServerProcess::own_places() {
+  std::vector<wire::Place> places;
+  const auto address = address_.load();
+  if (address == nullptr) return places;
+  for (const auto& slot : server_.volumes().slots()) {
+    if (!slot->volume) continue;
+    const auto status = slot->volume->status();
+    const bool used =
+        status.state == VolumeStatus::State::open || slot->volume->waits_for_admission();
+    if (!used) continue;
+    places.push_back({slot->entry.id, slot->volume->start_counter(), since_, *address});
+  }
+  return places;
+}
+
+// What it passes on of others: where the map does not say it already.
+std::vector<wire::Place> ServerProcess::moved_places() {
+  auto places = others_->places();
+  const auto map = server_.volumes().map();
+  std::erase_if(places, [&map](const wire::Place& place) {
+    const MapVolume* entry = map ? map->find(place.volume) : nullptr;
+    return entry != nullptr && entry->address == place.address;
+  });
+  return places;
+}
+
+// R13. The volumes wait until others have said that they are no old copies.
+void ServerProcess::begin_admissions() {
+  auto connect = [this](const MapVolume& volume) { return client_of(volume); };
+  admissions_ = std::make_unique<VolumeAdmissions>(server_.base().io.at(0), server_.base().clock,
+                                                   boot_id(), server_.volumes().slots(), connect);
+  server_.volumes().on_failure([this](VolumeId id) { admissions_->tell_failure(id); });
+  admissions_->begin();
+}
+
+std::shared_ptr<VolumeClient> ServerProcess::client_of(const MapVolume& volume) {
+  if (auto own = server_.volumes().client(volume.id)) return own;
+  return others_->volume(volume.id, volume.address);
+}
+
+// ---- the map
+
+std::unique_ptr<MapFollower> ServerProcess::make_follower() {
+  FollowerParts parts{server_.base().clock, source_.get(), {}, {}, {}, {}, {}, {}, {}};
+  parts.current = [this] { return server_.volumes().map(); };
+  parts.take = [this](std::shared_ptr<const ClusterMap> map) { return take_map(std::move(map)); };
+  parts.clients = [this](const ClusterMap* map) { return volumes_to_ask(map); };
+  parts.own = [this] { return server_.volumes().clients(); };
+  parts.moved = [this] { return has_moved(); };
+  parts.misses = [this] { return work_ && misses_volumes(work_->objects->membership()); };
+  parts.meet = [this](const std::vector<Announcement>& announced) {
+    meet_servers(*others_, work_->objects->membership(), announced);
+  };
+  return std::make_unique<MapFollower>(std::move(parts));
+}
+
+// All that the map names, and all that the maps of the own volumes name: after a start those are
+// all that is known.
+VolumeClients ServerProcess::volumes_to_ask(const ClusterMap* map) {
+  VolumeClients clients = server_.volumes().clients();
+  std::set<VolumeId> asked;
+  for (const auto& client : clients) asked.insert(client->id());
+  const auto add = [&](const ClusterMap& named) {
+    for (const MapVolume& volume : named.volumes) {
+      if (!asked.insert(volume.id).second) continue;
+      clients.push_back(others_->volume(volume.id, volume.address));
+    }
+  };
+  if (map != nullptr) {
+    add(*map);
+    return clients;
+  }
+  const auto texts = own_maps();
+  for (const std::string& text : std::set<std::string>(texts.begin(), texts.end())) {
+    if (const auto held = ClusterMap::parse(text)) add(*held);
+  }
+  return clients;
+}
+
+std::vector<std::string> ServerProcess::own_maps() {
+  std::vector<std::string> texts;
+  for (const auto& slot : server_.volumes().slots()) {
+    if (slot->volume) texts.push_back(slot->volume->get_map());
+  }
+  return texts;
+}
+
+// Has an own volume adopted a map since the last call, or has a round learned a newer one?
+bool ServerProcess::has_moved() {
+  auto texts = own_maps();
+  const bool adopted = texts != looked_at_;
+  looked_at_ = std::move(texts);
+  const auto map = server_.volumes().map();
+  const bool learned = work_ && map && work_->objects->membership().map()->epoch > map->epoch;
+  return adopted || learned;
+}
+
+std::string ServerProcess::address() const {
+  return arguments_.address.empty() ? listening_ : arguments_.address;
+}
+
+Announcement ServerProcess::announcement() {
+  Announcement announcement{address(), arguments_.host, arguments_.zone, {}};
+  for (const auto& client : server_.volumes().clients()) {
+    announcement.volumes.push_back({client->id(), client->status().total_bytes});
+  }
+  return announcement;
+}
+
+// While the source is away the follower says so.
+Awaitable<void> ServerProcess::announce() {
   Clock& clock = server_.base().clock;
   while (!leaving_.load()) {
-    if (const auto map = newest_map()) {
-      const Result<> taken = take_map(map);
-      if (!taken) log_event(LogLevel::error, "map_refused", {{"reason", taken.error().context}});
+    auto words = announcement();
+    if (!words.volumes.empty()) {
+      const auto said =
+          co_await source_->announce(std::move(words), clock.boot() + kAnnouncePatience);
+      if (!said && said.error().code != Errc::unavailable && said.error().code != Errc::timeout) {
+        log_event(LogLevel::warn, "not_announced", {{"reason", said.error().context}});
+      }
     }
-    co_await clock.sleep_until(clock.boot() + kMapLook);
+    co_await clock.sleep_until(clock.boot() + kAnnounceEvery);
   }
 }
 
 Result<> ServerProcess::take_map(std::shared_ptr<const ClusterMap> map) {
+  const auto before = server_.volumes().map();
   server_.volumes().take_map(map);
   if (work_ == nullptr) return begin_work(std::move(map));
-  CHECK_OK(work_->objects->membership().adopt(std::move(map)));
+  CHECK_OK(work_->objects->membership().adopt(map));
+  move_volumes(*others_, before.get(), *map);
   return {};
 }
 
 Result<> ServerProcess::begin_work(std::shared_ptr<const ClusterMap> map) {
   ProcessBase& base = server_.base();
-  auto connect = [this](const MapVolume& volume) -> std::shared_ptr<VolumeClient> {
-    if (auto own = server_.volumes().client(volume.id)) return own;
-    return others_->volume(volume.id, volume.address);
-  };
+  auto connect = [this](const MapVolume& volume) { return client_of(volume); };
   std::vector<VolumeId> own;
   for (const auto& client : server_.volumes().clients()) own.push_back(client->id());
   auto work = std::make_unique<Work>();
@@ -160,21 +332,55 @@ Result<> ServerProcess::begin_work(std::shared_ptr<const ClusterMap> map) {
   parts.begin_probes(base.io.at(0));
   work->background->start(base.io.at(0).get_executor());
   work_ = std::move(work);
+  begun_.store(work_.get());
   log_event(LogLevel::info, "map_taken", {{"epoch", std::to_string(map->epoch.value)}});
   return {};
 }
 
+std::string ServerProcess::describe() {
+  const Clock& clock = server_.base().clock;
+  ServerDescription told;
+  told.version = kProgramVersion;
+  told.host = arguments_.host;
+  told.zone = arguments_.zone;
+  told.wall = clock.wall();
+  told.runs_for = clock.boot() - started_;
+  told.leaving = leaving_.load();
+  const auto map = server_.volumes().map();
+  if (map) {
+    told.epoch = map->epoch;
+    told.digest = hex_encode(std::as_bytes(std::span(map->digest)));
+  }
+  for (const auto& volume : server_.volumes().states()) {
+    told.volumes.push_back({volume.id, volume.path, volume.status});
+  }
+  const Work* work = begun_.load();
+  if (work == nullptr) return description_text(told);
+  for (const auto& [what, job] : work->background->status().jobs) {
+    told.jobs.push_back(
+        {what, job.running, job.done, job.total, job.per_second, clock.boot() - job.since});
+  }
+  const Membership& membership = work->objects->membership();
+  for (const MapVolume& volume : membership.map()->volumes) {
+    if (membership.suspect(volume.id)) told.suspects.push_back(volume.name);
+  }
+  return description_text(told);
+}
+
+// On the thread of the admin port, as the collectors.
 Readiness ServerProcess::tell_readiness() {
   Readiness readiness;
   readiness.ready = !leaving_.load();
   readiness.text = readiness.ready ? "ready\n" : "not ready: it stops\n";
   auto& volumes = server_.volumes();
   const auto map = volumes.map();
-  if (!map) readiness.text += "candidate: no map names its volumes yet\n";
-  for (const auto& volume : volumes.states()) {
+  const auto states = volumes.states();
+  readiness.text += own_state(states, map.get()) + "\n";
+  for (const auto& volume : states) {
     const MapVolume* entry = map ? map->find(volume.id) : nullptr;
     readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false);
   }
+  readiness.text += map_lines(follower_->state());
   return readiness;
 }
 
@@ -191,9 +397,13 @@ Awaitable<void> ServerProcess::end_work() {
 void ServerProcess::stop() {
   log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
   leaving_.store(true);
+  follower_->stop();
   server_.end_watch_soon();
   stop_limit_.begin();
   IoThreads& io = server_.base().io;
+  stop_limit_.waits_for("the admission of volumes");
+  admissions_->stop();
+  wait_on(io.at(0), admissions_->finish(), "end");
   stop_limit_.waits_for("background work");
   wait_on(io.at(0), end_work(), "end");
   stop_limit_.waits_for("calls of peers");
@@ -201,6 +411,7 @@ void ServerProcess::stop() {
   stop_limit_.waits_for("the admin port");
   (void)wait_on(io.at(0), admin_.stop(Duration(kAdminDrain)), "end");
   others_->stop();
+  others_->wait_ended(kLinksEnd);
   stop_limit_.waits_for("volumes");
   server_.end_watch();
   const std::size_t stalled = server_.close(disk_call_max_);

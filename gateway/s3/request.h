@@ -55,6 +55,8 @@ class BodyReader {
   virtual Checksum checksum() const = 0;
 };
 
+struct RequestTimes;
+
 struct S3Request {
   std::string request_id;
   std::string method;
@@ -66,9 +68,10 @@ struct S3Request {
   // Names in lower case, values trimmed, in order.
   std::vector<std::pair<std::string, std::string>> headers;
   Principal principal;
-  Deadline deadline{};       // of metadata work; bodies have their own rates
-  bool file_pieces = false;  // the response body may hold file ranges
-  MemoryAccount memory;      // of the principal's account
+  Deadline deadline{};            // of metadata work; bodies have their own rates
+  RequestTimes* times = nullptr;  // where its time goes, if the client wants to know
+  bool file_pieces = false;       // the response body may hold file ranges
+  MemoryAccount memory;           // of the principal's account
 
   const std::string* header(std::string_view name) const;  // first of that name; null if absent
   const std::string* query_value(std::string_view name) const;

@@ -16,6 +16,13 @@ namespace penstock {
 void report_exception(std::string_view where) noexcept;
 void report_exception(std::string_view where, const std::exception_ptr& thrown) noexcept;
 std::uint64_t exceptions_caught();
+// What co_spawn() is to call at the end of a coroutine that nobody waits for: reports a throw.
+struct ReportThrown {
+  const char* where;
+  void operator()(const std::exception_ptr& thrown) const noexcept {
+    if (thrown) report_exception(where, thrown);
+  }
+};
 
 // The same, and the error for whoever waits: io, since what was under way may or may not have been
 // done; nobody may take it for a refusal. `thrown` is set: what it closes is as a process that was

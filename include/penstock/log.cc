@@ -90,6 +90,7 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
   if (sink == nullptr) append_time(line);  // a sink has a clock of its own, or wants none
   fmt::format_to(std::back_inserter(line), "level={} event={}", to_string(level), event);
   for (const LogField& field : fields) {
+    if (field.name.empty()) continue;
     line.push_back(' ');
     line.append(field.name);
     line.push_back('=');

@@ -14,7 +14,7 @@ namespace penstock {
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
 struct LogField {
-  std::string_view name;
+  std::string_view name;  // empty: the field is left out
   std::string value;
 };
 void log_event(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});

@@ -19,10 +19,6 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Upper bounds in microseconds: from a cached GET to a Complete of 10,000 parts.
-constexpr std::array<std::int64_t, 16> kBoundsUs = {
-    100,    250,     500,     1'000,   2'500,     5'000,     10'000,     25'000,
-    50'000, 100'000, 250'000, 500'000, 1'000'000, 5'000'000, 10'000'000, 30'000'000};
 constexpr double kMicrosecondsPerSecond = 1e6;
 
 MetricFamily make_family(std::string name, std::string help, MetricType type) {
@@ -50,6 +46,24 @@ ClientMetric counted(const Metrics::Labels& labels, double value) {
   return metric;
 }
 
+ClientMetric histogram_of(const Metrics::Labels& labels, const LatencyHistogram::Counts& counts) {
+  constexpr auto& kBoundsUs = LatencyHistogram::kBoundsUs;
+  ClientMetric metric = labelled(labels);
+  std::uint64_t cumulative = 0;
+  for (std::size_t i = 0; i < counts.buckets.size(); ++i) {
+    cumulative += counts.buckets[i];
+    ClientMetric::Bucket bucket;
+    bucket.cumulative_count = cumulative;
+    bucket.upper_bound = i < kBoundsUs.size()
+                             ? static_cast<double>(kBoundsUs[i]) / kMicrosecondsPerSecond
+                             : std::numeric_limits<double>::infinity();
+    metric.histogram.bucket.push_back(bucket);
+  }
+  metric.histogram.sample_count = cumulative;
+  metric.histogram.sample_sum = static_cast<double>(counts.microseconds) / kMicrosecondsPerSecond;
+  return metric;
+}
+
 double load(const std::atomic<std::uint64_t>& number) {
   return static_cast<double>(number.load(std::memory_order_relaxed));
 }
@@ -62,15 +76,11 @@ void add(std::atomic<std::uint64_t>& number, std::uint64_t amount) {
 struct alignas(64) Metrics::PerOperation {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
-  std::atomic<std::uint64_t> microseconds{0};
-  std::array<std::atomic<std::uint64_t>, kBoundsUs.size() + 1> buckets{};  // the last: above all
+  LatencyHistogram durations;
+};
 
-  ClientMetric histogram(const Labels& labels) const;
-  std::uint64_t count() const {
-    std::uint64_t sum = 0;
-    for (const auto& bucket : buckets) sum += bucket.load(std::memory_order_relaxed);
-    return sum;
-  }
+struct Metrics::Families {
+  std::vector<MetricFamily> all;
 };
 
 struct Metrics::Collector {
@@ -80,22 +90,11 @@ struct Metrics::Collector {
   std::function<std::vector<Sample>()> collect;
 };
 
-ClientMetric Metrics::PerOperation::histogram(const Labels& labels) const {
-  ClientMetric metric = labelled(labels);
-  std::uint64_t cumulative = 0;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    cumulative += buckets[i].load(std::memory_order_relaxed);
-    ClientMetric::Bucket bucket;
-    bucket.cumulative_count = cumulative;
-    bucket.upper_bound = i < kBoundsUs.size()
-                             ? static_cast<double>(kBoundsUs[i]) / kMicrosecondsPerSecond
-                             : std::numeric_limits<double>::infinity();
-    metric.histogram.bucket.push_back(bucket);
-  }
-  metric.histogram.sample_count = cumulative;
-  metric.histogram.sample_sum = load(microseconds) / kMicrosecondsPerSecond;
-  return metric;
-}
+struct Metrics::HistogramCollector {
+  std::string name;
+  std::string help;
+  std::function<std::vector<HistogramSample>()> collect;
+};
 
 Metrics::Metrics(std::vector<std::string> operations, std::vector<std::string> error_codes)
     : operations_(std::move(operations)),
@@ -108,10 +107,7 @@ Metrics::~Metrics() = default;
 void Metrics::record(std::size_t operation, const Outcome& outcome) {
   PENSTOCK_ASSERT(operation < operations_.size());
   PerOperation& numbers = per_operation_[operation];
-  const std::int64_t duration_us = std::max<std::int64_t>(outcome.duration.count(), 0);
-  const auto* bound = std::lower_bound(kBoundsUs.begin(), kBoundsUs.end(), duration_us);
-  add(numbers.buckets[static_cast<std::size_t>(bound - kBoundsUs.begin())], 1);
-  add(numbers.microseconds, static_cast<std::uint64_t>(duration_us));
+  numbers.durations.record(outcome.duration);
   if (outcome.bytes_in != 0) add(numbers.bytes_in, outcome.bytes_in);
   if (outcome.bytes_out != 0) add(numbers.bytes_out, outcome.bytes_out);
   if (outcome.error_code) {
@@ -125,7 +121,12 @@ void Metrics::add_collector(Kind kind, std::string name, std::string help,
   collectors_.push_back(Collector{kind, std::move(name), std::move(help), std::move(collect)});
 }
 
-std::string Metrics::text() const {
+void Metrics::add_histograms(std::string name, std::string help,
+                             std::function<std::vector<HistogramSample>()> collect) {
+  histograms_.push_back(HistogramCollector{std::move(name), std::move(help), std::move(collect)});
+}
+
+void Metrics::add_requests(Families& families) const {
   auto requests =
       make_family("penstock_requests_total", "Requests by operation", MetricType::Counter);
   auto bytes_in =
@@ -137,19 +138,25 @@ std::string Metrics::text() const {
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     const PerOperation& numbers = per_operation_[i];
     const Labels labels = {{"operation", operations_[i]}};
-    requests.metric.push_back(counted(labels, static_cast<double>(numbers.count())));
+    const auto counts = numbers.durations.counts();
+    requests.metric.push_back(counted(labels, static_cast<double>(counts.count())));
     bytes_in.metric.push_back(counted(labels, load(numbers.bytes_in)));
     bytes_out.metric.push_back(counted(labels, load(numbers.bytes_out)));
-    durations.metric.push_back(numbers.histogram(labels));
+    durations.metric.push_back(histogram_of(labels, counts));
   }
   auto errors =
       make_family("penstock_errors_total", "Error answers by S3 code", MetricType::Counter);
   for (std::size_t i = 0; i < error_codes_.size(); ++i) {
     errors.metric.push_back(counted({{"code", error_codes_[i]}}, load(errors_[i])));
   }
-  std::vector<MetricFamily> families = {std::move(requests), std::move(bytes_in),
-                                        std::move(bytes_out), std::move(durations),
-                                        std::move(errors)};
+  families.all = {std::move(requests), std::move(bytes_in), std::move(bytes_out),
+                  std::move(durations), std::move(errors)};
+}
+
+std::string Metrics::text() const {
+  Families made;
+  if (!operations_.empty()) add_requests(made);  // else nobody makes requests here
+  std::vector<MetricFamily>& families = made.all;
   for (const Collector& collector : collectors_) {
     const bool gauge = collector.kind == Kind::gauge;
     auto family = make_family(collector.name, collector.help,
@@ -158,6 +165,13 @@ std::string Metrics::text() const {
       ClientMetric metric = labelled(sample.labels);
       (gauge ? metric.gauge.value : metric.counter.value) = sample.value;
       family.metric.push_back(std::move(metric));
+    }
+    families.push_back(std::move(family));
+  }
+  for (const HistogramCollector& collector : histograms_) {
+    auto family = make_family(collector.name, collector.help, MetricType::Histogram);
+    for (const HistogramSample& sample : collector.collect()) {
+      family.metric.push_back(histogram_of(sample.labels, sample.counts));
     }
     families.push_back(std::move(family));
   }

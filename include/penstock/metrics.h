@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/latency.h"
 #include "penstock/runtime.h"
 
 namespace penstock {
@@ -51,18 +52,30 @@ class Metrics {
   void add_collector(Kind kind, std::string name, std::string help,
                      std::function<std::vector<Sample>()> collect);
 
+  // The same of durations; in seconds, as `name` should end.
+  struct HistogramSample {
+    Labels labels;
+    LatencyHistogram::Counts counts;
+  };
+  void add_histograms(std::string name, std::string help,
+                      std::function<std::vector<HistogramSample>()> collect);
+
   // The text format of Prometheus, version 0.0.4.
   std::string text() const;
 
  private:
   struct PerOperation;
+  struct Families;
+  void add_requests(Families& families) const;
   struct Collector;
+  struct HistogramCollector;
 
   std::vector<std::string> operations_;
   std::vector<std::string> error_codes_;
   std::unique_ptr<PerOperation[]> per_operation_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> errors_;
   std::vector<Collector> collectors_;
+  std::vector<HistogramCollector> histograms_;
 };
 
 // Times one operation and records it when it goes out of scope, however that happens.

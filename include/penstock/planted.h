@@ -93,6 +93,12 @@ enum class Rule : std::uint8_t {
   fragments_moved,
   complete_as_listed,
   lost_disk,
+  admitted_first,
+  start_asked,
+  start_noted,
+  start_counted_last,
+  starts_forward,
+  newest_peers,
   // Multipart.
   part_of_open_upload,
   part_upload_row,
@@ -127,6 +133,17 @@ enum class Rule : std::uint8_t {
   list_unreadable,
   list_resume,
   list_witness,
+  // Connections.
+  lost_call_unknown,
+  unsent_call_known,
+  fresh_request_id,
+  frame_checksum,
+  peer_silence,
+  hello_proof,
+  hello_nonce,
+  hello_cluster,
+  map_of_epoch,
+  volume_of_call,
   count,
 };
 

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "penstock/deadline.h"
+
 namespace penstock {
 
 using ConstBytes = std::span<const std::byte>;
@@ -75,13 +77,6 @@ struct FragmentId {
   Generation generation;
   auto operator<=>(const FragmentId&) const = default;
 };
-
-// Wall time may jump and is only shown to people and used for ballots. Boot time never goes back
-// and bounds every wait and lease.
-using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
-using BootTime = std::chrono::time_point<std::chrono::steady_clock, std::chrono::microseconds>;
-using Duration = std::chrono::microseconds;
-using Deadline = BootTime;
 
 inline std::uint64_t mix_hash(
     std::uint64_t x) {  // finalizer of splitmix64: the ids are random, this only folds them

@@ -19,6 +19,10 @@ std::string_view state_name(VolumeStatus::State state) {
   return "?";
 }
 
+std::uint64_t map_hash(std::string_view text) {
+  return text.empty() ? 0 : XXH3_64bits(text.data(), text.size());
+}
+
 std::uint32_t fragment_block_crc(WriteId write_id, std::uint8_t slot, std::uint64_t block_number,
                                  ConstBytes block) {
   // The seed is the CRC register after (write-id, slot, block number); crc32_iscsi has no inversion

@@ -19,6 +19,7 @@
 #include "penstock/register_value.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
+#include "penstock/volume_note.h"
 #include "penstock/volume_upkeep.h"
 
 namespace penstock {
@@ -135,7 +136,8 @@ struct FragmentShape {
 };
 // Bytes of a fragment on their way out: verified. Either in memory, or a range of a file whose
 // pages were just verified and which may be sent with sendfile. Keep `keepalive` until the bytes
-// are sent.
+// are sent. With checksums it is all blocks that the range touches, each with its
+// fragment_block_crc().
 struct Piece {
   Buffer memory;
   std::size_t memory_offset = 0;
@@ -143,6 +145,7 @@ struct Piece {
   std::uint64_t file_offset = 0;
   std::size_t length = 0;
   std::shared_ptr<const void> keepalive;
+  std::vector<std::uint32_t> block_crcs;  // only if asked for
   ConstBytes bytes() const { return memory.bytes().subspan(memory_offset, length); }
 };
 
@@ -173,6 +176,7 @@ struct FragmentReadRequest {
   std::uint64_t offset = 0;   // any byte; whole blocks are verified, exactly the range is returned
   std::uint64_t length = 0;   // <= 1 MiB
   bool file_allowed = false;  // the caller can sendfile from this process
+  bool with_checksums = false;  // the caller checks the blocks once more, where they are used
 };
 
 struct VolumeStatus {
@@ -259,6 +263,14 @@ class VolumeUpkeep {
   // The map that was adopted last.
   virtual Task<SharedBytes> read_map(Deadline deadline) = 0;
   virtual Task<JoinState> read_join_state(Deadline deadline) = 0;
+
+  // ---- what volumes note of one another (R13; volume_note.h)
+  // These two and read_map() are answered as well by a volume that waits for its admission: else
+  // no volume would ever be admitted after all of them were stopped.
+  virtual Task<NoteReply> read_note(std::string name, Deadline deadline) = 0;
+  // Durable before it answers. A note of starts never goes down: a lower one is no error and
+  // changes nothing. Errors: invalid - the length of name or bytes; overloaded - too many notes.
+  virtual Task<> put_note(std::string name, std::string bytes, Deadline deadline) = 0;
 };
 
 // One volume, as others reach it. Every call is bounded by its deadline, but those that answer at

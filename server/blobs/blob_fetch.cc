@@ -69,7 +69,7 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, st
     return fetch;
   }
   fetch->began = context.clock.boot();
-  const Deadline deadline = fetch->began + limits::kOperationDeadline;
+  const Deadline deadline(fetch->began + limits::kOperationDeadline, trace);
   boost::asio::co_spawn(
       *executor, run(shared_from_this(), fetch, std::move(client), std::move(request), deadline),
       boost::asio::detached);

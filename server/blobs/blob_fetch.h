@@ -71,6 +71,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   BlobContext& context;
   const MemoryUser user;
   std::optional<Executor> executor;
+  Trace trace;  // of whoever reads
   Wakeup wakeup;
   // Of the pieces on their way; given back with the reader, though a volume may never answer.
   MemoryBudget::Lease memory;

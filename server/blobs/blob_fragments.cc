@@ -45,6 +45,7 @@ FragmentId BlobFragments::fragment(std::uint32_t index) const {
 }
 
 Task<> BlobFragments::open(Deadline deadline) {
+  trace_ = deadline.trace();
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].client == nullptr) {
       drop(i, fail(Errc::unavailable, "no connection"), Blame::by_error);
@@ -114,7 +115,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     const StepKind kind = step.kind;
     if (kind == StepKind::append) {
       self->lend(slot, step.piece);
-      step.deadline = slot.step_began + limits::kOperationDeadline;  // as long as space() waits
+      step.deadline = {slot.step_began + limits::kOperationDeadline,
+                       self->trace_};  // as long as space() waits
     }
     const Deadline deadline = step.deadline;
     const auto id = self->fragment(index);

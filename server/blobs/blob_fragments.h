@@ -99,6 +99,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   BlobContext& context_;
   Executor executor_;
   FragmentOwner owner_;
+  Trace trace_;  // of whoever writes
   Layout layout_;
   WriteId write_id_;
   std::vector<Slot> slots_;

@@ -95,7 +95,7 @@ Task<> BlobReader::State::take_memory(Deadline deadline) {
     Clock& clock = fetcher->context.clock;
     // Once bytes are out, giving up would break the answer.
     const Deadline until =
-        bytes_left < bytes ? deadline : std::min(deadline, clock.boot() + limits::kMemoryWait);
+        bytes_left < bytes ? deadline : deadline.capped(clock.boot() + limits::kMemoryWait);
     taken = co_await budget.take_patiently(clock, fetcher->user, small, until);
   }
   if (!taken) co_return std::move(taken).error();
@@ -219,6 +219,7 @@ Task<Piece> BlobReader::next(Deadline deadline) {
     if (!state->fetcher->executor) {
       state->fetcher->executor = co_await boost::asio::this_coro::executor;
     }
+    state->fetcher->trace = deadline.trace();
   }
   Clock& clock = state->fetcher->context.clock;
   while (true) {

@@ -88,7 +88,7 @@ Task<std::shared_ptr<const Bucket>> BucketCatalog::read(std::string name, Deadli
 Task<std::shared_ptr<const Bucket>> BucketCatalog::find(std::string name, Duration patience,
                                                         Deadline deadline) {
   if (auto known = cached(name)) co_return known;
-  const Deadline until = std::min(deadline, clock_.boot() + patience);
+  const Deadline until = deadline.capped(clock_.boot() + patience);
   for (;;) {
     const BootTime asked = clock_.boot();
     CO_TRY(bucket, co_await read(name, deadline));
@@ -118,7 +118,7 @@ BucketRecord BucketCatalog::new_record(std::string owner, std::string region) {
 Task<BucketCatalog::Created> BucketCatalog::create(std::string name, BucketRecord record,
                                                    Duration patience, Deadline deadline) {
   const RegisterRef ref = register_of(name);
-  const Deadline until = std::min(deadline, clock_.boot() + patience);
+  const Deadline until = deadline.capped(clock_.boot() + patience);
   for (;;) {
     CreateBucket update(record, proposer_.new_op_id());
     CO_CHECK(co_await proposer_.update(ref, update, deadline));

@@ -96,7 +96,7 @@ class Questions {
   Awaitable<void> wait_for_all(Clock& clock) {
     const BootTime patient = clock.boot() + limits::kNoProgress;
     auto enough = [this] { return usable(); };
-    co_await calls_.wait(std::move(enough), clock, std::min(patient, deadline_));
+    co_await calls_.wait(std::move(enough), clock, std::min<BootTime>(patient, deadline_));
     if (!usable() && without_summaries()) {
       membership_.report_stalled(asked_.set.volumes[summaries_]);
       co_return;
@@ -179,7 +179,7 @@ Task<MergeInput> scan_group(Membership& membership, Clock& clock, GroupScan scan
     scan.request.round.digest = asked.set.digest;
     scan.request.partition_mask = scan.share.partition_mask;
     const std::size_t summaries = summary_replica(asked, scan.summary_turn + attempt);
-    const Deadline until = std::min(deadline, Deadline(clock.boot() + limits::kScanCall));
+    const Deadline until = deadline.capped(clock.boot() + limits::kScanCall);
     const Quorum quorum = asked.set.quorum;
     const std::size_t replicas = asked.clients.size();
     Questions questions(membership, asked, scan.request, summaries, executor, until);

@@ -78,8 +78,10 @@ class Install {
         const std::string& text = *answers[i]->value();
         if (!parsed.contains(text)) parsed.emplace(text, ClusterMap::parse(text));
         const auto& own = parsed.at(text);
-        // Fresh volumes hold the map of their format, which can be read.
-        const bool has_joined = !own || own->find(clients[i]->id()) != nullptr;
+        // Fresh volumes hold the map of their format, which can be read, or none: those join unless
+        // this is the first map of all.
+        const bool fresh = text.empty() && map_->epoch > Epoch{1};
+        const bool has_joined = !fresh && (!own || own->find(clients[i]->id()) != nullptr);
         (has_joined ? joined : joining).push_back(clients[i]);
       }
     }

@@ -1,6 +1,9 @@
 #include "server/membership/map_learner.h"
 
-#include "penstock/fan_out.h"
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "penstock/limits.h"
 #include "penstock/log.h"
 
@@ -9,30 +12,30 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{10};
 
-// `client` is held until the answer.
-Task<SharedBytes> ask_for_map(std::shared_ptr<VolumeClient> client, Deadline deadline) {
-  co_return co_await client->read_map(deadline);
+using Map = std::shared_ptr<const ClusterMap>;
+
+// Volumes of this very process: they are the map's source, and nobody else changes it.
+bool is_of_one_process(const ClusterMap& map) {
+  return std::all_of(map.volumes.begin(), map.volumes.end(),
+                     [](const MapVolume& volume) { return volume.address.empty(); });
+}
+
+Map newest_of(const std::vector<HeldMap>& held) {
+  Map newest;
+  for (const HeldMap& each : held) {
+    if (each.map && (!newest || each.map->epoch > newest->epoch)) newest = each.map;
+  }
+  return newest;
 }
 
 }  // namespace
 
 Task<> MapLearner::ask_all() {
-  const auto executor = co_await boost::asio::this_coro::executor;
   const BootTime until = clock_.boot() + Duration(limits::kRegisterCall);
-  FanOut<SharedBytes> calls;
-  for (auto& client : membership_.volumes()) {
-    calls.start(executor, ask_for_map(std::move(client), until));
-  }
-  co_await calls.wait_all(clock_, until);
-  for (const auto& answer : calls.take()) {
-    if (!answer || !*answer) continue;
-    const SharedBytes& text = answer->value();
-    if (text == nullptr || (looked_at_ != nullptr && *looked_at_ == *text)) continue;
-    looked_at_ = text;
-    auto map = ClusterMap::parse(*text);
-    if (!map || map->epoch <= membership_.map()->epoch) continue;
-    CO_CHECK(membership_.adopt(std::make_shared<const ClusterMap>(std::move(*map))));
-  }
+  const auto held = co_await survey_.ask(membership_.volumes(), clock_, until);
+  const bool alone = is_of_one_process(*membership_.map());
+  const Map map = alone ? newest_of(held) : judge_maps(nullptr, false, held).follow;
+  if (map) CO_CHECK(membership_.adopt(map));
   co_return Result<>{};
 }
 

@@ -1,9 +1,13 @@
-// How a process that was refused as stale learns the newer map: from the volumes (R12). Any map
-// that a volume has adopted may be used, since acceptors let a round pass only at their own epoch.
+// How a process that was refused as stale learns the newer map: from the volumes (R12). Only a map
+// that counts is learned, one that majorities hold: what a driver left behind at a few volumes, or
+// what a source that forked has put there, wins nowhere. Where all volumes are of this process,
+// they are the source, and the newest map of any is learned: this process, which alone changes it,
+// goes on from there.
 // Thread-safety: any thread; one per process.
 #pragma once
 #include <atomic>
 
+#include "server/membership/map_survey.h"
 #include "server/membership/membership.h"
 
 namespace penstock {
@@ -11,8 +15,8 @@ namespace penstock {
 class MapLearner {
  public:
   MapLearner(Membership& membership, Clock& clock) : membership_(membership), clock_(clock) {}
-  // Asks all volumes and adopts the newest map among their answers; waits a moment in any case, so
-  // that whoever asks again does not do so in a circle. One caller asks for all.
+  // Asks all volumes and adopts the newest map that counts; waits a moment in any case, so that
+  // whoever asks again does not do so in a circle. One caller asks for all.
   Awaitable<void> learn();
 
  private:
@@ -20,7 +24,7 @@ class MapLearner {
   Membership& membership_;
   Clock& clock_;
   std::atomic<bool> asking_{false};
-  SharedBytes looked_at_;  // the last map that was parsed; of whoever is asking
+  MapSurvey survey_;  // of whoever is asking
 };
 
 }  // namespace penstock

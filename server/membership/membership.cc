@@ -18,10 +18,11 @@ namespace {
 // What the detector knows of one volume. Atomics instead of a lock: every call of every request
 // asks.
 struct Health {
-  std::atomic<int> failures{0};           // of register calls, in a row
-  std::atomic<int> fragment_failures{0};  // since the disk was last written
-  std::atomic<std::uint32_t> suspect{0};  // by what: a set of Cause
-  std::atomic<BootTime::rep> probed{0};   // when it became suspect or was last tried again
+  std::atomic<int> failures{0};              // of register calls, in a row
+  std::atomic<int> fragment_failures{0};     // since the disk was last written
+  std::atomic<std::uint32_t> suspect{0};     // by what: a set of Cause
+  std::atomic<std::uint64_t> suspicions{0};  // how often it became one
+  std::atomic<BootTime::rep> probed{0};      // when it became suspect or was last tried again
 
   // True for one caller per interval.
   bool take_turn_to_probe(BootTime::rep now) {
@@ -91,6 +92,7 @@ struct Membership::State {
   BootTime::rep now() const { return clock.boot().time_since_epoch().count(); }
   void make_suspect(VolumeId id, Member& member, Cause cause) {
     if (member.health.suspect.fetch_or(cause) != 0) return;
+    member.health.suspicions.fetch_add(1);
     member.health.probed.store(now());
     log_event(LogLevel::warn, "volume_suspect", {{"volume", name_of(id)}});
   }
@@ -256,6 +258,11 @@ void Membership::report_stalled(VolumeId id) {
 bool Membership::suspect(VolumeId id) const {
   const Member* member = state_->find(id);
   return member == nullptr || member->health.suspect.load() != 0 || !member->open();
+}
+
+std::uint64_t Membership::suspicions(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member == nullptr ? 0 : member->health.suspicions.load();
 }
 
 void Membership::probe_suspects(Executor executor) {

@@ -2,6 +2,7 @@
 // it suspects. Thread-safety: all methods from any thread. A map is immutable and replaced as a
 // whole by a newer one.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,6 +60,7 @@ class Membership {
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed
   bool suspect(VolumeId id) const;                  // suspect, closed or unknown
+  std::uint64_t suspicions(VolumeId id) const;      // how often it became suspect
   // Probes each suspect that is due (once each limits::kProbeEvery, from when it became one), on
   // `executor`, beside the caller. A success clears all reports. Called by whoever meets a suspect,
   // and by the process once a second.

@@ -131,6 +131,7 @@ Result<> NewVolume::join(const MapVolume& entry, const std::string& path,
   directories_.list_places({path});
   volumes_.add(slot);
   notes_.note_start(*slot, volumes_.slots());
+  volume->admit(true);
   return {};
 }
 

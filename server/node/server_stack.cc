@@ -58,18 +58,23 @@ void ServerStack::end_watch() {
   if (watcher_.joinable()) watcher_.join();
 }
 
+void ServerStack::look() {
+  try {
+    volumes_->watch();
+  } catch (...) {
+    report_exception("the watch over volumes");
+  }
+}
+
 void ServerStack::watch() {
   auto next = base_.clock.boot() + kWatchEvery;
   while (!watch_ends_.load()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (base_.clock.boot() < next) continue;
-    try {
-      volumes_->watch();
-    } catch (...) {
-      report_exception("the watch over volumes");
-    }
+    look();
     next = base_.clock.boot() + kWatchEvery;
   }
+  look();  // what has failed since is logged, and noted by other volumes of this process
 }
 
 std::size_t ServerStack::close(Duration patience) {

@@ -61,6 +61,7 @@ class ServerStack {
   std::size_t close(Duration patience);
 
  private:
+  void look();
   void watch();
 
   ServerOptions options_;

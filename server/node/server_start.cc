@@ -79,11 +79,7 @@ Result<> ServerStart::run() {
                 "none of the directories is a volume that can be opened. New "
                 "ones are made of empty directories with --format");
   }
-  parts_.volumes.admit();
-  for (const auto& slot : slots) {
-    const bool opened = slot->entry.id.value != 0;  // the others are told of already
-    if (opened && !slot->volume) tell_lost(slot->path, slot->refused);
-  }
+  parts_.volumes.begin_stall_watch();
   return {};
 }
 

@@ -1,5 +1,6 @@
 // What a server's start does with its directories, each one volume: makes new volumes of empty ones
-// if a person asks for it, opens them, and gives each a place. It needs no other server.
+// if a person asks for it, opens them, and gives each a place. It needs no other server: volumes
+// wait for their admission, which other servers have a part in (volume_admissions.h).
 //
 // A volume that cannot be opened keeps its place and its reason; the others are served.
 // Thread-safety: none; blocks. Pre: the I/O threads run. Used once.

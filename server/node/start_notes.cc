@@ -1,34 +1,62 @@
 #include "server/node/start_notes.h"
 
+#include <boost/asio/this_coro.hpp>
 #include <future>
 #include <thread>
 #include <utility>
 
+#include "penstock/fan_out.h"
 #include "penstock/log.h"
 #include "penstock/wait_on.h"
+#include "server/membership/start_admission.h"
+#include "server/node/own_start.h"
 #include "server/node/volume_notes.h"
 
 namespace penstock {
 
+namespace {
+
+Task<> settle(std::shared_ptr<StartAdmission> admission) { co_return co_await admission->settle(); }
+
+Task<std::vector<Result<>>> settle_all(std::vector<std::shared_ptr<StartAdmission>> admissions) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  FanOut<void> calls;
+  for (auto& admission : admissions) calls.start(executor, settle(std::move(admission)));
+  co_await calls.wait_all();
+  std::vector<Result<>> answers;
+  for (const auto& answer : calls.answers()) answers.push_back(*answer);
+  co_return answers;
+}
+
+}  // namespace
+
 StartNotes::StartNotes(IoThreads& io, Clock& clock, std::string boot_id)
     : io_(io), clock_(clock), boot_id_(std::move(boot_id)) {}
 
-std::optional<std::string> StartNotes::why_refused(const VolumeSlot& slot,
-                                                   const VolumeSlots& peers) const {
-  for (const auto& peer : peers) {
-    if (!peer->volume || peer.get() == &slot) continue;
-    if (knows_later_start(*peer->volume, *slot.volume)) {
-      const auto starts = peer->volume->get_note(starts_note(slot.entry.id));
-      return "it is an old copy: this would be its start number " +
-             std::to_string(slot.volume->start_counter()) + ", but " + peer->entry.name +
-             " has seen number " + *starts;
-    }
-    const auto failed = peer->volume->get_note(failure_note(slot.entry.id));
-    if (failed && !boot_id_.empty() && *failed == boot_id_) {
-      return "it failed since the machine was booted; boot again or replace it";
-    }
+std::vector<std::pair<std::shared_ptr<VolumeSlot>, std::string>> StartNotes::admit_all(
+    const VolumeSlots& slots, const std::shared_ptr<const ClusterMap>& map) {
+  VolumeSlots open;
+  std::vector<std::shared_ptr<StartAdmission>> admissions;
+  for (const auto& slot : slots) {
+    if (!slot->volume) continue;
+    AdmissionParts parts{clock_, std::make_shared<OwnStart>(slot->volume), boot_id_, {}, true, map};
+    parts.connect = [slots](const MapVolume& peer) -> std::shared_ptr<VolumeClient> {
+      for (const auto& one : slots) {
+        if (one->entry.id == peer.id) return one->volume;
+      }
+      return nullptr;
+    };
+    open.push_back(slot);
+    admissions.push_back(std::make_shared<StartAdmission>(std::move(parts)));
   }
-  return std::nullopt;
+  const auto answers =
+      wait_on(io_.at(0), settle_all(std::move(admissions)), "the admission of volumes");
+  std::vector<std::pair<std::shared_ptr<VolumeSlot>, std::string>> refused;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const Result<> answer = answers ? (*answers)[i] : Result<>(answers.error());
+    if (!answer) refused.emplace_back(open[i], answer.error().context);
+  }
+  return refused;
 }
 
 Result<> StartNotes::count_start(const std::shared_ptr<Volume>& volume) {

@@ -2,13 +2,15 @@
 // one, or one whose disk failed, is not taken back (R13); and where a later one lies.
 //
 // A note that a peer does not take is logged; the other peers have it.
-// Thread-safety: any thread but those of `io`; calls but why_refused() block, each note for at most
-// limits::kNoProgress. Pre of those: `io` runs.
+// Thread-safety: any thread but those of `io`; calls block, each note for at most
+// limits::kNoProgress. Pre: `io` runs.
 #pragma once
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "placement/cluster_map.h"
 #include "server/node/io_threads.h"
 #include "server/node/volume_slot.h"
 
@@ -19,15 +21,18 @@ class StartNotes {
   // `boot_id`: of this boot of the machine; empty = unknown. Ownership: borrows the rest.
   StartNotes(IoThreads& io, Clock& clock, std::string boot_id);
 
-  // Why the volume of `slot` must stay out, by what its peers noted; empty: it need not.
-  // Pre: it is open.
-  std::optional<std::string> why_refused(const VolumeSlot& slot, const VolumeSlots& peers) const;
+  // Admits the open volumes of `slots` or refuses them (start_admission.h): all volumes of the map
+  // that there are, so nobody is waited for. Answers which were refused, and why.
+  std::vector<std::pair<std::shared_ptr<VolumeSlot>, std::string>> admit_all(
+      const VolumeSlots& slots, const std::shared_ptr<const ClusterMap>& map);
 
   // Counts the start that is under way. Only when the peers were asked: the count of a copy that
   // was refused stays what it was. On a thread of its own: should the disk hang, who watches the
   // volume for stalls closes it, and nobody waits.
   // Errors: as Volume::count_start(); unavailable - it was closed as stalled.
   static Result<> count_start(const std::shared_ptr<Volume>& volume);
+
+  const std::string& boot_id() const { return boot_id_; }
 
   // At all open peers but itself: how often `started` was started; that `failed` has failed in this
   // boot; where `joining` lies. The last one also at itself, as its error: then a start that finds

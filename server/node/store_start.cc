@@ -45,6 +45,21 @@ bool enough_there(const ClusterMap& map, const std::set<VolumeId>& there) {
   return more_than_half(change->joining) && more_than_half(change->leaving);
 }
 
+// A volume whose map says where it is served belongs to a cluster. A majority of volumes has taken
+// such a map, so that one of any majority tells.
+Result<> check_no_cluster(const std::vector<FoundVolume>& found) {
+  for (const auto& volume : found) {
+    if (!volume.volume) continue;
+    const auto map = ClusterMap::parse(readable_map(*volume.volume));
+    const MapVolume* entry = map ? map->find(volume.volume->id()) : nullptr;
+    if (!entry || entry->address.empty()) continue;
+    return fail(Errc::invalid, volume.path + " belongs to a cluster, which serves it at " +
+                                   entry->address +
+                                   ": start it with `penstock server`, not with `penstock local`");
+  }
+  return {};
+}
+
 // See the head of store_start.h. Of two maps of one epoch, which only a change that was cut off
 // twice can leave, the one with more holders counts.
 Result<std::shared_ptr<const ClusterMap>> choose_map(const std::vector<FoundVolume>& found) {
@@ -161,13 +176,9 @@ Result<> StoreStart::run() {
 // `found` holds what is open and has no place yet.
 Result<> StoreStart::open_and_place(Founds& found) {
   parts_.opener.find_hung(known_places());
-  // What hangs may hold a volume: nothing is formatted beside it.
-  if (hung_paths().empty()) {
-    TRY(formatted, format_if_new({parts_.directories, parts_.options.format,
-                                  parts_.options.policy.get(), parts_.clock, parts_.random}));
-    formatted_ = formatted;
-  }
+  CHECK_OK(format_if_wanted());
   CHECK_OK(open_all(found));
+  if (!parts_.options.as_it_is) CHECK_OK(check_no_cluster(found));
   const auto map = choose_map(found);
   if (!map) {
     for (const auto& volume : found) {
@@ -179,6 +190,15 @@ Result<> StoreStart::open_and_place(Founds& found) {
   parts_.volumes.admit();
   CHECK_OK(agree_epochs());
   warn_of_shared_devices(parts_.volumes.slots());
+  return {};
+}
+
+Result<> StoreStart::format_if_wanted() {
+  // What hangs may hold a volume: nothing is formatted beside it.
+  if (!hung_paths().empty() || parts_.options.as_it_is) return {};
+  TRY(formatted, format_if_new({parts_.directories, parts_.options.format,
+                                parts_.options.policy.get(), parts_.clock, parts_.random}));
+  formatted_ = formatted;
   return {};
 }
 

@@ -30,6 +30,9 @@ struct StoreOptions {
   // are not mounted yet, the store would end on the wrong disk. It never formats what holds a
   // store. A single directory needs none.
   bool format = false;
+  // Nothing is formatted, and a store that belongs to a cluster is opened, too; else it is refused:
+  // its servers may have gone on without this one.
+  bool as_it_is = false;
   VolumeOptions volume;
   std::string boot_id;                   // of this boot of the machine; empty = unknown
   std::unique_ptr<LayoutPolicy> policy;  // of a new cluster; null = by the number of volumes
@@ -65,6 +68,7 @@ class StoreStart {
   using Founds = std::vector<FoundVolume>;
 
   Result<> open_and_place(Founds& found);
+  Result<> format_if_wanted();
   // ---- find and open
   std::vector<std::string> known_places() const;
   Result<> open_all(Founds& found);

@@ -30,6 +30,23 @@ Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::*member)
   return samples;
 }
 
+Samples which_are_open(const VolumeSet& volumes) {
+  Samples samples;
+  for (const auto& volume : volumes.states()) {
+    const bool open = volume.status.state == VolumeStatus::State::open;
+    samples.push_back(Metrics::Sample{{{"volume", volume.name}}, open ? 1.0 : 0.0});
+  }
+  return samples;
+}
+
+std::vector<Metrics::HistogramSample> syncs_by_volume(const VolumeSet& volumes) {
+  std::vector<Metrics::HistogramSample> samples;
+  for (const auto& [name, counts] : volumes.sync_counts()) {
+    samples.push_back(Metrics::HistogramSample{{{"volume", name}}, counts});
+  }
+  return samples;
+}
+
 }  // namespace
 
 void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes) {
@@ -37,6 +54,13 @@ void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes) {
                         [&volumes] { return count_states(volumes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_free_bytes", "Free space by volume.",
                         [&volumes] { return by_volume(volumes, &VolumeStatus::free_bytes); });
+  metrics.add_collector(kVolumeGauge, "penstock_volume_total_bytes", "Size of the disk by volume.",
+                        [&volumes] { return by_volume(volumes, &VolumeStatus::total_bytes); });
+  metrics.add_collector(kVolumeGauge, "penstock_volume_open", "1 if the volume is open.",
+                        [&volumes] { return which_are_open(volumes); });
+  metrics.add_histograms("penstock_volume_sync_seconds",
+                         "How long syncs of files and directories took, by volume.",
+                         [&volumes] { return syncs_by_volume(volumes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_fragment_bytes",
                         "Data in fragments by volume.",
                         [&volumes] { return by_volume(volumes, &VolumeStatus::fragment_bytes); });

@@ -70,6 +70,14 @@ std::vector<VolumeSet::VolumeState> VolumeSet::states() const {
   return states;
 }
 
+std::vector<std::pair<std::string, LatencyHistogram::Counts>> VolumeSet::sync_counts() const {
+  std::vector<std::pair<std::string, LatencyHistogram::Counts>> counts;
+  for (const auto& slot : slots()) {
+    if (slot->volume) counts.emplace_back(slot->entry.name, slot->volume->sync_counts());
+  }
+  return counts;
+}
+
 std::vector<std::string> VolumeSet::answering(std::vector<std::string> paths) const {
   std::set<std::string> hung = opener_.hung_paths();
   for (const auto& volume : states()) {
@@ -145,14 +153,16 @@ void VolumeSet::watch() {
     if (!slot->volume) continue;
     const auto status = slot->volume->status();
     tell_fullness(*slot, status.full);
-    if (status.state == slot->last_state) continue;
+    if (slot->volume->waits_for_admission() || status.state == slot->last_state) continue;
     slot->last_state = status.state;
     tell_lost(slot->entry.name, status);
     // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
     // stalled, and an exception or a full disk ended it as a kill would: the next start takes it
     // back.
     const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
-    if (failed && !slot->volume->is_disk_sound()) notes_.note_failure(*slot, slots());
+    if (!failed || slot->volume->is_disk_sound()) continue;
+    notes_.note_failure(*slot, slots());
+    if (on_failure_) on_failure_(slot->entry.id);
   }
 }
 
@@ -169,34 +179,16 @@ void VolumeSet::keep_to_close(std::vector<std::shared_ptr<Volume>> unplaced) {
   unplaced_ = std::move(unplaced);
 }
 
-void VolumeSet::admit() {
-  refuse_old_copies();
+void VolumeSet::begin_stall_watch() {
   for (const auto& slot : slots()) {
     if (slot->volume) stall_watch_.add(slot->volume);
   }
   stall_watch_.start();
-  count_starts();
 }
 
-void VolumeSet::refuse_old_copies() {
-  const auto all = slots();
-  for (const auto& slot : all) {
-    if (!slot->volume) continue;
-    if (auto why = notes_.why_refused(*slot, all)) refuse(*slot, std::move(*why));
-  }
-}
-
-void VolumeSet::count_starts() {
-  const auto all = slots();
-  for (const auto& slot : all) {
-    if (!slot->volume) continue;
-    const auto counted = StartNotes::count_start(slot->volume);
-    if (counted) continue;
-    refuse(*slot, "its start cannot be counted: " + counted.error().context);
-  }
-  for (const auto& slot : all) {
-    if (slot->volume) notes_.note_start(*slot, all);
-  }
+void VolumeSet::admit() {
+  begin_stall_watch();
+  for (auto& [slot, why] : notes_.admit_all(slots(), map())) refuse(*slot, std::move(why));
 }
 
 void VolumeSet::refuse(VolumeSlot& slot, std::string reason) {

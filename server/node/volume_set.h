@@ -9,9 +9,11 @@
 // the process ends.
 // Thread-safety: any thread, where nothing else is said.
 #pragma once
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/node/stall_watch.h"
@@ -41,6 +43,8 @@ class VolumeSet {
     bool stalled = false;  // a look at its directory may hang, too
   };
   std::vector<VolumeState> states() const;
+  // How long the syncs of each open volume took, by its name.
+  std::vector<std::pair<std::string, LatencyHistogram::Counts>> sync_counts() const;
   // Those of `paths` at which nothing is known to hang.
   std::vector<std::string> answering(std::vector<std::string> paths) const;
   // Writes are possible: every register group has a majority, and a blob finds volumes enough.
@@ -54,16 +58,19 @@ class VolumeSet {
   // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but
   // on no disk for longer than half a second. Thread-safety: one thread.
   void watch();
+  // Is told of each volume whose disk has failed, by watch(). Before that begins.
+  void on_failure(std::function<void(VolumeId)> told) { on_failure_ = std::move(told); }
 
   // ---- by who starts or adds a volume: one thread at a time
   // The content, once. No disk call of it is looked at yet.
   void place(std::shared_ptr<const ClusterMap> map, VolumeSlots slots);
   // Volumes of a start that failed before it could place any: only close() is left to call.
   void keep_to_close(std::vector<std::shared_ptr<Volume>> unplaced);
-  // What a start does once they are placed: refuses those that their peers know as old copies or as
-  // failed (R13), closes from now on those whose disk calls do not return, and counts the start of
-  // the others and notes it at their peers. Only then: the count of a copy that was refused stays
-  // what it was. Blocks. Pre: the I/O threads run.
+  // From now on volumes are closed whose disk calls do not return. Once.
+  void begin_stall_watch();
+  // The same, then what a start does where all volumes of the map are here: admits those that are
+  // open, and refuses those that the others know as old copies or as failed (R13). Blocks. Pre: the
+  // I/O threads run.
   void admit();
   // Closes the slot's volume and tells why it is missing from now on. Before anybody calls it.
   void refuse(VolumeSlot& slot, std::string reason);
@@ -81,8 +88,6 @@ class VolumeSet {
   std::size_t close(Duration patience);
 
  private:
-  void refuse_old_copies();
-  void count_starts();
   void close_all();
   std::size_t left_behind() const;
   VolumeSlots slots_and_retired() const;
@@ -91,6 +96,7 @@ class VolumeSet {
   VolumeOpener& opener_;
   StartNotes& notes_;
   StallWatch stall_watch_;
+  std::function<void(VolumeId)> on_failure_;
   bool closed_ = false;       // of close() and the destructor
   mutable std::mutex mutex_;  // guards what follows
   std::shared_ptr<const ClusterMap> map_;

@@ -34,9 +34,7 @@ ObjectStack::ObjectStack(ObjectStackParts parts, Ring ring)
       multipart_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
 
 void ObjectStack::begin_probes(boost::asio::io_context& io) {
-  boost::asio::co_spawn(io, probe(io.get_executor()), [](std::exception_ptr thrown) {
-    if (thrown) report_exception("the end of the probes", thrown);
-  });
+  boost::asio::co_spawn(io, probe(io.get_executor()), ReportThrown{"the end of the probes"});
 }
 
 Awaitable<void> ObjectStack::probe(Executor executor) {

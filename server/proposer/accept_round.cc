@@ -70,7 +70,8 @@ void start_all(ProposerContext& context, const RegisterTask& task, const AcceptR
                const Proposal& proposal, Executor executor, RegisterCalls<AcceptReply>& calls) {
   const RegisterGroup& group = calls.group();
   // The call outlives the round: a timeout would be a cancelled straggler (R5).
-  const Deadline deadline = context.clock.boot() + Duration(limits::kOperationDeadline);
+  const BootTime end = context.clock.boot() + Duration(limits::kOperationDeadline);
+  const Deadline deadline = task.deadline.moved_to(end);
   for (std::size_t i = 0; i < group.size(); ++i) {
     const auto& client = group.clients[i];
     if (proposal.holders.has(i)) continue;
@@ -141,7 +142,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
   const bool sent_again = ballots == nullptr;
   if (sent_again && !holds(Rule::fenced_resend)) requests.whole->round.pass_fence = true;
   const auto executor = co_await boost::asio::this_coro::executor;
-  const BootTime until = call_end(context, task);
+  const Deadline until = call_end(context, task);
   const IndexMask held = proposal.holders;
   RegisterCalls<AcceptReply> calls(context, group, frame_bytes(*requests.whole), held);
   start_all(context, task, requests, proposal, executor, calls);
@@ -187,7 +188,7 @@ Task<Proposal> highest_again(ProposerContext& context, const RegisterTask& task,
   request->want = ReadWant::value_and_inline;
   for (std::size_t i = 0; i < promises.rows.size(); ++i) {
     if (!proposal.have_inline.has(i)) continue;
-    const BootTime until = call_end(context, task);
+    const Deadline until = call_end(context, task);
     auto call = promises.group->clients[i]->read(request, until);
     auto row = co_await call_one(context, promises.group, i, std::move(call), until);
     if (!row || row->value == nullptr || row->inline_bytes == nullptr) continue;

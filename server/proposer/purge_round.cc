@@ -43,7 +43,7 @@ Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneM
   request->key = key;
   request->ballot = mark.ballot;
   request->round = make_round(*group, task.ref, task.pass_fence);
-  const BootTime until = call_end(context, task);
+  const Deadline until = call_end(context, task);
   const auto executor = co_await boost::asio::this_coro::executor;
   RegisterCalls<void> calls(context, group);
   for (std::size_t i = 0; i < group->size(); ++i) {

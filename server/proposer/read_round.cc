@@ -14,6 +14,7 @@ constexpr unsigned kAttemptsMax = 8;
 constexpr unsigned kQuorumAttemptsMax = 2;
 constexpr unsigned kStaleMax = 500;  // at 10 ms each
 constexpr Duration kRecordPatience{5000};
+constexpr Duration kHedge = std::chrono::milliseconds(10);  // then all replicas are asked
 
 using ReadCalls = RegisterCalls<Accepted>;
 
@@ -59,9 +60,11 @@ std::optional<Ballot> agreed(const ReadCalls& calls) {
   return std::nullopt;
 }
 
+// A majority cannot answer any more, because the bucket has changed, or the group (R12).
 bool is_stale(const ReadCalls& calls) {
-  const auto stale = calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket);
-  return !stale.empty();
+  if (!calls.failed_with(Errc::stale_bucket).empty()) return true;
+  const IndexMask stale = calls.failed_with(Errc::stale_epoch);
+  return !stale.empty() && !calls.group().majority(calls.group().all() - stale);
 }
 
 // A row read whole: decoded, with its inline bytes if they were asked for.
@@ -102,11 +105,13 @@ class ReadAttempt {
   };
 
   ReadAttempt(ProposerContext& context, const RegisterTask& task, ReadWant want,
-              std::shared_ptr<const RegisterGroup> group)
+              std::shared_ptr<const RegisterGroup> group, bool asks_all)
       : context_(context),
         task_(task),
         want_(want),
         group_(std::move(group)),
+        asks_all_(asks_all),
+        until_(call_end(context, task)),
         preferred_(preferred(context.membership, *group_, task.ref.key)),
         calls_(context, group_, 0, unawaited()) {}
 
@@ -115,17 +120,23 @@ class ReadAttempt {
  private:
   using Row = std::optional<Accepted>;
 
-  // Suspects are asked but not awaited, unless there is no majority without them.
-  IndexMask unawaited() const {
+  IndexMask suspects() const {
     IndexMask suspects;
     for (std::size_t i = 0; i < group_->size(); ++i) {
       if (context_.membership.suspect(group_->set.volumes[i])) suspects.add(i);
     }
-    return group_->majority(group_->all() - suspects) ? suspects : IndexMask{};
+    return suspects;
   }
+  // Suspects are asked but not awaited, unless there is no majority without them.
+  IndexMask unawaited() const {
+    const IndexMask late = suspects();
+    return group_->majority(group_->all() - late) ? late : IndexMask{};
+  }
+  IndexMask asked_first() const;
   std::shared_ptr<const ReadRequest> request(ReadWant want) const;
-  void ask_all(Executor executor);
+  void ask(Executor executor, IndexMask replicas);
   Task<> gather();
+  Task<> gather_from_all();
   Task<Outcome> answer(Ballot ballot);
   Task<Outcome> send_again();
   // The whole row at `ballot` from one of those that hold it; nullopt: none answers with it any
@@ -136,6 +147,8 @@ class ReadAttempt {
   const RegisterTask& task_;
   const ReadWant want_;
   const std::shared_ptr<const RegisterGroup> group_;
+  const bool asks_all_;
+  const Deadline until_;  // of the calls that gather
   const std::size_t preferred_;
   ReadCalls calls_;
 };
@@ -148,44 +161,69 @@ std::shared_ptr<const ReadRequest> ReadAttempt::request(ReadWant want) const {
   return request;
 }
 
-void ReadAttempt::ask_all(Executor executor) {
+// A majority, from the preferred one on: nearly always it agrees, and the others are not bothered.
+// All, if there is none of those that are there and no suspects, or an attempt before has failed.
+IndexMask ReadAttempt::asked_first() const {
+  if (asks_all_) return group_->all();
+  const IndexMask late = suspects();
+  IndexMask some;
+  for (std::size_t step = 0; step < group_->size(); ++step) {
+    const std::size_t index = (preferred_ + step) % group_->size();
+    if (group_->clients[index] != nullptr && !late.has(index)) some.add(index);
+    if (group_->majority(some)) return some;
+  }
+  return group_->all();
+}
+
+void ReadAttempt::ask(Executor executor, IndexMask replicas) {
   const auto whole = request(want_);
   const auto ballots = request(ReadWant::ballot);
-  const Deadline until = call_end(context_, task_);
   for (std::size_t i = 0; i < group_->size(); ++i) {
+    if (!replicas.has(i)) continue;
     if (group_->clients[i] == nullptr) {
       calls_.fail_at(i, fail(Errc::unavailable, "out of reach"));
     } else {
       calls_.start_at(executor, i,
-                      group_->clients[i]->read(i == preferred_ ? whole : ballots, until));
+                      group_->clients[i]->read(i == preferred_ ? whole : ballots, until_));
     }
   }
 }
 
-// Until a majority agrees; or all have answered, or 20 ms have passed since a majority has.
 Task<> ReadAttempt::gather() {
-  const BootTime until = call_end(context_, task_);
+  const auto executor = co_await boost::asio::this_coro::executor;
+  const IndexMask first = asked_first();
+  ask(executor, first);
+  const IndexMask others = group_->all() - first;
+  if (!others.empty()) {
+    auto settled = [this] { return is_stale(calls_) || agreed(calls_).has_value(); };
+    const BootTime hedge = context_.clock.boot() + Duration(kHedge);
+    co_await calls_.wait(settled, until_.capped(hedge));
+    if (!settled()) ask(executor, others);
+  }
+  co_return co_await gather_from_all();
+}
+
+// Until a majority agrees; or all have answered, or 20 ms have passed since a majority has.
+Task<> ReadAttempt::gather_from_all() {
   auto majority_told = [this] { return is_stale(calls_) || group_->majority(calls_.succeeded()); };
-  co_await calls_.wait(majority_told, until);
+  co_await calls_.wait(majority_told, until_);
   if (!majority_told()) {
     // Some that were no suspects have failed: who is suspect may be well again, and is needed now.
     calls_.await_all();
-    co_await calls_.wait(std::move(majority_told), until);
+    co_await calls_.wait(std::move(majority_told), until_);
   }
   auto settled = [this] { return is_stale(calls_) || agreed(calls_).has_value(); };
   const BootTime patience = context_.clock.boot() + Duration(limits::kReadPatience);
-  co_await calls_.wait(std::move(settled), std::min(until, patience));
+  co_await calls_.wait(std::move(settled), until_.capped(patience));
   if (!agreed(calls_)) co_return Result<>{};
   // Better a short wait for the record that was asked for than one question more.
   auto whole = [this] { return calls_.answer(preferred_).has_value(); };
   const BootTime soon = context_.clock.boot() + kRecordPatience;
-  co_await calls_.wait(std::move(whole), std::min(until, soon));
+  co_await calls_.wait(std::move(whole), until_.capped(soon));
   co_return Result<>{};
 }
 
 Task<ReadAttempt::Outcome> ReadAttempt::run() {
-  const auto executor = co_await boost::asio::this_coro::executor;
-  ask_all(executor);
   CO_CHECK(co_await gather());
   Outcome outcome;
   if (const auto ballot = agreed(calls_)) co_return co_await answer(*ballot);
@@ -193,12 +231,10 @@ Task<ReadAttempt::Outcome> ReadAttempt::run() {
     outcome.next = Next::stale_bucket;
     co_return outcome;
   }
-  if (!calls_.failed_with(Errc::stale_epoch).empty()) {
-    outcome.next = Next::stale_epoch;
-    co_return outcome;
-  }
   if (group_->majority(calls_.succeeded())) co_return co_await send_again();
-  if (!calls_.failed_with(Errc::epoch_behind).empty()) {
+  const auto other_epoch =
+      calls_.failed_with(Errc::stale_epoch) | calls_.failed_with(Errc::epoch_behind);
+  if (!other_epoch.empty()) {
     outcome.next = Next::stale_epoch;
     co_return outcome;
   }
@@ -259,7 +295,7 @@ Task<ReadAttempt::Row> ReadAttempt::fetch(Ballot ballot, ReadWant want) {
   for (std::size_t step = 0; step < group_->size(); ++step) {
     const std::size_t index = (preferred_ + step) % group_->size();
     if (!holders.has(index)) continue;
-    const BootTime until = call_end(context_, task_);
+    const Deadline until = call_end(context_, task_);
     auto call = group_->clients[index]->read(whole, until);
     auto row = co_await call_one(context_, group_, index, std::move(call), until);
     if (row && row->ballot == ballot && snapshot_of(key, *row, want, false)) {
@@ -278,7 +314,7 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
   unsigned stale = 0;
   for (unsigned attempt = 0; attempt < kAttemptsMax; ++attempt) {
     CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
-    ReadAttempt once(context, task, want, group);
+    ReadAttempt once(context, task, want, group, attempt > 0);
     CO_TRY(outcome, co_await once.run());
     using Next = ReadAttempt::Next;
     if (outcome.next == Next::answer) co_return std::move(outcome.snapshot);

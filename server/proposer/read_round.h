@@ -1,6 +1,7 @@
-// The one-round read (R6): all replicas are asked, the record from one and ballots from the rest. A
-// majority at one ballot is the answer; else the highest value is sent again at its own ballot to
-// those that lack it; if that is refused a write-back decides.
+// The one-round read (R6): a majority is asked, the record from one and ballots from the rest; the
+// other replicas when those disagree, fail or are late. A majority at one ballot is the answer;
+// else the highest value is sent again at its own ballot to those that lack it; if that is refused
+// a write-back decides.
 // Thread-safety: any I/O thread.
 #pragma once
 #include <optional>

@@ -54,8 +54,8 @@ Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_f
   return round;
 }
 
-BootTime call_end(const ProposerContext& context, const RegisterTask& task) {
-  return std::min(context.clock.boot() + Duration(limits::kRegisterCall), task.deadline);
+Deadline call_end(const ProposerContext& context, const RegisterTask& task) {
+  return task.deadline.capped(context.clock.boot() + Duration(limits::kRegisterCall));
 }
 
 Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt) {
@@ -88,7 +88,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
   request->round = promises.round;
   request->round.follows = ballots.follows();
 
-  const BootTime until = call_end(context, task);
+  const Deadline until = call_end(context, task);
   const auto executor = co_await boost::asio::this_coro::executor;
   RegisterCalls<PrepareReply> calls(context, group);
   for (std::size_t i = 0; i < group->size(); ++i) {

@@ -79,7 +79,7 @@ Proposal tombstone_of_absent(const RegisterTask& task, Ballot ballot);
 
 Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_fence);
 // Until when the answers to calls begun now count.
-BootTime call_end(const ProposerContext& context, const RegisterTask& task);
+Deadline call_end(const ProposerContext& context, const RegisterTask& task);
 // A random pause, longer with each attempt; the first is short.
 Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt);
 

@@ -53,10 +53,12 @@ bool decided(const RegisterCalls<Reply>& calls, IndexMask held) {
   const RegisterGroup& group = calls.group();
   const IndexMask yes = grants(calls) | held;
   if (group.majority(yes)) return true;
-  const auto stale = calls.failed_with(Errc::stale_epoch) | calls.failed_with(Errc::stale_bucket);
-  if (!stale.empty()) return true;
-  const IndexMask told = calls.succeeded();
-  return !group.majority(yes | (group.all() - calls.answered())) && group.majority(told | held);
+  if (!calls.failed_with(Errc::stale_bucket).empty()) return true;
+  if (group.majority(yes | (group.all() - calls.answered()))) return false;
+  // R12: a replica of a newer epoch ends a round only when it is missing for a majority: a map that
+  // reached a few volumes and never counted must not hold up the others.
+  if (!calls.failed_with(Errc::stale_epoch).empty()) return true;
+  return group.majority(calls.succeeded() | held);
 }
 
 template <class Reply>

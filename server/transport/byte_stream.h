@@ -1,15 +1,26 @@
-// The bytes between two processes, whatever carries them: a TCP connection, or memory in tests.
+// The bytes between two processes, whatever carries them: a TCP connection, TLS on top of one, or
+// memory in tests.
 // Thread-safety: none; lives on one executor. One receive() and one send() at a time, side by side.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "penstock/result.h"
 #include "penstock/types.h"
+#include "server/transport/peer_identity.h"
 
 namespace penstock {
 
-// Errors of both calls: aborted - the connection is broken or closed.
+// Bytes of an open file.
+struct FileRange {
+  int fd = -1;
+  std::uint64_t offset = 0;
+  std::size_t length = 0;
+};
+
+// Errors of all calls: aborted - the connection is broken or closed.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
@@ -17,9 +28,15 @@ class ByteStream {
   virtual Task<std::size_t> receive(MutBytes buffer) = 0;
   // All of them, one after another. They stay where they are until it returns.
   virtual Task<> send(std::span<const ConstBytes> parts) = 0;
+  // `length` bytes of the file from `offset`, as send() would send them; it blocks where the file
+  // is not in memory. Errors: also aborted - the file is shorter.
+  virtual Task<> send_file(FileRange range);
   // Ends both sides at once. Calls under way end with `aborted`, soon; the stream must live until
   // then.
   virtual void close() = 0;
+  // Who the other end has proved to be, once bytes have come; nullopt: streams of this kind prove
+  // nothing.
+  virtual std::optional<PeerIdentity> peer() const { return std::nullopt; }
 };
 
 }  // namespace penstock

@@ -7,6 +7,8 @@
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
+#include "penstock/planted.h"
+#include "server/transport/hello.h"
 
 namespace penstock {
 namespace {
@@ -21,9 +23,7 @@ std::uint32_t patience_of(Deadline deadline, BootTime now) {
   return static_cast<std::uint32_t>(std::clamp(left, std::chrono::milliseconds(1), most).count());
 }
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("a connection to a server", thrown);
-}
+constexpr ReportThrown report_end{"a connection to a server"};
 
 }  // namespace
 
@@ -37,8 +37,16 @@ CallConnection::CallConnection(std::unique_ptr<ByteStream> stream,
 Error CallConnection::lost(bool sent, std::string_view why) const {
   std::string text = "call to " + parts_.peer_name + ": ";
   text += why;
-  if (sent) return fail(Errc::timeout, text + "; its outcome is unknown");
+  const bool unknown = sent ? holds(Rule::lost_call_unknown) : !holds(Rule::unsent_call_known);
+  if (unknown) return fail(Errc::timeout, text + "; its outcome is unknown");
   return fail(Errc::unavailable, text + "; it was not sent");
+}
+
+std::uint64_t CallConnection::new_id() {
+  if (holds(Rule::fresh_request_id)) return ++last_id_;
+  std::uint64_t id = 1;
+  while (pending_.contains(id)) ++id;
+  return id;
 }
 
 Result<> CallConnection::room_for(const Call& call) const {
@@ -63,29 +71,53 @@ OutFrame CallConnection::frame_of(Call& call) const {
     header.map_digest = stamp.digest;
   }
   header.patience_ms = patience_of(call.deadline, parts_.clock.boot());
+  header.block_checksums = call.operation == wire::Operation::append;  // they are in its fields
+  const Trace& trace = call.deadline.trace();
+  header.traced = !trace.is_zero() && (parts_.features & kFeatureTrace) != 0;
+  if (header.traced) wire::append_trace(call.fields, trace);
   return make_frame(header, call.fields, std::move(call.payload));
 }
 
 void CallConnection::begin(Call& call, Completion<CallAnswer> done) {
-  if (!asked_at_) asked_at_ = parts_.clock.boot();
-  Pending pending{std::move(done), sender_.push(frame_of(call)), call.deadline};
+  const BootTime now = parts_.clock.boot();
+  if (!asked_at_) asked_at_ = now;
+  OutFrame frame = frame_of(call);
+  if (parts_.counters) {
+    parts_.counters->enter();
+    parts_.counters->add_bytes_out(frame.bytes());
+  }
+  Pending pending{std::move(done), sender_.push(std::move(frame)), call.deadline, call.operation,
+                  now};
   const bool fresh = pending_.emplace(call.id, std::move(pending)).second;
   PENSTOCK_ASSERT(fresh);
-  deadlines_.emplace(call.deadline, call.id);
+  deadlines_.emplace(call.deadline.at(), call.id);
   if (call.deadline < watched_until_) watch_.notify();
 }
 
-void CallConnection::end(std::uint64_t id, Result<CallAnswer> answer) {
+void CallConnection::end(std::uint64_t id, Result<CallAnswer> answer, CallOutcome outcome) {
   const auto at = pending_.find(id);
   if (at == pending_.end()) return;  // late
   const Pending pending = std::move(at->second);
   pending_.erase(at);
   deadlines_.erase({pending.deadline, id});
+  if (parts_.counters) {
+    const auto error = answer ? std::nullopt : std::optional<Errc>(answer.error().code);
+    const Duration took = parts_.clock.boot() - pending.began;
+    parts_.counters->leave();
+    parts_.counters->end(pending.operation, outcome, error, took);
+  }
   pending.done(std::move(answer));
 }
 
+void CallConnection::end_unanswered(std::uint64_t id, bool sent, std::string_view why) {
+  end(id, lost(sent, why), sent ? CallOutcome::unknown : CallOutcome::unsent);
+}
+
 Task<CallAnswer> CallConnection::call(Call call) {
-  CO_CHECK(room_for(call));
+  if (const Result<> room = room_for(call); !room) {
+    if (parts_.counters) parts_.counters->refuse(call.operation, room.error().code);
+    co_return room.error();
+  }
   if (call.id == 0) call.id = new_id();
   const auto self = shared_from_this();
   auto start = [self, &call](Completion<CallAnswer> done) { self->begin(call, std::move(done)); };
@@ -102,11 +134,11 @@ void CallConnection::close(Error reason) {
   if (closed_) return;
   closed_ = std::move(reason);
   stream_->close();
-  std::vector<std::pair<std::uint64_t, Error>> ends;
+  std::vector<std::pair<std::uint64_t, bool>> ends;  // and whether they were sent
   for (const auto& [id, pending] : pending_) {
-    ends.emplace_back(id, lost(!sender_.take_back(pending.ticket), closed_->context));
+    ends.emplace_back(id, !sender_.take_back(pending.ticket));
   }
-  for (auto& [id, error] : ends) end(id, std::move(error));
+  for (const auto& [id, sent] : ends) end_unanswered(id, sent, closed_->context);
   sender_.close();
   watch_.notify();
 }
@@ -116,11 +148,11 @@ Task<> CallConnection::take_answer(FrameHead head) {
   if (!pending_.contains(id)) co_return co_await reader_->skip_payload();
   CO_TRY(payload, co_await reader_->read_payload());
   if (!head.header.failed) {
-    end(id, CallAnswer{std::move(head.fields), std::move(payload)});
+    end(id, CallAnswer{std::move(head.fields), std::move(payload)}, CallOutcome::ok);
     co_return Result<>{};
   }
   CO_TRY(failure, wire::decode_failure(head.fields));
-  end(id, std::move(failure.error));
+  end(id, std::move(failure.error), CallOutcome::error);
   co_return Result<>{};
 }
 
@@ -132,6 +164,10 @@ Task<> CallConnection::read_answers() {
     asked_at_.reset();
     pinged_ = false;
     const wire::Header& header = head->header;
+    if (parts_.counters) {
+      parts_.counters->add_bytes_in(wire::kHeaderBytes + header.fields_bytes +
+                                    header.payload_bytes);
+    }
     if (parts_.heard) parts_.heard(MapStamp{header.map_epoch, header.map_digest});
     if (parts_.heard_leaving) parts_.heard_leaving(header.leaving);
     CO_CHECK(co_await take_answer(std::move(*head)));
@@ -165,7 +201,7 @@ void CallConnection::end_overdue() {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const std::uint64_t id = deadlines_.begin()->second;
     const bool sent = !sender_.take_back(pending_.at(id).ticket);
-    end(id, lost(sent, "no answer in time"));
+    end_unanswered(id, sent, "no answer in time");
   }
 }
 
@@ -175,7 +211,7 @@ bool CallConnection::is_silent_for(Duration time) const {
 
 // A call may take long where a disk is slow; a ping tells that from a peer that is gone.
 void CallConnection::watch_silence() {
-  if (is_silent_for(limits::kPeerSilence)) {
+  if (is_silent_for(limits::kPeerSilence) && holds(Rule::peer_silence)) {
     close(fail(Errc::aborted, "the server does not answer"));
   } else if (!pinged_ && is_silent_for(kPingAfter)) {
     pinged_ = true;

@@ -19,6 +19,7 @@
 #include "penstock/async.h"
 #include "penstock/buffer.h"
 #include "penstock/runtime.h"
+#include "server/transport/call_counters.h"
 #include "server/transport/frame.h"
 
 namespace penstock {
@@ -51,6 +52,8 @@ struct CallParts {
   std::function<void(const MapStamp& peer)> heard{};  // of each answer; may be empty
   std::function<void(bool leaving)> heard_leaving{};  // likewise
   std::string peer_name{};                            // for errors
+  std::uint64_t features = 0;                         // that the peer knows, too
+  std::shared_ptr<CallCounters> counters{};           // may be null
 };
 
 class CallConnection : public std::enable_shared_from_this<CallConnection> {
@@ -69,19 +72,23 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   Task<CallAnswer> call(Call call);
   // Sends what is short and has no answer. Dropped if the connection has ended.
   void tell(Call call);
-  std::uint64_t new_id() { return ++last_id_; }
+  // Never one that was in use on this connection: an answer that comes late finds nobody.
+  std::uint64_t new_id();
   std::size_t calls_under_way() const { return pending_.size(); }
 
  private:
   struct Pending {
     Completion<CallAnswer> done;
     FrameSender::Ticket ticket = 0;
-    Deadline deadline;
+    BootTime deadline;
+    wire::Operation operation;
+    BootTime began;
   };
   Result<> room_for(const Call& call) const;
   OutFrame frame_of(Call& call) const;
   void begin(Call& call, Completion<CallAnswer> done);
-  void end(std::uint64_t id, Result<CallAnswer> answer);
+  void end(std::uint64_t id, Result<CallAnswer> answer, CallOutcome outcome);
+  void end_unanswered(std::uint64_t id, bool sent, std::string_view why);
   Task<> read_answers();
   Task<> take_answer(FrameHead head);
   void end_overdue();
@@ -96,12 +103,12 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   const CallParts parts_;
   FrameSender sender_;
   std::unordered_map<std::uint64_t, Pending> pending_;
-  std::set<std::pair<Deadline, std::uint64_t>> deadlines_;  // of the pending calls
+  std::set<std::pair<BootTime, std::uint64_t>> deadlines_;  // of the pending calls
   std::uint64_t last_id_ = 0;
   std::optional<BootTime> asked_at_;  // the first call since the last frame came
   bool pinged_ = false;               // since then
   std::optional<Error> closed_;
-  Deadline watched_until_ = Deadline::min();  // what the watch sleeps for
+  BootTime watched_until_ = BootTime::min();  // what the watch sleeps for
   Wakeup watch_;
 };
 

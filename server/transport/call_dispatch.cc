@@ -114,16 +114,31 @@ Task<std::string> read_join_state(const DispatchedCall& call) {
   co_return wire::encode(state);
 }
 
+Task<std::string> read_note(const DispatchedCall& call) {
+  CO_TRY(message, wire::decode_read_note(call.fields));
+  CO_TRY(reply, co_await call.volume->read_note(std::move(message.name), call.deadline));
+  co_return wire::encode(reply);
+}
+Task<std::string> put_note(const DispatchedCall& call) {
+  CO_TRY(message, wire::decode_put_note(call.fields));
+  CO_CHECK(co_await call.volume->put_note(std::move(message.name), std::move(message.bytes),
+                                          call.deadline));
+  co_return std::string{};
+}
+
 Task<DispatchedAnswer> read_fragment(const DispatchedCall& call) {
   CO_TRY(request, wire::decode_fragment_read(call.fields));
+  // What is written to the file between check and send is found by who checks once more.
+  request.file_allowed = request.with_checksums;
   DispatchedAnswer answer;
   if (auto now = call.volume->read_fragment_now(request)) {
     CO_CHECK(*now);
     answer.piece = std::move(now->value());
-    co_return answer;
+  } else {
+    CO_TRY(piece, co_await call.volume->read_fragment(request, call.deadline));
+    answer.piece = std::move(piece);
   }
-  CO_TRY(piece, co_await call.volume->read_fragment(request, call.deadline));
-  answer.piece = std::move(piece);
+  if (request.with_checksums) answer.fields = wire::encode(answer.piece.block_crcs);
   co_return answer;
 }
 
@@ -166,6 +181,10 @@ Handler handler_of(Operation operation) {
       return read_map;
     case Operation::read_join_state:
       return read_join_state;
+    case Operation::read_note:
+      return read_note;
+    case Operation::put_note:
+      return put_note;
     default:
       return nullptr;
   }

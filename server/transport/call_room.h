@@ -2,7 +2,9 @@
 // requests and answers, in all and of one volume. Given back when an answer has left.
 // Thread-safety: one executor.
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +17,10 @@ namespace penstock {
 
 class CallRoom : public std::enable_shared_from_this<CallRoom> {
  public:
+  // `under_way`: counts the calls of several rooms; may be null.
+  explicit CallRoom(std::shared_ptr<std::atomic<std::uint64_t>> under_way = nullptr)
+      : under_way_(std::move(under_way)) {}
+
   // Gives back what it holds when it is destroyed.
   class Hold {
    public:
@@ -66,11 +72,13 @@ class CallRoom : public std::enable_shared_from_this<CallRoom> {
       use.bytes += static_cast<std::size_t>(by) * bytes;
     };
     change_one(all_);
+    if (under_way_) under_way_->fetch_add(static_cast<std::uint64_t>(by));
     Use& use = of_volume_[volume];
     change_one(use);
     if (use.calls == 0) of_volume_.erase(volume);
   }
 
+  const std::shared_ptr<std::atomic<std::uint64_t>> under_way_;
   Use all_;
   std::unordered_map<VolumeId, Use> of_volume_;
   Wakeup freed_;

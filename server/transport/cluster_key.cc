@@ -51,16 +51,13 @@ Result<ClusterKey> parse_cluster_key(const std::string& path, const std::string&
                       json.contains("key") && json["cluster"].is_string() &&
                       json["key"].is_string();
   if (!shaped) return malformed;
-  const auto cluster = hex_decode(json["cluster"].get<std::string>());
+  const auto cluster = parse_cluster_id(json["cluster"].get<std::string>());
   const auto secret = hex_decode(json["key"].get<std::string>());
   ClusterKey key;
-  constexpr std::size_t kHalf = sizeof(std::uint64_t);
-  if (!cluster || cluster->size() != 2 * kHalf) return malformed;
+  if (!cluster) return malformed;
   if (!secret || secret->size() != key.key.size()) return malformed;
-  key.cluster = ClusterId{number_of(std::string_view(*cluster).substr(0, kHalf)),
-                          number_of(std::string_view(*cluster).substr(kHalf))};
+  key.cluster = *cluster;
   std::memcpy(key.key.data(), secret->data(), key.key.size());
-  if (key.cluster.is_zero()) return malformed;
   return key;
 }
 
@@ -83,6 +80,16 @@ std::string cluster_text(ClusterId cluster) {
     for (int shift = 56; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift);
   }
   return hex_encode(bytes);
+}
+
+std::optional<ClusterId> parse_cluster_id(std::string_view text) {
+  constexpr std::size_t kHalf = sizeof(std::uint64_t);
+  const auto bytes = hex_decode(text);
+  if (!bytes || bytes->size() != 2 * kHalf) return std::nullopt;
+  const ClusterId cluster{number_of(std::string_view(*bytes).substr(0, kHalf)),
+                          number_of(std::string_view(*bytes).substr(kHalf))};
+  if (cluster.is_zero()) return std::nullopt;
+  return cluster;
 }
 
 ClusterKey make_cluster_key(Random& random) {

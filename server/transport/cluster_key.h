@@ -4,7 +4,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "penstock/runtime.h"
 
@@ -23,5 +25,7 @@ Result<> write_cluster_key(const std::string& path, const ClusterKey& key);
 Result<ClusterKey> read_cluster_key(const std::string& path);
 
 std::string cluster_text(ClusterId cluster);
+// 32 hex digits, not all zero; nullopt: something else.
+std::optional<ClusterId> parse_cluster_id(std::string_view text);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/checksum.h"
+#include "penstock/planted.h"
 
 namespace penstock {
 namespace {
@@ -74,11 +75,12 @@ Task<std::optional<FrameHead>> FrameReader::read_head(FrameBounds bounds) {
   head.fields.resize(header.fields_bytes);
   const MutBytes target(reinterpret_cast<std::byte*>(head.fields.data()), head.fields.size());
   CO_CHECK(co_await read_into(target));
-  if (crc32c(as_bytes(head.fields)) != header.fields_crc) {
+  if (crc32c(as_bytes(head.fields)) != header.fields_crc && holds(Rule::frame_checksum)) {
     co_return fail(Errc::corrupt, "wire: checksum of fields");
   }
   payload_left_ = header.payload_bytes;
-  payload_crc_ = header.payload_crc;
+  payload_crc_.reset();
+  if (!header.block_checksums) payload_crc_ = header.payload_crc;
   co_return std::optional<FrameHead>(std::move(head));
 }
 
@@ -88,7 +90,8 @@ Task<Buffer> FrameReader::read_payload() {
   if (bytes == 0) co_return Buffer{};
   Buffer payload = buffers_.get(bytes);
   CO_CHECK(co_await read_into(payload.mutable_bytes()));
-  if (crc32c(payload.bytes()) != payload_crc_) {
+  const bool intact = !payload_crc_ || crc32c(payload.bytes()) == *payload_crc_;
+  if (!intact && holds(Rule::frame_checksum)) {
     co_return fail(Errc::corrupt, "wire: checksum of payload");
   }
   co_return payload;
@@ -105,15 +108,38 @@ Task<> FrameReader::skip_payload() {
   co_return Result<>{};
 }
 
-OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload) {
+namespace {
+
+std::string head_of(wire::Header header, std::string_view fields, std::size_t payload_bytes) {
   header.fields_bytes = static_cast<std::uint32_t>(fields.size());
   header.fields_crc = crc32c(as_bytes(fields));
-  header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  header.payload_crc = payload.size() == 0 ? 0 : crc32c(payload.bytes());
+  header.payload_bytes = static_cast<std::uint32_t>(payload_bytes);
+  std::string head = wire::encode(header);
+  head.append(fields);
+  return head;
+}
+
+}  // namespace
+
+OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload) {
+  if (payload.size() > 0 && !header.block_checksums) header.payload_crc = crc32c(payload.bytes());
   OutFrame frame;
-  frame.head = wire::encode(header);
-  frame.head.append(fields);
+  frame.head = head_of(header, fields, payload.size());
   frame.payload = std::move(payload);
+  return frame;
+}
+
+OutFrame make_frame(wire::Header header, std::string_view fields, const Piece& piece) {
+  if (piece.fd < 0) {
+    Buffer payload;
+    if (piece.length > 0) payload = piece.memory.slice(piece.memory_offset, piece.length);
+    return make_frame(header, fields, payload.keeping(piece.keepalive));
+  }
+  PENSTOCK_ASSERT(header.block_checksums);
+  OutFrame frame;
+  frame.head = head_of(header, fields, piece.length);
+  frame.file = FileRange{piece.fd, piece.file_offset, piece.length};
+  frame.source = piece.keepalive;
   return frame;
 }
 
@@ -143,27 +169,35 @@ std::vector<OutFrame> FrameSender::take_some() {
     if (!some.empty() && bytes > kSendBytes) break;
     some.push_back(std::move(queue_.front().frame));
     queue_.pop_front();
+    if (some.back().file.length > 0) break;
   }
   return some;
 }
 
+// Of frames with a file only the last one, whose file follows.
+Task<> FrameSender::send(const std::vector<OutFrame>& frames) {
+  parts_.clear();
+  for (const OutFrame& frame : frames) {
+    parts_.push_back(as_bytes(frame.head));
+    if (frame.payload.size() > 0) parts_.push_back(frame.payload.bytes());
+  }
+  CO_CHECK(co_await stream_.send(parts_));
+  const FileRange file = frames.back().file;
+  if (file.length > 0) CO_CHECK(co_await stream_.send_file(file));
+  co_return Result<>{};
+}
+
 Task<> FrameSender::run() {
-  std::vector<ConstBytes> parts;
-  parts.reserve(kPartsPerFrame * limits::kFramesPerSend);
+  parts_.reserve(kPartsPerFrame * limits::kFramesPerSend);
   while (!closed_) {
     if (queue_.empty()) {
       co_await pushed_.wait();
       continue;
     }
     const std::vector<OutFrame> frames = take_some();
-    parts.clear();
     std::size_t bytes = 0;
-    for (const OutFrame& frame : frames) {
-      parts.push_back(as_bytes(frame.head));
-      if (frame.payload.size() > 0) parts.push_back(frame.payload.bytes());
-      bytes += frame.bytes();
-    }
-    const Result<> sent = co_await stream_.send(parts);
+    for (const OutFrame& frame : frames) bytes += frame.bytes();
+    const Result<> sent = co_await send(frames);
     waiting_bytes_ -= std::min(waiting_bytes_, bytes);
     ++sends_ended_;
     if (!sent) co_return sent;

@@ -54,18 +54,22 @@ class FrameReader {
   std::size_t begin_ = 0;  // of what was received and not looked at yet
   std::size_t end_ = 0;
   std::size_t payload_left_ = 0;
-  std::uint32_t payload_crc_ = 0;
+  std::optional<std::uint32_t> payload_crc_;  // nullopt: whoever reads it checks its blocks
 };
 
 // One frame on its way out. `keepalive` lives until the bytes were sent, or never will be.
 struct OutFrame {
   std::string head;  // header and fields
   Buffer payload;
+  FileRange file;  // instead of it
   std::shared_ptr<const void> keepalive;
-  std::size_t bytes() const { return head.size() + payload.size(); }
+  std::shared_ptr<const void> source;  // of the file: lives as long
+  std::size_t bytes() const { return head.size() + payload.size() + file.length; }
 };
-// Sets the lengths and checksums of `header`.
+// Set the lengths of `header`, and its checksums but for a payload with block checksums. Of a piece
+// in a file: pre: it has them.
 OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload = {});
+OutFrame make_frame(wire::Header header, std::string_view fields, const Piece& piece);
 
 // Sends frames in the order in which they were pushed, several in one go where they wait.
 class FrameSender {
@@ -94,6 +98,7 @@ class FrameSender {
     OutFrame frame;
   };
   std::vector<OutFrame> take_some();
+  Task<> send(const std::vector<OutFrame>& frames);
 
   ByteStream& stream_;
   std::deque<Waiting> queue_;
@@ -102,6 +107,7 @@ class FrameSender {
   std::uint64_t sends_ended_ = 0;
   bool closed_ = false;
   Wakeup pushed_;
+  std::vector<ConstBytes> parts_;  // of send()
 };
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "penstock/planted.h"
 #include "server/transport/wire_fields.h"
 
 namespace penstock {
@@ -50,6 +51,7 @@ Sha256Digest prove(const HmacSha256& key, std::string_view label, const Hello& c
 }
 
 bool is_proof(const Sha256Digest& given, const Sha256Digest& wanted) {
+  if (!holds(Rule::hello_proof)) return true;
   return equal_in_constant_time(std::as_bytes(std::span(given)), std::as_bytes(std::span(wanted)));
 }
 
@@ -58,7 +60,7 @@ Hello make_hello(const HelloTerms& terms, Random& random) {
   hello.role = terms.role;
   hello.cluster = terms.cluster;
   hello.name = terms.name.substr(0, kPeerNameBytesMax);
-  random.fill(std::as_writable_bytes(std::span(hello.nonce)));
+  if (holds(Rule::hello_nonce)) random.fill(std::as_writable_bytes(std::span(hello.nonce)));
   return hello;
 }
 
@@ -96,6 +98,22 @@ Task<std::string> read_hello_frame(FrameReader& reader, bool reply, FrameBounds 
   co_return std::move(head->fields);
 }
 
+// What the certificate of the other end says must be what its hello says.
+Result<> check_identity(const ByteStream& stream, PeerRole role, const HelloTerms& terms) {
+  const std::optional<PeerIdentity> proved = stream.peer();
+  if (!proved) return {};
+  if (proved->cluster != terms.cluster) {
+    return fail(Errc::invalid, "hello: the peer's certificate is of another cluster");
+  }
+  if (proved->role != role) {
+    return fail(Errc::invalid, "hello: the peer has the certificate of a role \"" +
+                                   std::string(role_name(proved->role)) +
+                                   "\" and says that it is \"" + std::string(role_name(role)) +
+                                   "\"");
+  }
+  return {};
+}
+
 // What a server says of a client's hello.
 Result<> check_client(const Hello& client, const HelloTerms& terms) {
   if (client.version_max < kHelloVersionMin || client.version_min > kHelloVersionMax) {
@@ -108,7 +126,7 @@ Result<> check_client(const Hello& client, const HelloTerms& terms) {
   if ((client.required & ~kFeaturesKnown) != 0) {
     return fail(Errc::invalid, "hello: the peer requires a feature that this process lacks");
   }
-  if (!client.cluster.is_zero() && client.cluster != terms.cluster) {
+  if (!client.cluster.is_zero() && client.cluster != terms.cluster && holds(Rule::hello_cluster)) {
     return fail(Errc::invalid, "hello: the peer belongs to another cluster");
   }
   return {};
@@ -120,7 +138,11 @@ Result<> check_server(const ServerHello& server, const Hello& client, const Hell
       (server.hello.required & ~kFeaturesKnown) != 0) {
     return fail(Errc::invalid, "hello: the server chose a version or a feature that is not known");
   }
-  if (!terms.cluster.is_zero() && server.hello.cluster != terms.cluster) {
+  if (server.hello.role != PeerRole::server) {
+    return fail(Errc::invalid, "hello: who answers is no server");
+  }
+  if (!terms.cluster.is_zero() && server.hello.cluster != terms.cluster &&
+      holds(Rule::hello_cluster)) {
     return fail(Errc::invalid, "hello: the server belongs to another cluster");
   }
   if (!terms.key) return {};
@@ -148,18 +170,6 @@ Task<MetPeer> refuse(ByteStream& stream, Error reason) {
 }
 
 }  // namespace
-
-std::string_view role_name(PeerRole role) {
-  switch (role) {
-    case PeerRole::gateway:
-      return "gateway";
-    case PeerRole::server:
-      return "server";
-    case PeerRole::admin:
-      return "admin";
-  }
-  return "unknown";
-}
 
 std::string encode(const Hello& hello) {
   wire::FieldWriter writer;
@@ -221,6 +231,7 @@ Task<MetPeer> say_hello(ByteStream& stream, FrameReader& reader,
   CO_CHECK(co_await send_hello_frame(stream, false, false, encode(client)));
   CO_TRY(fields, co_await read_hello_frame(reader, true, kHelloBounds));
   CO_TRY(server, decode_server_hello(fields));
+  CO_CHECK(check_identity(stream, server.hello.role, *terms));
   CO_CHECK(check_server(server, client, *terms));
   const Sha256Digest proof =
       terms->key ? prove(*terms->key, kClientLabel, client, server.hello) : Sha256Digest{};
@@ -237,7 +248,9 @@ Task<MetPeer> answer_hello(ByteStream& stream, FrameReader& reader,
                            Random& random) {
   CO_TRY(fields, co_await read_hello_frame(reader, false, kHelloBounds));
   CO_TRY(client, decode_hello(fields));
-  if (const Result<> fits = check_client(client, *terms); !fits) {
+  Result<> fits = check_identity(stream, client.role, *terms);
+  if (fits) fits = check_client(client, *terms);
+  if (!fits) {
     co_return co_await refuse(stream, fits.error());
   }
   ServerHello server;

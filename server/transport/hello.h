@@ -9,7 +9,8 @@
 //
 // A proof is HMAC-SHA256, by the cluster key, of the side's label and both hellos: with a nonce of
 // each side, none can be used twice or turned around. It proves who connects; it does not encrypt,
-// nor guard what follows. Whoever refuses says why in a frame that failed, and closes.
+// nor guard what follows. Where the stream proves who is at its other end, by a certificate, that
+// must be who the hello names. Whoever refuses says why in a frame that failed, and closes.
 // Thread-safety: functions from any thread; the coroutines live on the stream's executor.
 #pragma once
 #include <array>
@@ -23,12 +24,9 @@
 #include "penstock/hmac.h"
 #include "penstock/runtime.h"
 #include "server/transport/frame.h"
+#include "server/transport/peer_identity.h"
 
 namespace penstock {
-
-// On the wire, never renumber.
-enum class PeerRole : std::uint8_t { gateway = 1, server = 2, admin = 3 };
-std::string_view role_name(PeerRole role);
 
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kPeerNameBytesMax = 256;
@@ -36,7 +34,9 @@ inline constexpr std::size_t kPeerNameBytesMax = 256;
 // release speaks the version of the one before it, too.
 inline constexpr std::uint8_t kHelloVersionMin = 1;
 inline constexpr std::uint8_t kHelloVersionMax = 1;
-inline constexpr std::uint64_t kFeaturesKnown = 0;
+// Bits of features, never reused.
+inline constexpr std::uint64_t kFeatureTrace = 1;  // calls may name the request they are made for
+inline constexpr std::uint64_t kFeaturesKnown = kFeatureTrace;
 
 struct Hello {
   std::uint8_t version_min = kHelloVersionMin;
@@ -69,7 +69,7 @@ struct HelloTerms {
   PeerRole role = PeerRole::gateway;
   ClusterId cluster;  // zero: of a client that does not know it
   std::string name;
-  std::optional<HmacSha256> key;  // none: connections from this machine only; the caller sees to it
+  std::optional<HmacSha256> key;  // none: certificates, or this machine only; the caller sees to it
 };
 
 // Who the other side is.

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "server/transport/tcp_stream.h"
+#include "server/transport/tls_stream.h"
 
 namespace penstock {
 namespace {
@@ -31,15 +33,21 @@ std::string text_of(const TcpStream::Socket& socket) {
   return error ? "gone" : peer.address().to_string() + ":" + std::to_string(peer.port());
 }
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("connections of peers", thrown);
-}
+constexpr ReportThrown report_end{"connections of peers"};
 
 }  // namespace
 
 struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
-  State(std::vector<asio::io_context*> all, std::shared_ptr<const ServiceParts> service)
-      : contexts(std::move(all)), parts(std::move(service)), acceptor(*contexts.front()) {}
+  State(std::vector<asio::io_context*> all, std::shared_ptr<const ServiceParts> service,
+        std::size_t most)
+      : contexts(std::move(all)),
+        parts(std::move(service)),
+        connections_max(most),
+        acceptor(*contexts.front()) {
+    for (asio::io_context* context : contexts) {
+      counters[context] = std::make_shared<ServedCounters>();
+    }
+  }
 
   Awaitable<void> accept_all(std::shared_ptr<State> self);
   void begin(TcpStream::Socket socket, asio::io_context& context);
@@ -52,6 +60,9 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
 
   const std::vector<asio::io_context*> contexts;
   const std::shared_ptr<const ServiceParts> parts;
+  std::map<const asio::io_context*, std::shared_ptr<ServedCounters>> counters;  // made once
+  std::atomic<std::uint64_t> refused{0};
+  const std::size_t connections_max;
   Acceptor acceptor;
   std::size_t next = 0;
   std::atomic<bool> stopping{false};
@@ -65,9 +76,18 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
 
 void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& context) {
   std::string peer = text_of(socket);
-  auto stream = std::make_unique<TcpStream>(std::move(socket));
-  const auto connection =
-      std::make_shared<ServedConnection>(std::move(stream), context.get_executor(), parts);
+  std::unique_ptr<ByteStream> stream = std::make_unique<TcpStream>(std::move(socket));
+  if (parts->tls) {
+    auto secret = accept_tls(std::move(stream), *parts->tls);
+    if (!secret) {
+      log_event(LogLevel::warn, "peer_refused",
+                {{"address", peer}, {"reason", secret.error().context}});
+      return;
+    }
+    stream = std::move(*secret);
+  }
+  const auto connection = std::make_shared<ServedConnection>(
+      std::move(stream), context.get_executor(), parts, counters.at(&context));
   {
     const std::lock_guard lock(mutex);
     connections[connection.get()] = Served{connection, &context};
@@ -80,6 +100,7 @@ Awaitable<void> PeerServer::State::serve(std::shared_ptr<State> self, std::strin
   const Result<> ended = co_await connection->run();
   if (!ended && !self->stopping.load()) {
     const bool known = connection->peer().has_value();
+    if (!known) self->refused.fetch_add(1);
     const std::string name = known ? connection->peer()->name : "unknown";
     log_event(known ? LogLevel::info : LogLevel::warn, known ? "peer_disconnected" : "peer_refused",
               {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
@@ -101,7 +122,7 @@ Awaitable<void> PeerServer::State::accept_all(std::shared_ptr<State>) {
       co_await parts->clock.sleep_until(parts->clock.boot() + kAcceptPause);
       continue;
     }
-    if (count() >= limits::kPeerConnectionsMax) {
+    if (count() >= connections_max) {
       log_event(LogLevel::warn, "peer_refused", {{"reason", "too many connections"}});
       continue;
     }
@@ -110,8 +131,8 @@ Awaitable<void> PeerServer::State::accept_all(std::shared_ptr<State>) {
 }
 
 PeerServer::PeerServer(std::vector<asio::io_context*> contexts,
-                       std::shared_ptr<const ServiceParts> parts)
-    : state_(std::make_shared<State>(std::move(contexts), std::move(parts))) {}
+                       std::shared_ptr<const ServiceParts> parts, std::size_t connections_max)
+    : state_(std::make_shared<State>(std::move(contexts), std::move(parts), connections_max)) {}
 
 PeerServer::~PeerServer() {
   state_->stopping.store(true);
@@ -123,10 +144,11 @@ Result<> PeerServer::listen(const std::string& address, std::uint16_t port) {
   error_code error;
   const auto host = asio::ip::make_address(address, error);
   if (error) return fail(Errc::invalid, "\"" + address + "\" is no address");
-  if (!state_->parts->terms->key && !host.is_loopback()) {
+  const bool asks_who = state_->parts->terms->key || state_->parts->tls;
+  if (!asks_who && !host.is_loopback()) {
     return fail(Errc::invalid, "listening on " + address +
-                                   " wants a cluster key: without one, servers are reached from "
-                                   "this machine only (127.0.0.1)");
+                                   " wants a cluster key or certificates: without, servers are "
+                                   "reached from this machine only (127.0.0.1)");
   }
   const tcp::endpoint endpoint(host, port);
   Acceptor& acceptor = state_->acceptor;
@@ -149,6 +171,18 @@ std::uint16_t PeerServer::port() const {
 }
 
 std::size_t PeerServer::connection_count() const { return state_->count(); }
+
+PeerServer::Counts PeerServer::counts() const {
+  Counts counts;
+  counts.refused = state_->refused.load();
+  for (const auto& [context, counters] : state_->counters) {
+    for (std::size_t i = 0; i < counts.of_role.size(); ++i) {
+      counts.of_role[i] += counters->of_role[i].counts();
+    }
+    counts.under_way += counters->under_way.load();
+  }
+  return counts;
+}
 
 Awaitable<void> PeerServer::stop(Duration grace) {
   state_->stopping.store(true);

@@ -2,7 +2,9 @@
 // Thread-safety: counts from any thread; all else from the thread of the first context, or before
 // it runs.
 #pragma once
+#include <array>
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,14 +19,23 @@ class PeerServer {
   // Each context is run by one thread. Ownership: borrows the contexts; they, and what `parts`
   // borrows, outlive the coroutines on them.
   PeerServer(std::vector<boost::asio::io_context*> contexts,
-             std::shared_ptr<const ServiceParts> parts);
+             std::shared_ptr<const ServiceParts> parts,
+             std::size_t connections_max = limits::kPeerConnectionsMax);
   ~PeerServer();  // accepts no more
 
   // `address`: a literal one; `port` 0: any free one. Errors: invalid - not an address, or another
-  // one than loopback without a cluster key; io - the port is taken, or may not be had.
+  // one than loopback while peers prove nothing (ServiceParts); io - the port is taken, or may not
+  // be had.
   Result<> listen(const std::string& address, std::uint16_t port);
   std::uint16_t port() const;
   std::size_t connection_count() const;
+  // Of calls served, by PeerRole less one; and how many are under way.
+  struct Counts {
+    std::array<CallCounts, 3> of_role;
+    std::uint64_t under_way = 0;
+    std::uint64_t refused = 0;  // connections that ended before their peer was known
+  };
+  Counts counts() const;
 
   // Accepts no more, waits until no call is under way, at most `grace`, and ends the connections.
   Awaitable<void> stop(Duration grace);

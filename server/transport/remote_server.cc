@@ -1,24 +1,32 @@
 #include "server/transport/remote_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
+#include "penstock/log.h"
 
 namespace penstock {
 namespace {
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("the status of a server", thrown);
-}
+// Between two questions while a volume is not open: it may wait for its admission only.
+constexpr Duration kChangesSoon = std::chrono::milliseconds(250);
+
+constexpr ReportThrown report_end{"the status of a server"};
 
 }  // namespace
 
 RemoteServer::RemoteServer(std::vector<boost::asio::io_context*> contexts,
-                           std::shared_ptr<const LinkParts> parts, std::string address)
-    : contexts_(std::move(contexts)), parts_(std::move(parts)), address_(std::move(address)) {
+                           std::shared_ptr<const LinkParts> parts, std::string address, Heard heard,
+                           std::shared_ptr<RunningLinks> running)
+    : contexts_(std::move(contexts)),
+      parts_(std::move(parts)),
+      address_(std::move(address)),
+      heard_(std::move(heard)),
+      running_(running ? std::move(running) : std::make_shared<RunningLinks>()) {
   PENSTOCK_ASSERT(!contexts_.empty());
   why_ = "server " + address_ + ": not connected yet";
   for (boost::asio::io_context* context : contexts_) {
@@ -32,10 +40,19 @@ void RemoteServer::start() {
   const std::weak_ptr<LinkListener> self = weak_from_this();
   for (const auto& link : links_) {
     const auto listener = link == links_.front() ? self : std::weak_ptr<LinkListener>{};
-    boost::asio::post(link->executor(), [link, listener] { link->start(listener); });
+    boost::asio::post(link->executor(),
+                      [link, listener, running = running_] { link->start(listener, running); });
   }
   const auto first = contexts_.front()->get_executor();
-  boost::asio::co_spawn(first, run_polls(weak_from_this(), &parts_->clock), report_end);
+  RunningLinks::Hold hold(running_);
+  boost::asio::co_spawn(first, run_polls(weak_from_this(), &parts_->clock, std::move(hold)),
+                        report_end);
+}
+
+void RemoteServer::retry() {
+  for (const auto& link : links_) {
+    boost::asio::post(link->executor(), [link] { link->retry(); });
+  }
 }
 
 void RemoteServer::stop() {
@@ -69,12 +86,47 @@ VolumeStatus RemoteServer::status(VolumeId id) const {
   return status;
 }
 
+std::optional<VolumeStatus> RemoteServer::known_status(VolumeId id) const {
+  const std::lock_guard lock(mutex_);
+  if (!status_) return std::nullopt;
+  const auto at = status_->find(id);
+  return at == status_->end() ? std::nullopt : std::optional(at->second);
+}
+
 std::optional<std::vector<VolumeId>> RemoteServer::volumes() const {
   const std::lock_guard lock(mutex_);
   if (!status_) return std::nullopt;
   std::vector<VolumeId> ids;
   for (const auto& [id, status] : *status_) ids.push_back(id);
   return ids;
+}
+
+std::map<VolumeId, VolumeStatus> RemoteServer::statuses() const {
+  const std::lock_guard lock(mutex_);
+  return status_ ? *status_ : std::map<VolumeId, VolumeStatus>();
+}
+
+bool RemoteServer::leaves() const {
+  const std::lock_guard lock(mutex_);
+  return leaving_;
+}
+
+ServerLink::Counts RemoteServer::counts() const {
+  ServerLink::Counts sum;
+  for (const auto& link : links_) sum += link->counts();
+  return sum;
+}
+
+Task<std::string> RemoteServer::describe(Deadline deadline) const {
+  const Executor here = co_await boost::asio::this_coro::executor;
+  const ServerLink& own = link(here);
+  const auto connection = own.for_calls();
+  if (connection == nullptr) co_return own.down(wire::Operation::describe);
+  Call call;
+  call.operation = wire::Operation::describe;
+  call.deadline = deadline;
+  CO_TRY(answer, co_await connection->call(std::move(call)));
+  co_return std::move(answer.fields);
 }
 
 void RemoteServer::connected(const MetPeer&) { poll_now_.notify(); }
@@ -90,38 +142,66 @@ void RemoteServer::leaving(bool leaves) {
   leaving_ = leaves;
 }
 
+// Once on each connection, and when it has changed.
+Task<> RemoteServer::announce(std::shared_ptr<CallConnection> connection) {
+  if (!parts_->announcement) co_return Result<>{};
+  std::vector<wire::Place> places = parts_->announcement();
+  if (announced_on_.lock() == connection && announced_ == places) co_return Result<>{};
+  Call call;
+  call.operation = wire::Operation::announce;
+  call.fields = wire::encode(places);
+  call.deadline = parts_->clock.boot() + Duration(limits::kNoProgress);
+  CO_CHECK(co_await connection->call(std::move(call)));
+  announced_on_ = connection;
+  announced_ = std::move(places);
+  co_return Result<>{};
+}
+
 Task<> RemoteServer::poll() {
   const auto connection = links_.front()->for_calls();
   if (connection == nullptr) co_return Result<>{};
+  if (const Result<> told = co_await announce(connection); !told) {
+    log_event(LogLevel::warn, "announcement_failed",
+              {{"server", address_}, {"reason", told.error().context}});
+  }
   Call call;
   call.operation = wire::Operation::status;
   call.deadline = parts_->clock.boot() + Duration(limits::kNoProgress);
   Result<CallAnswer> answer = co_await connection->call(std::move(call));
   Result<wire::ServerStatus> status =
       answer ? wire::decode_status(answer->fields) : Result<wire::ServerStatus>(answer.error());
-  const std::lock_guard lock(mutex_);
-  if (!status) {
-    status_.reset();
-    why_ = "server " + address_ + ": " + status.error().context;
-    co_return std::move(status).error();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status) {
+      status_.reset();
+      why_ = "server " + address_ + ": " + status.error().context;
+      co_return std::move(status).error();
+    }
+    status_.emplace(status->volumes.begin(), status->volumes.end());
   }
-  status_.emplace(status->volumes.begin(), status->volumes.end());
+  all_open_ = std::all_of(status->volumes.begin(), status->volumes.end(), [](const auto& volume) {
+    return volume.second.state == VolumeStatus::State::open;
+  });
+  if (heard_) heard_(shared_from_this(), *status);
   co_return Result<>{};
 }
 
-Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock) {
+Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock,
+                                        [[maybe_unused]] RunningLinks::Hold hold) {
   while (true) {
     Wakeup wakeup;
+    Duration pause{};
     std::shared_ptr<std::atomic<bool>> stopping;
     {
       const auto self = weak.lock();
       if (self == nullptr) co_return;
       (void)co_await self->poll();  // what it says stands in the status
       wakeup = self->poll_now_;
+      pause = self->all_open_ ? Duration(limits::kPeerStatusEvery) : kChangesSoon;
       stopping = self->stopping_;
     }
     if (stopping->load()) co_return;
-    co_await wakeup.wait(*clock, clock->boot() + Duration(limits::kPeerStatusEvery));
+    co_await wakeup.wait(*clock, clock->boot() + pause);
     if (stopping->load()) co_return;
   }
 }

@@ -19,22 +19,39 @@ namespace penstock {
 class RemoteServer final : public LinkListener, public std::enable_shared_from_this<RemoteServer> {
  public:
   // Each context is run by one thread. Ownership: borrows the contexts.
+  // `heard`: is told of each status, on the first context's thread; may be empty. `running`: counts
+  // the coroutines; null: nobody asks.
+  using Heard =
+      std::function<void(const std::shared_ptr<RemoteServer>&, const wire::ServerStatus&)>;
   RemoteServer(std::vector<boost::asio::io_context*> contexts,
-               std::shared_ptr<const LinkParts> parts, std::string address);
+               std::shared_ptr<const LinkParts> parts, std::string address, Heard heard = {},
+               std::shared_ptr<RunningLinks> running = nullptr);
   ~RemoteServer() override;
 
   // Begins to connect and to ask for the status of its volumes.
   void start();
   // Breaks all connections; they end soon, on their threads.
   void stop();
+  // Connects now where it is not connected, without the rest of a pause.
+  void retry();
 
   const std::string& address() const { return address_; }
   // The link of the thread that calls. Pre: it runs one of the contexts.
   ServerLink& link(const Executor& here) const;
   // As of the last answer; without one for a while: missing, and why.
   VolumeStatus status(VolumeId id) const;
+  // What its volumes are, as of the last answer; empty without one.
+  std::map<VolumeId, VolumeStatus> statuses() const;
+  bool leaves() const;
+  ServerLink::Counts counts() const;
+  // The same as it said itself; nullopt: it does not answer, or has no such volume.
+  std::optional<VolumeStatus> known_status(VolumeId id) const;
   // Which volumes it serves; nullopt: not known yet, or no more.
   std::optional<std::vector<VolumeId>> volumes() const;
+
+  // What it says of itself: a JSON object. Errors: unavailable; timeout; overloaded.
+  // Pre: the calling thread runs one of the contexts.
+  Task<std::string> describe(Deadline deadline) const;
 
   // ---- LinkListener: of the first context's link, on its thread
   void connected(const MetPeer& peer) override;
@@ -42,15 +59,24 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   void leaving(bool leaves) override;
 
  private:
-  static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock);
+  static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock,
+                                   RunningLinks::Hold hold);
   Task<> poll();
+  Task<> announce(std::shared_ptr<CallConnection> connection);
 
   const std::vector<boost::asio::io_context*> contexts_;
   const std::shared_ptr<const LinkParts> parts_;
   const std::string address_;
+  const Heard heard_;
+  const std::shared_ptr<RunningLinks> running_;
   std::vector<std::shared_ptr<ServerLink>> links_;  // by context; not changed after the start
   const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
-  Wakeup poll_now_;           // of the first context
+  // ---- of the first context
+  Wakeup poll_now_;
+  bool all_open_ = true;  // as it said last
+  std::weak_ptr<CallConnection> announced_on_;
+  std::vector<wire::Place> announced_;
+
   mutable std::mutex mutex_;  // guards the next three
   std::optional<std::map<VolumeId, VolumeStatus>> status_;
   std::string why_;

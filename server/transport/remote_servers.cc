@@ -1,45 +1,161 @@
 #include "server/transport/remote_servers.h"
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
 #include <utility>
+
+#include "penstock/log.h"
+#include "server/transport/places.h"
 
 namespace penstock {
 
-RemoteServers::RemoteServers(std::vector<boost::asio::io_context*> contexts,
-                             std::shared_ptr<const LinkParts> parts)
-    : contexts_(std::move(contexts)), parts_(std::move(parts)) {}
+struct RemoteServers::State : std::enable_shared_from_this<RemoteServers::State> {
+  State(std::vector<boost::asio::io_context*> all, std::shared_ptr<const LinkParts> links)
+      : contexts(std::move(all)), parts(std::move(links)) {}
 
-RemoteServers::~RemoteServers() { stop(); }
+  struct Known {
+    std::shared_ptr<RemoteVolume> volume;
+    std::string address;  // as a map says
+  };
+  // Pre, of all: mutex is held.
+  std::shared_ptr<RemoteServer> find_server(const std::string& address);
+  void take(const wire::Place& place);
+  bool is_used(const std::string& address) const;
+  void find_volume(const std::shared_ptr<RemoteServer>& server, VolumeId id, bool open);
 
-// Pre: mutex_ is held.
-std::shared_ptr<RemoteServer> RemoteServers::find_server(const std::string& address) {
-  auto& server = servers_[address];
+  void heard_status(const std::shared_ptr<RemoteServer>& server, const wire::ServerStatus& status);
+
+  const std::vector<boost::asio::io_context*> contexts;
+  const std::shared_ptr<const LinkParts> parts;
+  const std::shared_ptr<RunningLinks> running = std::make_shared<RunningLinks>();
+  mutable std::mutex mutex;  // guards what follows
+  std::map<std::string, std::shared_ptr<RemoteServer>> servers;
+  std::set<std::string> asked_for;  // by server()
+  std::map<VolumeId, Known> volumes;
+  Places places;
+  bool stopped = false;
+};
+
+std::shared_ptr<RemoteServer> RemoteServers::State::find_server(const std::string& address) {
+  auto& server = servers[address];
   if (server == nullptr) {
-    server = std::make_shared<RemoteServer>(contexts_, parts_, address);
-    server->start();
+    auto heard = [weak = weak_from_this()](const std::shared_ptr<RemoteServer>& from,
+                                           const wire::ServerStatus& status) {
+      if (const auto self = weak.lock()) self->heard_status(from, status);
+    };
+    server = std::make_shared<RemoteServer>(contexts, parts, address, std::move(heard), running);
+    if (!stopped) server->start();
   }
   return server;
 }
 
+bool RemoteServers::State::is_used(const std::string& address) const {
+  if (asked_for.contains(address) || places.names(address)) return true;
+  return std::any_of(volumes.begin(), volumes.end(), [&address](const auto& one) {
+    return one.second.address == address || one.second.volume->server()->address() == address;
+  });
+}
+
+void RemoteServers::State::take(const wire::Place& place) {
+  const std::vector<wire::Place> own =
+      parts->announcement ? parts->announcement() : std::vector<wire::Place>{};
+  const bool is_own = std::any_of(own.begin(), own.end(),
+                                  [&](const auto& one) { return one.volume == place.volume; });
+  const auto before = places.find(place.volume);
+  const bool room = servers.contains(place.address) || servers.size() < limits::kPlacesMax;
+  if (is_own || !room || !places.take(place)) return;
+  find_server(place.address)->retry();
+  if (!before || before->address == place.address || is_used(before->address)) return;
+  const auto gone = servers.find(before->address);
+  if (gone == servers.end()) return;
+  gone->second->stop();
+  servers.erase(gone);
+}
+
+// The server has the volume.
+void RemoteServers::State::find_volume(const std::shared_ptr<RemoteServer>& server, VolumeId id,
+                                       bool open) {
+  const auto known = volumes.find(id);
+  if (known == volumes.end()) return;
+  const auto current = known->second.volume->server();
+  if (current == server) return;
+  const auto status = current->known_status(id);
+  const bool better = !status || (open && status->state != VolumeStatus::State::open);
+  if (!better) return;
+  log_event(
+      LogLevel::info, "volume_found",
+      {{"volume", hex_name(id.value)}, {"at", server->address()}, {"before", current->address()}});
+  known->second.volume->move_to(server);
+}
+
+void RemoteServers::State::heard_status(const std::shared_ptr<RemoteServer>& server,
+                                        const wire::ServerStatus& status) {
+  const std::lock_guard lock(mutex);
+  if (stopped) return;
+  for (const wire::Place& place : status.places) take(place);
+  for (const auto& [id, volume] : status.volumes) {
+    find_volume(server, id, volume.state == VolumeStatus::State::open);
+  }
+}
+
+RemoteServers::RemoteServers(std::vector<boost::asio::io_context*> contexts,
+                             std::shared_ptr<const LinkParts> parts)
+    : state_(std::make_shared<State>(std::move(contexts), std::move(parts))) {}
+
+RemoteServers::~RemoteServers() { stop(); }
+
 std::shared_ptr<RemoteServer> RemoteServers::server(const std::string& address) {
-  const std::lock_guard lock(mutex_);
-  return find_server(address);
+  const std::lock_guard lock(state_->mutex);
+  state_->asked_for.insert(address);
+  return state_->find_server(address);
 }
 
 std::shared_ptr<RemoteVolume> RemoteServers::volume(VolumeId id, const std::string& address) {
-  const std::lock_guard lock(mutex_);
-  auto server = find_server(address);
-  auto& volume = volumes_[id];
-  if (volume == nullptr) {
-    volume = std::make_shared<RemoteVolume>(id, std::move(server), parts_->clock);
-  } else if (volume->server() != server) {
-    volume->move_to(std::move(server));
+  const std::lock_guard lock(state_->mutex);
+  auto server = state_->find_server(address);
+  State::Known& known = state_->volumes[id];
+  if (known.volume == nullptr) {
+    const auto place = state_->places.find(id);
+    if (place) server = state_->find_server(place->address);
+    known.volume = std::make_shared<RemoteVolume>(id, std::move(server), state_->parts->clock);
+  } else if (known.address != address && !known.volume->server()->known_status(id)) {
+    known.volume->move_to(std::move(server));
   }
-  return volume;
+  known.address = address;
+  return known.volume;
+}
+
+void RemoteServers::hear(const std::vector<wire::Place>& places) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->stopped) return;
+  for (const wire::Place& place : places) state_->take(place);
+}
+
+std::vector<wire::Place> RemoteServers::places() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->places.all();
+}
+
+std::size_t RemoteServers::server_count() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->servers.size();
+}
+
+std::vector<std::shared_ptr<RemoteServer>> RemoteServers::servers() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::shared_ptr<RemoteServer>> all;
+  for (const auto& [address, server] : state_->servers) all.push_back(server);
+  return all;
 }
 
 void RemoteServers::stop() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [address, server] : servers_) server->stop();
+  const std::lock_guard lock(state_->mutex);
+  state_->stopped = true;
+  for (const auto& [address, server] : state_->servers) server->stop();
 }
+
+void RemoteServers::wait_ended(Duration patience) const { state_->running->wait_none(patience); }
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/log.h"
+#include "server/transport/block_check.h"
 #include "server/transport/remote_writer.h"
 
 namespace penstock {
@@ -20,11 +21,17 @@ Error RemoteVolume::not_believed(const char* call) const {
   return fail(Errc::timeout, "server " + address + ": an answer that makes no sense");
 }
 
+// The server has checked it as well: what lies between changes bytes.
+void RemoteVolume::tell_changed(const Error& error) const {
+  log_event(LogLevel::error, "block_changed_on_its_way",
+            {{"server", server()->address()}, {"reason", error.context}});
+}
+
 Task<CallAnswer> RemoteVolume::ask(Operation operation, std::string fields, Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
   const ServerLink& link = server()->link(executor);
   const auto connection = link.for_calls();
-  if (connection == nullptr) co_return link.down();
+  if (connection == nullptr) co_return link.down(operation);
   Call call;
   call.operation = operation;
   call.volume = id_;
@@ -90,7 +97,7 @@ Task<std::unique_ptr<FragmentWriter>> RemoteVolume::write_fragment(FragmentId id
   const auto executor = co_await boost::asio::this_coro::executor;
   const ServerLink& link = server()->link(executor);
   const auto connection = link.for_bytes();
-  if (connection == nullptr) co_return link.down();
+  if (connection == nullptr) co_return link.down(Operation::write_fragment);
   wire::WriteFragment message;
   message.id = id;
   message.shape = std::move(shape);
@@ -111,17 +118,19 @@ Task<Piece> RemoteVolume::read_fragment(FragmentReadRequest request, Deadline de
   const auto executor = co_await boost::asio::this_coro::executor;
   const ServerLink& link = server()->link(executor);
   const auto connection = link.for_bytes();
-  if (connection == nullptr) co_return link.down();
+  if (connection == nullptr) co_return link.down(Operation::read_fragment);
   Call call;
   call.operation = Operation::read_fragment;
   call.volume = id_;
+  request.with_checksums = true;
   call.fields = wire::encode(request);
   call.deadline = deadline;
   CO_TRY(answer, co_await connection->call(std::move(call)));
-  if (answer.payload.size() != request.length) co_return not_believed("read_fragment");
-  Piece piece;
-  piece.length = answer.payload.size();
-  piece.memory = std::move(answer.payload);
+  const auto crcs = wire::decode_block_crcs(answer.fields);
+  if (!crcs) co_return not_believed("read_fragment");
+  auto piece = checked_piece(request, std::move(answer.payload), *crcs);
+  if (!piece && piece.error().code == Errc::invalid) co_return not_believed("read_fragment");
+  if (!piece) tell_changed(piece.error());
   co_return piece;
 }
 
@@ -189,6 +198,16 @@ Task<SharedBytes> RemoteVolume::read_map(Deadline deadline) {
 
 Task<JoinState> RemoteVolume::read_join_state(Deadline deadline) {
   return ask_for(Operation::read_join_state, {}, deadline, &wire::decode_join_state);
+}
+
+Task<NoteReply> RemoteVolume::read_note(std::string name, Deadline deadline) {
+  const wire::ReadNote message{std::move(name)};
+  return ask_for(Operation::read_note, wire::encode(message), deadline, &wire::decode_note_reply);
+}
+
+Task<> RemoteVolume::put_note(std::string name, std::string bytes, Deadline deadline) {
+  const wire::PutNote message{std::move(name), std::move(bytes)};
+  return tell(Operation::put_note, wire::encode(message), deadline);
 }
 
 }  // namespace penstock

@@ -58,6 +58,8 @@ class RemoteVolume final : public VolumeClient {
   Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
   Task<SharedBytes> read_map(Deadline deadline) override;
   Task<JoinState> read_join_state(Deadline deadline) override;
+  Task<NoteReply> read_note(std::string name, Deadline deadline) override;
+  Task<> put_note(std::string name, std::string bytes, Deadline deadline) override;
 
  private:
   template <class Reply>
@@ -68,6 +70,7 @@ class RemoteVolume final : public VolumeClient {
                       Decode<Reply> decode);
   Task<> tell(wire::Operation operation, std::string fields, Deadline deadline);
   Error not_believed(const char* call) const;
+  void tell_changed(const Error& error) const;
 
   const VolumeId id_;
   Clock& clock_;

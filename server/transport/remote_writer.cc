@@ -78,9 +78,8 @@ Task<> RemoteWriter::append(Buffer data, std::vector<std::uint32_t> crcs, Deadli
   Call call = call_of(wire::Operation::append, wire::encode(message), deadline);
   call.payload = std::move(data);
   ++state_->in_flight;
-  boost::asio::co_spawn(executor_, send(state_, std::move(call)), [](std::exception_ptr thrown) {
-    if (thrown) report_exception("a piece of a fragment", thrown);
-  });
+  boost::asio::co_spawn(executor_, send(state_, std::move(call)),
+                        ReportThrown{"a piece of a fragment"});
   co_return Result<>{};
 }
 

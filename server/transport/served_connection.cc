@@ -6,6 +6,9 @@
 
 #include "penstock/alarm.h"
 #include "penstock/caught.h"
+#include "penstock/log.h"
+#include "penstock/planted.h"
+#include "penstock/request_name.h"
 
 namespace penstock {
 namespace {
@@ -18,9 +21,26 @@ constexpr Duration kTransferIdle = std::chrono::minutes(15);  // longer than any
 // What a call holds beside its own bytes: its coroutine, and an answer of usual length.
 constexpr std::size_t kCallBytes = 4 * limits::kKiB;
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("a connection of a peer", thrown);
+// A call that took so long is told in the log.
+constexpr Duration kSlowCall = std::chrono::seconds(1);
+
+// Not what rounds answer each other all day.
+bool is_trouble(Errc code) {
+  switch (code) {
+    case Errc::corrupt:
+    case Errc::io:
+    case Errc::unavailable:
+    case Errc::timeout:
+    case Errc::full:
+    case Errc::overloaded:
+    case Errc::shutting_down:
+      return true;
+    default:
+      return false;
+  }
 }
+
+constexpr ReportThrown report_end{"a connection of a peer"};
 
 bool is_step(Operation operation) {
   return operation == Operation::write_fragment || operation == Operation::append ||
@@ -38,13 +58,17 @@ std::size_t answer_bytes(const FrameHead& head) {
 }  // namespace
 
 ServedConnection::ServedConnection(std::unique_ptr<ByteStream> stream, Executor executor,
-                                   std::shared_ptr<const ServiceParts> parts)
+                                   std::shared_ptr<const ServiceParts> parts,
+                                   std::shared_ptr<ServedCounters> counters)
     : stream_(std::move(stream)),
       executor_(executor),
       parts_(std::move(parts)),
+      served_(counters ? std::move(counters) : std::make_shared<ServedCounters>()),
       reader_(*stream_, parts_->buffers),
       sender_(*stream_),
-      transfers_(executor, parts_->clock) {}
+      transfers_(executor, parts_->clock),
+      room_(std::make_shared<CallRoom>(
+          std::shared_ptr<std::atomic<std::uint64_t>>(served_, &served_->under_way))) {}
 
 void ServedConnection::close() {
   if (std::exchange(closed_, true)) return;
@@ -62,6 +86,7 @@ Task<> ServedConnection::greet() {
   for (const auto& volume : parts_->volumes()) ids.push_back(volume->id());
   CO_TRY(peer, co_await answer_hello(*stream_, reader_, parts_->terms, ids, parts_->random));
   peer_ = std::move(peer);
+  counters_ = &served_->of(peer_->role);
   co_return Result<>{};
 }
 
@@ -94,92 +119,136 @@ Task<> ServedConnection::read_calls() {
   co_return Result<>{};
 }
 
+// Says whom the call is for, and takes that off its fields.
+Result<ServedConnection::ServedCall> ServedConnection::called(FrameHead& head) const {
+  ServedCall call{head.header, {}, parts_->clock.boot()};
+  counters_->add_bytes_in(wire::kHeaderBytes + head.header.fields_bytes +
+                          head.header.payload_bytes);
+  if (!head.header.traced) return call;
+  if ((peer_->features & kFeatureTrace) == 0) {
+    return fail(Errc::corrupt, "wire: a trace that was not agreed upon");
+  }
+  TRY(trace, wire::take_trace(head.fields));
+  call.trace = trace;
+  return call;
+}
+
 // Reads the payload only when there is room for it.
 Task<> ServedConnection::take_call(FrameHead head) {
   const wire::Header header = head.header;
+  CO_TRY(call, called(head));
   const std::size_t bytes =
       kCallBytes + header.fields_bytes + header.payload_bytes + answer_bytes(head);
   if (!room_->fits_volume(header.volume, bytes)) {
     CO_CHECK(co_await reader_.skip_payload());
-    answer(header, fail(Errc::overloaded, "too many calls to this volume are under way"), nullptr);
+    answer(call, fail(Errc::overloaded, "too many calls to this volume are under way"), nullptr);
     co_return Result<>{};
   }
   while (!room_->fits(bytes) && !closed_) co_await room_->wait();
   CallRoom::Held held = room_->hold(header.volume, bytes);
   CO_TRY(payload, co_await reader_.read_payload());
-  begin(std::move(head), std::move(payload), std::move(held));
+  begin(call, std::move(head.fields), std::move(payload), std::move(held));
   co_return Result<>{};
 }
 
-void ServedConnection::begin(FrameHead head, Buffer payload, CallRoom::Held held) {
-  const wire::Header header = head.header;
+void ServedConnection::begin(const ServedCall& served, std::string fields, Buffer payload,
+                             CallRoom::Held held) {
+  const wire::Header& header = served.header;
   if (header.operation == Operation::ping) {
-    return answer(header, DispatchedAnswer{}, std::move(held));
+    return answer(served, DispatchedAnswer{}, std::move(held));
   }
   if (header.operation == Operation::status) {
     DispatchedAnswer now;
     now.fields = wire::encode(status());
-    return answer(header, std::move(now), std::move(held));
+    return answer(served, std::move(now), std::move(held));
+  }
+  if (header.operation == Operation::describe) {
+    DispatchedAnswer now;
+    now.fields = parts_->describe ? parts_->describe() : "{}";
+    return answer(served, std::move(now), std::move(held));
+  }
+  if (header.operation == Operation::announce) {
+    return answer(served, take_announcement(fields), std::move(held));
   }
   if (header.operation == Operation::discard) {
-    if (const auto message = wire::decode_end_transfer(head.fields)) {
+    if (const auto message = wire::decode_end_transfer(fields)) {
       transfers_.discard(message->transfer);
     }
     return;
   }
   if (const Result<> same = check_map(header); !same) {
-    return answer(header, same.error(), std::move(held));
+    return answer(served, same.error(), std::move(held));
   }
-  if (is_step(header.operation)) return begin_step(head, std::move(payload), std::move(held));
+  if (is_step(header.operation)) {
+    return begin_step(served, fields, std::move(payload), std::move(held));
+  }
   DispatchedCall call;
   call.operation = header.operation;
-  call.volume = parts_->find(header.volume);
-  call.fields = std::move(head.fields);
-  call.deadline = deadline_of(header);
+  call.volume = find(header.volume);
+  call.fields = std::move(fields);
+  call.deadline = deadline_of(served);
   if (call.volume == nullptr) {
-    return answer(header, fail(Errc::unavailable, "no such volume here"), std::move(held));
+    return answer(served, fail(Errc::unavailable, "no such volume here"), std::move(held));
   }
   boost::asio::co_spawn(executor_,
-                        run_call(shared_from_this(), header, std::move(call), std::move(held)),
+                        run_call(shared_from_this(), served, std::move(call), std::move(held)),
                         report_end);
 }
 
-void ServedConnection::begin_step(const FrameHead& head, Buffer payload, CallRoom::Held held) {
-  const wire::Header header = head.header;
-  const Deadline deadline = deadline_of(header);
-  auto ended = [weak = weak_from_this(), header, held = std::move(held)](Result<> done) mutable {
+void ServedConnection::begin_step(const ServedCall& call, const std::string& fields, Buffer payload,
+                                  CallRoom::Held held) {
+  const wire::Header& header = call.header;
+  const Deadline deadline = deadline_of(call);
+  auto ended = [weak = weak_from_this(), call, held = std::move(held)](Result<> done) mutable {
     const auto self = weak.lock();
     if (self == nullptr) return;
     Result<DispatchedAnswer> given{DispatchedAnswer{}};
     if (!done) given = std::move(done).error();
-    self->answer(header, std::move(given), std::exchange(held, nullptr));
+    self->answer(call, std::move(given), std::exchange(held, nullptr));
   };
   if (header.operation == Operation::write_fragment) {
-    auto message = wire::decode_write_fragment(head.fields);
-    auto volume = parts_->find(header.volume);
+    auto message = wire::decode_write_fragment(fields);
+    auto volume = find(header.volume);
     if (!message) return ended(message.error());
     if (volume == nullptr) return ended(fail(Errc::unavailable, "no such volume here"));
     return transfers_.open(header.request_id, std::move(volume), std::move(*message), deadline,
                            std::move(ended));
   }
   if (header.operation == Operation::append) {
-    auto message = wire::decode_append(head.fields);
+    auto message = wire::decode_append(fields);
     if (!message) return ended(message.error());
     return transfers_.append(std::move(*message), std::move(payload), deadline, std::move(ended));
   }
-  const auto message = wire::decode_end_transfer(head.fields);
+  const auto message = wire::decode_end_transfer(fields);
   if (!message) return ended(message.error());
   transfers_.commit(message->transfer, deadline, std::move(ended));
 }
 
-Deadline ServedConnection::deadline_of(const wire::Header& call) const {
-  const std::chrono::milliseconds patience(call.patience_ms);
-  return parts_->clock.boot() + std::min<Duration>(patience, limits::kCallPatienceMax);
+// An address is a hint: the caller may mean a volume that was here before.
+std::shared_ptr<VolumeClient> ServedConnection::find(VolumeId id) const {
+  auto volume = parts_->find(id);
+  if (volume != nullptr || holds(Rule::volume_of_call)) return volume;
+  const auto others = parts_->volumes();
+  return others.empty() ? nullptr : others.front();
+}
+
+Deadline ServedConnection::deadline_of(const ServedCall& call) {
+  const std::chrono::milliseconds patience(call.header.patience_ms);
+  return {call.began + std::min<Duration>(patience, limits::kCallPatienceMax), call.trace};
+}
+
+Result<DispatchedAnswer> ServedConnection::take_announcement(std::string_view fields) const {
+  TRY(places, wire::decode_places(fields));
+  if (!peer_ || peer_->role != PeerRole::server || !parts_->hear) {
+    return fail(Errc::invalid, "only servers say where volumes are");
+  }
+  parts_->hear(std::move(places));
+  return DispatchedAnswer{};
 }
 
 // Two maps of one epoch: one of them was never agreed upon.
 Result<> ServedConnection::check_map(const wire::Header& call) const {
-  if (!parts_->stamp) return {};
+  if (!parts_->stamp || !holds(Rule::map_of_epoch)) return {};
   const MapStamp own = parts_->stamp();
   if (call.map_epoch != own.epoch || call.map_digest == own.digest) return {};
   return fail(Errc::stale_epoch, "the caller has another map of the same epoch");
@@ -190,11 +259,13 @@ wire::ServerStatus ServedConnection::status() const {
   for (const auto& volume : parts_->volumes()) {
     status.volumes.emplace_back(volume->id(), volume->status());
   }
+  if (parts_->places) status.places = parts_->places();
   return status;
 }
 
-void ServedConnection::answer(const wire::Header& call, Result<DispatchedAnswer> answer,
+void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer> answer,
                               CallRoom::Held held) {
+  const wire::Header& call = served.header;
   wire::Header header;
   header.operation = call.operation;
   header.reply = true;
@@ -208,20 +279,53 @@ void ServedConnection::answer(const wire::Header& call, Result<DispatchedAnswer>
   }
   header.leaving = parts_->leaving && parts_->leaving();
   OutFrame frame;
+  std::optional<Error> error;
   if (answer) {
-    const Piece& piece = answer->piece;
-    const Buffer payload =
-        piece.length == 0 ? Buffer{} : piece.memory.slice(piece.memory_offset, piece.length);
-    frame = make_frame(header, answer->fields, payload.keeping(piece.keepalive));
+    header.block_checksums = !answer->piece.block_crcs.empty();
+    frame = make_frame(header, answer->fields, answer->piece);
   } else {
-    frame = make_frame(header, wire::encode(wire::Failure{answer.error()}));
+    error = std::move(answer).error();
+    frame = make_frame(header, wire::encode(wire::Failure{*error}));
   }
   frame.keepalive = std::move(held);
+  note(served, error ? &*error : nullptr, frame.bytes());
   sender_.push(std::move(frame));
 }
 
+// Counts it, and logs what someone may look for.
+void ServedConnection::note(const ServedCall& call, const Error* error, std::size_t bytes_out) {
+  const BootTime now = parts_->clock.boot();
+  const Duration took = now - call.began;
+  const auto code = error == nullptr ? std::nullopt : std::optional<Errc>(error->code);
+  counters_->add_bytes_out(bytes_out);
+  counters_->end(call.header.operation, error ? CallOutcome::error : CallOutcome::ok, code, took);
+  const bool bad = error != nullptr && is_trouble(error->code);
+  if (!bad && took < kSlowCall && !log_enabled(LogLevel::debug)) return;
+  const bool plain = !bad && took < kSlowCall;
+  if (!plain && !served_->lines.take(now)) return;
+  log_call(call, error, took);
+}
+
+void ServedConnection::log_call(const ServedCall& call, const Error* error, Duration took) {
+  const bool bad = error != nullptr && is_trouble(error->code);
+  const bool slow = took >= kSlowCall;
+  const bool known = !call.trace.is_zero();
+  log_event(bad || slow ? LogLevel::warn : LogLevel::debug,
+            bad    ? "call_failed"
+            : slow ? "call_slow"
+                   : "call",
+            {{known ? "request_id" : "", known ? request_id_text(call.trace) : ""},
+             trace_field(call.trace),
+             {"operation", std::string(operation_name(call.header.operation))},
+             {"volume", std::to_string(call.header.volume.value)},
+             {"peer", peer_ ? peer_->name : ""},
+             {"code", error == nullptr ? "ok" : std::string(to_string(error->code))},
+             {"reason", error == nullptr ? "" : error->context},
+             {"duration_us", std::to_string(took.count())}});
+}
+
 Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> self,
-                                           wire::Header header, DispatchedCall call,
+                                           ServedCall served, DispatchedCall call,
                                            CallRoom::Held held) {
   Result<DispatchedAnswer> answer = fail(Errc::io, "no answer");
   try {
@@ -229,7 +333,7 @@ Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> sel
   } catch (...) {
     answer = error_of_exception("a call of a peer");
   }
-  self->answer(header, std::move(answer), std::move(held));
+  self->answer(served, std::move(answer), std::move(held));
 }
 
 Awaitable<void> ServedConnection::run_sender(std::shared_ptr<ServedConnection> self) {

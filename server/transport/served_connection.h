@@ -6,21 +6,40 @@
 // server's others. A peer that takes no answer for long is cut off.
 // Thread-safety: lives on one executor.
 #pragma once
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "penstock/log_budget.h"
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
 #include "server/transport/call_connection.h"
+#include "server/transport/call_counters.h"
 #include "server/transport/call_dispatch.h"
 #include "server/transport/call_room.h"
 #include "server/transport/hello.h"
 #include "server/transport/served_transfers.h"
+#include "server/transport/tls_context.h"
 
 namespace penstock {
+
+// What was counted of the calls of all connections of one I/O thread. Thread-safety: any thread.
+struct ServedCounters {
+  static constexpr int kCallLinesPerSecond = 50;
+  // By PeerRole.
+  CallCounters& of(PeerRole role) {
+    return of_role[static_cast<std::size_t>(role) - static_cast<std::size_t>(PeerRole::gateway)];
+  }
+  std::array<CallCounters, 3> of_role;
+  std::atomic<std::uint64_t> under_way{0};
+  LogBudget lines{kCallLinesPerSecond};  // about single calls
+};
 
 // Of all connections of a server. Ownership: borrows; they outlive the connections. The functions
 // are called from the threads of the connections.
@@ -33,12 +52,19 @@ struct ServiceParts {
   std::function<std::shared_ptr<VolumeClient>(VolumeId)> find;  // null: not here
   std::function<MapStamp()> stamp;                              // may be empty
   std::function<bool()> leaving;                                // may be empty
+  std::shared_ptr<const TlsContext> tls = nullptr;              // null: plain connections
+  std::function<std::string()> describe{};  // may be empty; at most limits::kReplyBytesMax
+  // What other servers say of where their volumes are, and all of that. May be empty.
+  std::function<void(std::vector<wire::Place>)> hear{};
+  std::function<std::vector<wire::Place>()> places{};
 };
 
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
  public:
+  // `counters`: null: its own.
   ServedConnection(std::unique_ptr<ByteStream> stream, Executor executor,
-                   std::shared_ptr<const ServiceParts> parts);
+                   std::shared_ptr<const ServiceParts> parts,
+                   std::shared_ptr<ServedCounters> counters = nullptr);
 
   // Serves until the connection ends; then with why. A peer that ends it between two calls: ok.
   Task<> run();
@@ -53,16 +79,28 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   const std::optional<MetPeer>& peer() const { return peer_; }
 
  private:
+  // A call on its way to its answer.
+  struct ServedCall {
+    wire::Header header;
+    Trace trace;  // of the request that it is made for
+    BootTime began;
+  };
   Task<> greet();
   Task<> read_calls();
   Task<> take_call(FrameHead head);
-  void begin(FrameHead head, Buffer payload, CallRoom::Held held);
-  void begin_step(const FrameHead& head, Buffer payload, CallRoom::Held held);
+  Result<ServedCall> called(FrameHead& head) const;
+  void begin(const ServedCall& call, std::string fields, Buffer payload, CallRoom::Held held);
+  void begin_step(const ServedCall& call, const std::string& fields, Buffer payload,
+                  CallRoom::Held held);
+  std::shared_ptr<VolumeClient> find(VolumeId id) const;
+  Result<DispatchedAnswer> take_announcement(std::string_view fields) const;
   Result<> check_map(const wire::Header& call) const;
   wire::ServerStatus status() const;
-  Deadline deadline_of(const wire::Header& call) const;
-  void answer(const wire::Header& call, Result<DispatchedAnswer> answer, CallRoom::Held held);
-  static Awaitable<void> run_call(std::shared_ptr<ServedConnection> self, wire::Header header,
+  static Deadline deadline_of(const ServedCall& call);
+  void answer(const ServedCall& call, Result<DispatchedAnswer> answer, CallRoom::Held held);
+  void note(const ServedCall& call, const Error* error, std::size_t bytes_out);
+  void log_call(const ServedCall& call, const Error* error, Duration took);
+  static Awaitable<void> run_call(std::shared_ptr<ServedConnection> self, ServedCall served,
                                   DispatchedCall call, CallRoom::Held held);
   static Awaitable<void> run_sender(std::shared_ptr<ServedConnection> self);
   static Awaitable<void> run_watch(std::shared_ptr<ServedConnection> self);
@@ -70,10 +108,12 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   const std::unique_ptr<ByteStream> stream_;
   const Executor executor_;
   const std::shared_ptr<const ServiceParts> parts_;
+  const std::shared_ptr<ServedCounters> served_;
+  CallCounters* counters_ = nullptr;  // of the peer's role, once it is known
   FrameReader reader_;
   FrameSender sender_;
   ServedTransfers transfers_;
-  const std::shared_ptr<CallRoom> room_ = std::make_shared<CallRoom>();
+  const std::shared_ptr<CallRoom> room_;
   std::optional<MetPeer> peer_;
   Wakeup ended_;
   bool closed_ = false;

@@ -5,6 +5,7 @@
 
 #include "penstock/caught.h"
 #include "penstock/limits.h"
+#include "server/transport/block_check.h"
 
 namespace penstock {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 Error unknown_transfer() { return fail(Errc::invalid, "a fragment that nobody writes here"); }
 Error dropped_transfer() { return fail(Errc::aborted, "a fragment that was given up"); }
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("the steps of a fragment", thrown);
-}
+constexpr ReportThrown report_end{"the steps of a fragment"};
 
 }  // namespace
 
@@ -67,6 +66,7 @@ void ServedTransfers::open(std::uint64_t id, std::shared_ptr<VolumeClient> volum
                deadline](Transfer& own) -> Task<> {
     CO_TRY(writer, co_await volume->write_fragment(message.id, message.shape, deadline));
     own.writer = std::move(writer);
+    own.fragment = message.id;
     co_return Result<>{};
   };
   add(transfer, std::move(step), std::move(answer));
@@ -79,6 +79,8 @@ void ServedTransfers::append(wire::Append message, Buffer payload, Deadline dead
   auto step = [message = std::move(message), payload = std::move(payload),
                deadline](Transfer& own) mutable -> Task<> {
     if (own.writer == nullptr) co_return unknown_transfer();
+    CO_CHECK(check_blocks(own.fragment, own.written, payload.bytes(), message.crcs));
+    own.written += payload.size();
     co_return co_await own.writer->append(std::move(payload), std::move(message.crcs), deadline);
   };
   add(transfer, std::move(step), std::move(answer));

@@ -27,7 +27,8 @@ class ServedTransfers {
   // Called once with what came of a step.
   using Answer = std::function<void(Result<>)>;
 
-  // Errors in the answers: the writer's; invalid - the id is in use, or not known; overloaded.
+  // Errors in the answers: the writer's; invalid - the id is in use, or not known; corrupt - a
+  // block was changed on its way; overloaded.
   void open(std::uint64_t id, std::shared_ptr<VolumeClient> volume, wire::WriteFragment message,
             Deadline deadline, Answer answer);
   void append(wire::Append message, Buffer payload, Deadline deadline, Answer answer);
@@ -48,6 +49,8 @@ class ServedTransfers {
     Answer answer;
   };
   struct Transfer {
+    FragmentId fragment;
+    std::uint64_t written = 0;  // bytes of the pieces that were taken
     std::unique_ptr<FragmentWriter> writer;
     std::deque<Job> jobs;
     bool running = false;

@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::size_t kDoublingsMax = 5;  // of the pause before the next try
 
-void report_end(std::exception_ptr thrown) {
-  if (thrown) report_exception("the connections to a server", thrown);
-}
+constexpr ReportThrown report_end{"the connections to a server"};
 
 }  // namespace
 
@@ -21,13 +19,22 @@ ServerLink::ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts
                        std::string address)
     : executor_(std::move(executor)), parts_(std::move(parts)), address_(std::move(address)) {}
 
-void ServerLink::start(std::weak_ptr<LinkListener> listener) {
+void ServerLink::start(std::weak_ptr<LinkListener> listener,
+                       const std::shared_ptr<RunningLinks>& running) {
   listener_ = std::move(listener);
-  auto run = [](std::shared_ptr<ServerLink> self, std::size_t index) -> Awaitable<void> {
+  auto run = [](std::shared_ptr<ServerLink> self, std::size_t index,
+                [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
     co_await self->keep(index);
   };
   for (std::size_t i = 0; i < connections_.size(); ++i) {
-    boost::asio::co_spawn(executor_, run(shared_from_this(), i), report_end);
+    RunningLinks::Hold hold(running);
+    boost::asio::co_spawn(executor_, run(shared_from_this(), i, std::move(hold)), report_end);
+  }
+}
+
+void ServerLink::retry() {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (!connections_[i]) wakeups_[i].notify();
   }
 }
 
@@ -36,7 +43,7 @@ void ServerLink::stop() {
   for (const auto& connection : connections_) {
     if (connection) connection->close(fail(Errc::shutting_down, "this process stops"));
   }
-  for (const Wakeup& wakeup : stopped_) wakeup.notify();
+  for (const Wakeup& wakeup : wakeups_) wakeup.notify();
 }
 
 std::shared_ptr<CallConnection> ServerLink::for_bytes() const {
@@ -50,8 +57,26 @@ std::shared_ptr<CallConnection> ServerLink::for_bytes() const {
   return best;
 }
 
-Error ServerLink::down() const {
+Error ServerLink::down(wire::Operation operation) const {
+  calls_->refuse(operation, Errc::unavailable);
   return fail(Errc::unavailable, "server " + address_ + ": " + last_error_.context);
+}
+
+ServerLink::Counts& ServerLink::Counts::operator+=(const Counts& other) {
+  calls += other.calls;
+  connects += other.connects;
+  connects_failed += other.connects_failed;
+  connections += other.connections;
+  return *this;
+}
+
+ServerLink::Counts ServerLink::counts() const {
+  Counts counts;
+  counts.calls = calls_->counts();
+  counts.connects = counters_.connects.load(std::memory_order_relaxed);
+  counts.connects_failed = counters_.connects_failed.load(std::memory_order_relaxed);
+  counts.connections = counters_.connections.load(std::memory_order_relaxed);
+  return counts;
 }
 
 // The whole hello within its time.
@@ -77,6 +102,8 @@ Task<MetPeer> ServerLink::connect(std::size_t index) {
   }
   CallParts parts{parts_->clock, parts_->buffers, parts_->stamp, parts_->heard};
   parts.peer_name = address_;
+  parts.features = peer->features;
+  parts.counters = calls_;
   if (index == 0) {
     parts.heard_leaving = [listener = listener_](bool leaves) {
       if (const auto told = listener.lock()) told->leaving(leaves);
@@ -118,16 +145,20 @@ Awaitable<void> ServerLink::keep(std::size_t index) {
       failures = 0;
       const auto connection = connections_[index];
       tell_connected(index, *peer);
+      counters_.connects.fetch_add(1, std::memory_order_relaxed);
+      counters_.connections.fetch_add(1, std::memory_order_relaxed);
       const Result<> ended = co_await connection->run();
+      counters_.connections.fetch_sub(1, std::memory_order_relaxed);
       if (!ended) why = ended.error();
       connections_[index].reset();
     } else {
       why = peer.error();
+      counters_.connects_failed.fetch_add(1, std::memory_order_relaxed);
     }
     tell_disconnected(index, why);
     if (stopping_) break;
     const BootTime again = parts_->clock.boot() + pause(failures++);
-    co_await stopped_[index].wait(parts_->clock, again);
+    co_await wakeups_[index].wait(parts_->clock, again);
   }
 }
 

@@ -4,13 +4,16 @@
 // Thread-safety: none; lives on its executor. start() and stop() there, too.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/transport/call_connection.h"
 #include "server/transport/hello.h"
+#include "server/transport/running_links.h"
 
 namespace penstock {
 
@@ -26,6 +29,8 @@ struct LinkParts {
   std::shared_ptr<const HelloTerms> terms;
   std::function<MapStamp()> stamp;                  // may be empty
   std::function<void(const MapStamp& peer)> heard;  // of each answer; may be empty
+  // Of a server: where its own volumes are served, told to each server that is met. May be empty.
+  std::function<std::vector<wire::Place>()> announcement{};
 };
 
 // Told what becomes of the connection for small calls, on the link's executor.
@@ -41,17 +46,29 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
  public:
   ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts, std::string address);
 
-  // `listener` may be null; it is told while it exists.
-  void start(std::weak_ptr<LinkListener> listener);
+  // `listener` may be null; it is told while it exists. `running`: counts the coroutines.
+  void start(std::weak_ptr<LinkListener> listener, const std::shared_ptr<RunningLinks>& running);
   void stop();
+  // Tries again now where there is no connection, without the rest of the pause.
+  void retry();
 
   Executor executor() const { return executor_; }
   // For calls whose fields are all there is. Null: not connected.
   std::shared_ptr<CallConnection> for_calls() const { return connections_[0]; }
   // For fragments: the one with the fewest calls under way. Null: not connected.
   std::shared_ptr<CallConnection> for_bytes() const;
-  // Why there is none.
-  Error down() const;
+  // Why there is none; counts the call that was to be made.
+  Error down(wire::Operation operation) const;
+
+  // ---- from any thread
+  struct Counts {
+    CallCounts calls;
+    std::uint64_t connects = 0;  // also again
+    std::uint64_t connects_failed = 0;
+    std::uint64_t connections = 0;  // open now
+    Counts& operator+=(const Counts& other);
+  };
+  Counts counts() const;
 
  private:
   using Connections = std::array<std::shared_ptr<CallConnection>, 1 + limits::kByteConnections>;
@@ -67,7 +84,14 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   const std::string address_;
   std::weak_ptr<LinkListener> listener_;
   Connections connections_;
-  std::array<Wakeup, 1 + limits::kByteConnections> stopped_;
+  std::array<Wakeup, 1 + limits::kByteConnections> wakeups_;  // of the pauses
+  struct Counters {
+    std::atomic<std::uint64_t> connects{0};
+    std::atomic<std::uint64_t> connects_failed{0};
+    std::atomic<std::uint64_t> connections{0};
+  };
+  const std::shared_ptr<CallCounters> calls_ = std::make_shared<CallCounters>();
+  Counters counters_;
   Error last_error_ = fail(Errc::unavailable, "not connected yet");
   bool stopping_ = false;
 };

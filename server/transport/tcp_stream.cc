@@ -1,6 +1,7 @@
 #include "server/transport/tcp_stream.h"
 
 #include <netinet/tcp.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -124,6 +125,25 @@ Task<> TcpStream::send(std::span<const ConstBytes> parts) {
   co_return Result<>{};
 }
 
+Task<> TcpStream::send_file(FileRange range) {
+  while (range.length > 0 && socket_.is_open()) {
+    auto position = static_cast<off_t>(range.offset);
+    const ssize_t sent = ::sendfile(socket_.native_handle(), range.fd, &position, range.length);
+    if (sent > 0) {
+      range.offset += static_cast<std::uint64_t>(sent);
+      range.length -= static_cast<std::size_t>(sent);
+    } else if (sent == 0) {
+      co_return fail(Errc::aborted, "connection: a file ends too early");
+    } else if (would_block(errno)) {
+      CO_CHECK(co_await wait(Socket::wait_write));
+    } else if (errno != EINTR) {
+      co_return broken(errno);
+    }
+  }
+  if (range.length > 0) co_return fail(Errc::aborted, "connection: closed");
+  co_return Result<>{};
+}
+
 void TcpStream::close() {
   error_code ignored;  // it is gone either way
   socket_.shutdown(Socket::shutdown_both, ignored);
@@ -156,6 +176,13 @@ bool is_loopback(std::string_view host) {
   return !error && address.is_loopback();
 }
 
+bool meets_itself(const TcpStream::Socket& socket) {
+  error_code here_error, there_error;
+  const auto here = socket.local_endpoint(here_error);
+  const auto there = socket.remote_endpoint(there_error);
+  return !here_error && !there_error && here == there;
+}
+
 Task<std::unique_ptr<ByteStream>> dial_tcp(std::string address, Clock& clock) {
   CO_TRY(parsed, parse_peer_address(address));
   error_code error;
@@ -176,6 +203,9 @@ Task<std::unique_ptr<ByteStream>> dial_tcp(std::string address, Clock& clock) {
   co_await socket.async_connect(target, token);
   if (!error && !socket.is_open()) error = asio::error::timed_out;
   if (error) co_return fail(Errc::unavailable, "connection: " + error.message());
+  if (meets_itself(socket)) {
+    co_return fail(Errc::unavailable, "connection: nobody listens there");
+  }
   co_return std::unique_ptr<ByteStream>(std::make_unique<TcpStream>(std::move(socket)));
 }
 

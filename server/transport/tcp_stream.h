@@ -23,6 +23,7 @@ class TcpStream final : public ByteStream {
 
   Task<std::size_t> receive(MutBytes buffer) override;
   Task<> send(std::span<const ConstBytes> parts) override;
+  Task<> send_file(FileRange range) override;
   void close() override;
 
  private:
@@ -39,6 +40,10 @@ struct PeerAddress {
 Result<PeerAddress> parse_peer_address(std::string_view text);
 // Of a literal address: is it this machine's loopback?
 bool is_loopback(std::string_view host);
+
+// Is the other end of the connection its own? A dial to a port that nobody listens at succeeds if
+// the kernel gives the socket that very port.
+bool meets_itself(const TcpStream::Socket& socket);
 
 // Connects within limits::kConnectTime, on the executor of the caller. Errors: invalid - not an
 // address; unavailable - nobody listens there, or not in time.

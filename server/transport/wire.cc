@@ -7,15 +7,54 @@ namespace penstock::wire {
 namespace {
 
 constexpr std::size_t kCrcBytes = 4;
-constexpr std::size_t kHeaderReserved = 7;
-constexpr std::size_t kHeaderUsed = 4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4 + 4 + 1;
+constexpr std::size_t kHeaderReserved = 5;
+constexpr std::size_t kHeaderUsed =
+    4 + 1 + 1 + 1 + 1 + 8 + 8 + 8 + 16 + 4 + 4 + 4 + 4 + 4 + 1 + 1 + 1;
 static_assert(kHeaderUsed + kHeaderReserved + kCrcBytes == kHeaderBytes);
+constexpr std::string_view kTlsHandshake = "\x16\x03";  // how a TLS client begins
+
+constexpr std::array<std::string_view, 31> kNames{"none",
+                                                  "hello",
+                                                  "prepare",
+                                                  "accept",
+                                                  "read",
+                                                  "scan",
+                                                  "drop",
+                                                  "write_fragment",
+                                                  "append",
+                                                  "commit",
+                                                  "read_fragment",
+                                                  "pin",
+                                                  "remove_fragment",
+                                                  "status",
+                                                  "pin_for_reader",
+                                                  "remove_fragment_if",
+                                                  "list_fragments",
+                                                  "list_hints",
+                                                  "read_hint",
+                                                  "drop_hints",
+                                                  "list_registers",
+                                                  "adopt",
+                                                  "read_map",
+                                                  "read_join_state",
+                                                  "probe",
+                                                  "discard",
+                                                  "ping",
+                                                  "describe",
+                                                  "read_note",
+                                                  "put_note",
+                                                  "announce"};
+static_assert(kNames.size() == static_cast<std::size_t>(Operation::announce) + 1);
 
 }  // namespace
 
+std::string_view operation_name(Operation operation) {
+  return kNames[static_cast<std::size_t>(operation)];
+}
+
 // magic 4 | version 1 | operation 1 | reply 1 | failed 1 | request id 8 | volume 8 | map epoch 8 |
 // map digest 16 | fields 4 | payload 4 | fields CRC 4 | payload CRC 4 | patience 4 | leaving 1 |
-// reserved 7 | CRC 4
+// traced 1 | block checksums 1 | reserved 5 | CRC 4
 std::string encode(const Header& header) {
   FieldWriter writer;
   writer.number(kMagic).number(kVersion).number(static_cast<std::uint8_t>(header.operation));
@@ -24,6 +63,8 @@ std::string encode(const Header& header) {
   for (const unsigned char byte : header.map_digest) writer.number(byte);
   writer.number(header.fields_bytes).number(header.payload_bytes).number(header.fields_crc);
   writer.number(header.payload_crc).number(header.patience_ms).flag(header.leaving);
+  writer.flag(header.traced);
+  writer.flag(header.block_checksums);
   for (std::size_t i = 0; i < kHeaderReserved; ++i) writer.number(std::uint8_t{0});
   std::string bytes = writer.finish();
   ByteWriter(bytes).number(crc32c(as_bytes(bytes)));
@@ -31,6 +72,9 @@ std::string encode(const Header& header) {
 }
 
 Result<Header> decode_header(std::string_view bytes) {
+  if (bytes.starts_with(kTlsHandshake)) {
+    return fail(Errc::corrupt, "wire: the peer speaks TLS, this process does not");
+  }
   if (bytes.size() != kHeaderBytes) return fail(Errc::corrupt, "wire: a header of another length");
   const auto guarded = bytes.substr(0, kHeaderBytes - kCrcBytes);
   ByteReader crc(bytes.substr(kHeaderBytes - kCrcBytes));
@@ -42,7 +86,7 @@ Result<Header> decode_header(std::string_view bytes) {
   if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
   Header header;
   const auto operation = reader.number<std::uint8_t>();
-  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::ping)) {
+  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::announce)) {
     return fail(Errc::corrupt, "wire: unknown operation");
   }
   header.operation = static_cast<Operation>(operation);
@@ -58,6 +102,8 @@ Result<Header> decode_header(std::string_view bytes) {
   header.payload_crc = reader.number<std::uint32_t>();
   header.patience_ms = reader.number<std::uint32_t>();
   header.leaving = reader.flag();
+  header.traced = reader.flag();
+  header.block_checksums = reader.flag();
   std::uint8_t reserved = 0;
   for (std::size_t i = 0; i < kHeaderReserved; ++i) reserved |= reader.number<std::uint8_t>();
   if (reserved != 0 || header.fields_bytes > kFieldsBytesMax ||
@@ -65,6 +111,22 @@ Result<Header> decode_header(std::string_view bytes) {
     return fail(Errc::corrupt, "wire: header out of bounds");
   }
   return reader.finish(header);
+}
+
+void append_trace(std::string& fields, const Trace& trace) {
+  ByteWriter writer(fields);
+  writer.number(trace.request);
+  for (const std::uint64_t half : trace.trace) writer.number(half);
+}
+
+Result<Trace> take_trace(std::string& fields) {
+  if (fields.size() < kTraceBytes) return fail(Errc::corrupt, "wire: no room for a trace");
+  ByteReader reader(std::string_view(fields).substr(fields.size() - kTraceBytes));
+  Trace trace;
+  trace.request = reader.number<std::uint64_t>();
+  for (std::uint64_t& half : trace.trace) half = reader.number<std::uint64_t>();
+  fields.resize(fields.size() - kTraceBytes);
+  return trace;
 }
 
 std::string encode(const Failure& failure) {

@@ -21,7 +21,8 @@ inline constexpr std::uint32_t kMagic = 0x4b545350;  // "PSTK"
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
-inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes;
+// A piece of a fragment, with the rest of its first and last block.
+inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes + 2 * limits::kBlockBytes;
 
 // On the wire, never renumber.
 enum class Operation : std::uint8_t {
@@ -51,13 +52,26 @@ enum class Operation : std::uint8_t {
   probe = 24,
   discard = 25,  // of a fragment that is being written; has no reply
   ping = 26,     // answered at once
+  // What the server says of itself: the reply's fields are one JSON object. Who reads it passes
+  // over keys that it does not know.
+  describe = 27,
+  read_note = 28,
+  put_note = 29,
+  announce = 30,  // of a server, where its volumes are served
 };
+
+// For logs and metrics: "read_fragment" ….
+std::string_view operation_name(Operation operation);
 
 struct Header {
   Operation operation = Operation::hello;
   bool reply = false;
   bool failed = false;   // reply: the fields are a Failure
   bool leaving = false;  // reply: this process stops soon; begin nothing new here
+  bool traced = false;   // request: the last kTraceBytes of the fields name whom it is for
+  // The fields hold a checksum of each block of the payload, which has none of its own: an append,
+  // the reply of read_fragment.
+  bool block_checksums = false;
   std::uint64_t request_id = 0;
   VolumeId volume;
   Epoch map_epoch;
@@ -65,7 +79,7 @@ struct Header {
   std::uint32_t fields_bytes = 0;
   std::uint32_t payload_bytes = 0;
   std::uint32_t fields_crc = 0;   // CRC32C of the fields
-  std::uint32_t payload_crc = 0;  // CRC32C of the payload; 0 without one
+  std::uint32_t payload_crc = 0;  // CRC32C of the payload; 0 without one, or of its own
   // Request: how long its caller waits from now on. A duration, since clocks of machines differ.
   std::uint32_t patience_ms = 0;
   bool operator==(const Header&) const = default;
@@ -75,6 +89,12 @@ struct Header {
 std::string encode(const Header& header);
 // Errors: corrupt - short, wrong magic, version, checksum, operation or a length over its bound.
 Result<Header> decode_header(std::string_view bytes);
+
+// The request of a client that a call belongs to, behind the fields; only if both sides know how
+// (kFeatureTrace in hello.h). Errors: corrupt - there are not so many bytes.
+inline constexpr std::size_t kTraceBytes = 24;
+void append_trace(std::string& fields, const Trace& trace);
+Result<Trace> take_trace(std::string& fields);
 
 // ---- fields. Errors of every decode: corrupt - lengths that do not fit, an unknown kind, bytes
 // left.
@@ -120,16 +140,28 @@ std::string encode(const WriteFragment& message);
 std::string encode(const Append& message);
 std::string encode(const EndTransfer& message);
 std::string encode(const FragmentReadRequest& request);
-std::string encode(const std::vector<FragmentId>& ids);  // pins, their replies, remove_fragment
+std::string encode(const std::vector<std::uint32_t>& crcs);  // the reply of read_fragment
+std::string encode(const std::vector<FragmentId>& ids);      // pins, their replies, remove_fragment
+// Where a volume is served, as its server says. Of two the later start counts; of two that name
+// one start, the process that began later: it was stopped before its start was counted.
+struct Place {
+  VolumeId volume;
+  std::uint64_t start = 0;
+  std::uint64_t since = 0;  // when its process began, by the wall clock of its machine, in us
+  std::string address;      // HOST:PORT
+  bool operator==(const Place&) const = default;
+};
 // The reply of status: of all volumes of the server.
 struct ServerStatus {
   std::vector<std::pair<VolumeId, VolumeStatus>> volumes;
+  std::vector<Place> places;  // what other servers have told of themselves
 };
 std::string encode(const ServerStatus& status);
 Result<WriteFragment> decode_write_fragment(std::string_view bytes);
 Result<Append> decode_append(std::string_view bytes);
 Result<EndTransfer> decode_end_transfer(std::string_view bytes);
 Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes);
+Result<std::vector<std::uint32_t>> decode_block_crcs(std::string_view bytes);
 Result<std::vector<FragmentId>> decode_fragment_ids(std::string_view bytes);
 Result<ServerStatus> decode_status(std::string_view bytes);
 
@@ -166,5 +198,23 @@ std::string encode(const AdoptRequest& request);
 std::string encode(const JoinState& state);
 Result<AdoptRequest> decode_adopt_request(std::string_view bytes);
 Result<JoinState> decode_join_state(std::string_view bytes);
+
+// What volumes note of one another.
+struct ReadNote {
+  std::string name;
+};
+struct PutNote {
+  std::string name;
+  std::string bytes;
+};
+std::string encode(const ReadNote& message);
+std::string encode(const PutNote& message);
+std::string encode(const NoteReply& reply);
+Result<ReadNote> decode_read_note(std::string_view bytes);
+Result<PutNote> decode_put_note(std::string_view bytes);
+Result<NoteReply> decode_note_reply(std::string_view bytes);
+
+std::string encode(const std::vector<Place>& places);
+Result<std::vector<Place>> decode_places(std::string_view bytes);
 
 }  // namespace penstock::wire

@@ -137,4 +137,28 @@ FragmentId FieldReader::fragment() {
   return id;
 }
 
+FieldWriter& FieldWriter::places(const std::vector<Place>& value) {
+  number(static_cast<std::uint32_t>(value.size()));
+  for (const Place& place : value) {
+    number(place.volume.value).number(place.start).number(place.since).text(place.address);
+  }
+  return *this;
+}
+std::vector<Place> FieldReader::places() {
+  constexpr std::size_t kPlaceBytesMin = 3 * 8 + 4;
+  std::vector<Place> places;
+  std::size_t left = count(kPlaceBytesMin);
+  good_ = good_ && left <= limits::kPlacesMax;
+  for (; left > 0 && ok(); --left) {
+    Place place;
+    place.volume.value = number<std::uint64_t>();
+    place.start = number<std::uint64_t>();
+    place.since = number<std::uint64_t>();
+    place.address = text();
+    good_ = good_ && place.address.size() <= limits::kAddressBytesMax;
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
 }  // namespace penstock::wire

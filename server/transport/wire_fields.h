@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "penstock/byte_codec.h"
 #include "server/transport/wire.h"
@@ -32,6 +33,7 @@ class FieldWriter {
   FieldWriter& time(WallTime value);
   FieldWriter& owner(const FragmentOwner& value);
   FieldWriter& hint_name(const HintName& value);
+  FieldWriter& places(const std::vector<Place>& value);
   std::string finish() { return std::move(bytes_); }
 
  private:
@@ -59,6 +61,7 @@ class FieldReader {
   WallTime time();
   FragmentOwner owner();
   HintName hint_name();
+  std::vector<Place> places();
   // An enumerator of 0 … last.
   std::uint8_t choice(std::uint8_t last);
   // How many items follow, each of at least `bytes_each`: bounds what a lying count can allocate.

@@ -105,7 +105,9 @@ Result<EndTransfer> decode_end_transfer(std::string_view bytes) {
 }
 
 std::string encode(const FragmentReadRequest& request) {
-  return FieldWriter().fragment(request.id).number(request.offset).number(request.length).finish();
+  FieldWriter writer;
+  writer.fragment(request.id).number(request.offset).number(request.length);
+  return writer.flag(request.with_checksums).finish();
 }
 Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes) {
   FieldReader reader(bytes);
@@ -113,7 +115,21 @@ Result<FragmentReadRequest> decode_fragment_read(std::string_view bytes) {
   request.id = reader.fragment();
   request.offset = reader.number<std::uint64_t>();
   request.length = reader.number<std::uint64_t>();
+  request.with_checksums = reader.flag();
   return reader.finish(request);
+}
+
+std::string encode(const std::vector<std::uint32_t>& crcs) {
+  FieldWriter writer;
+  writer.number(static_cast<std::uint32_t>(crcs.size()));
+  for (const std::uint32_t crc : crcs) writer.number(crc);
+  return writer.finish();
+}
+Result<std::vector<std::uint32_t>> decode_block_crcs(std::string_view bytes) {
+  FieldReader reader(bytes);
+  std::vector<std::uint32_t> crcs(reader.count(sizeof(std::uint32_t)));
+  for (std::uint32_t& crc : crcs) crc = reader.number<std::uint32_t>();
+  return reader.finish(std::move(crcs));
 }
 
 std::string encode(const std::vector<FragmentId>& ids) {
@@ -141,6 +157,7 @@ std::string encode(const ServerStatus& status) {
     writer.number(volume.free_bytes).number(volume.total_bytes);
     writer.number(volume.fragment_count).number(volume.fragment_bytes).flag(volume.full);
   }
+  writer.places(status.places);
   return writer.finish();
 }
 Result<ServerStatus> decode_status(std::string_view bytes) {
@@ -160,6 +177,7 @@ Result<ServerStatus> decode_status(std::string_view bytes) {
     volume.full = reader.flag();
     status.volumes.emplace_back(id, std::move(volume));
   }
+  status.places = reader.places();
   return reader.finish(std::move(status));
 }
 

@@ -45,7 +45,12 @@ Result<std::unique_ptr<Volume>> Volume::open(VolumeParts parts, VolumeOptions op
   TRY(meta, volume->open_database(parts.make_worker));
   CHECK_OK(volume->check_starts(meta));
   CHECK_OK(volume->open_stores(parts.make_worker, meta));
-  if (volume->options_.count_start == CountStart::at_open) CHECK_OK(volume->count_start());
+  if (volume->options_.count_start == CountStart::at_open) {
+    CHECK_OK(volume->count_start());
+  } else if (holds(Rule::admitted_first)) {
+    volume->wait_for_admission("its start was not admitted yet");
+  }
+  volume->kept_->map_hash = penstock::map_hash(meta.map);
   volume->kept_->map = std::make_shared<const std::string>(std::move(meta.map));
   volume->kept_->old_map = std::make_shared<const std::string>(std::move(meta.old_map));
   volume->kept_->notes = std::move(meta.notes);
@@ -140,7 +145,7 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
                            }};
   TRY(store, FragmentStore::open(std::move(parts), options_.fragments));
   fragments_ = std::move(store);
-  return health_->check();
+  return health_->check_open();
 }
 
 Volume::~Volume() { close(); }
@@ -200,6 +205,20 @@ void Volume::look_for_stall() {
   compaction_worker_->abandon();
 }
 
+void Volume::admit(bool member) {
+  {
+    std::lock_guard lock(kept_->mutex);
+    kept_->member = member;
+  }
+  health_->serve();
+}
+
+void Volume::refuse(const std::string& why) {
+  const Error error = fail(Errc::unavailable, why);
+  if (!health_->close_with(VolumeStatus::State::closed, error, true)) return;
+  log_event(LogLevel::error, "volume_refused", {{"volume", path()}, {"reason", why}});
+}
+
 std::string Volume::path() const { return disk_->path(""); }
 
 void Volume::fail_with(const Error& error) {
@@ -216,7 +235,7 @@ void Volume::retire() {
 }
 
 Result<> Volume::check_identity() {
-  CHECK_OK(health_->check());
+  CHECK_OK(health_->check_open());
   if (space_->refresh_due()) space_->refresh();
   Result<> checked = disk_->check_directory();
   const auto stamp = disk_->stamp(kIdentityFile);
@@ -242,6 +261,11 @@ std::string Volume::get_map() const {
   return *kept_->map;
 }
 
+std::uint64_t Volume::map_hash() const {
+  std::lock_guard lock(kept_->mutex);
+  return kept_->map_hash;
+}
+
 std::string Volume::get_old_map() const {
   std::lock_guard lock(kept_->mutex);
   return *kept_->old_map;
@@ -258,28 +282,8 @@ std::map<std::string, std::string> Volume::notes() const {
   return kept_->notes;
 }
 
-Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) {
-  CO_CHECK(health_->check());
-  if (name.empty() || name.size() > kNoteNameBytesMax || bytes.size() > kNoteBytesMax) {
-    co_return fail(Errc::invalid, "note: length of name or bytes");
-  }
-  {
-    std::lock_guard lock(kept_->mutex);
-    if (kept_->notes.size() >= kNotesMax && !kept_->notes.contains(name)) {
-      co_return fail(Errc::overloaded, "too many notes");
-    }
-  }
-  std::vector<RowOp> rows;
-  rows.push_back(note_row(name, bytes));
-  std::function<void()> durable = [kept = kept_, name, text = std::move(bytes)] {
-    std::lock_guard lock(kept->mutex);
-    kept->notes[name] = text;
-  };
-  co_return co_await registers_->commit_rows(std::move(rows), deadline, std::move(durable));
-}
-
 Task<> Volume::set_epochs(std::vector<GroupEpoch> epochs) {
-  CO_CHECK(health_->check());
+  CO_CHECK(health_->check_open());
   co_return co_await registers_->set_epochs(std::move(epochs));
 }
 

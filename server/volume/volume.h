@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/buffer.h"
@@ -78,20 +79,28 @@ class Volume final : public VolumeClient {
   ClusterId cluster() const { return identity_.cluster; }
   // How often this volume was started, this time included, counted yet or not.
   std::uint64_t start_counter() const { return start_counter_; }
-  // Counts this start, once, before the first call. Durable. Blocks. Errors: io.
+  // Counts this start, once. Durable. Blocks. Errors: io.
   Result<> count_start();
+  // R13. Opened with CountStart::later it waits to be admitted: it answers nothing but notes and
+  // its map, and its status says why. `member`: its map names other volumes, which were asked; else
+  // it waits again as soon as it adopts a map, since nobody was asked.
+  void admit(bool member);
+  // What it waits for, from now on; or again.
+  void wait_for_admission(std::string why) { health_->hold(std::move(why)); }
+  bool waits_for_admission() const { return health_->is_open() && health_->is_held(); }
+  // It must not be used: closes it. Its disk has not failed.
+  void refuse(const std::string& why);
   std::string path() const;
 
   // The stored copy of the cluster map, as it was adopted last; and the one before, empty if there
   // was none.
   std::string get_map() const;
+  std::uint64_t map_hash() const;  // of it; 0: there is none
   std::string get_old_map() const;
   // Small facts that the node keeps here, e.g. the highest start counter seen of another volume, or
-  // with which boot id it failed. Durable. Errors: invalid - name or bytes too long; overloaded -
-  // too many notes.
+  // with which boot id it failed (volume_note.h).
   std::optional<std::string> get_note(const std::string& name) const;
   std::map<std::string, std::string> notes() const;
-  Task<> put_note(std::string name, std::string bytes, Deadline deadline = Deadline::max());
   // The group epochs under which this volume answers (R12). Before the first call after a format it
   // knows none and answers stale_epoch. Errors: stale_epoch; busy.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
@@ -110,6 +119,8 @@ class Volume final : public VolumeClient {
   void look_for_stall();
   // It was closed so: its threads may be stuck for ever. Keep it until the process ends.
   bool stalled() const { return watch_->closed(); }
+  // How long its syncs took.
+  LatencyHistogram::Counts sync_counts() const { return watch_->syncs().counts(); }
   // An exception or a full disk has closed it: all is as after a kill, and the disk has not failed.
   bool is_disk_sound() const { return health_->is_disk_sound(); }
 
@@ -145,9 +156,14 @@ class Volume final : public VolumeClient {
   Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
   Task<SharedBytes> read_map(Deadline deadline) override;
   Task<JoinState> read_join_state(Deadline deadline) override;
+  Task<NoteReply> read_note(std::string name, Deadline deadline) override;
+  Task<> put_note(std::string name, std::string bytes,
+                  Deadline deadline = Deadline::max()) override;
 
  private:
   Result<> check_call(const char* call, Deadline deadline) const;
+  void hold_stranger(const std::string& map);
+  Result<> check_peer_call(const char* call, Deadline deadline) const;
   Volume(Clock& clock, Random& random, BufferPool& buffers, VolumeOptions options);
   void attach_disk(std::unique_ptr<Disk> disk, std::shared_ptr<SharedDevices> devices,
                    std::shared_ptr<DiskWatch> watch);
@@ -176,10 +192,13 @@ class Volume final : public VolumeClient {
   // What is synced, whether or not its writer still waited. Shared with commits, which
   // may outlive the volume.
   struct Kept {
-    std::mutex mutex;  // guards the next three
+    std::mutex mutex;    // guards what follows
+    bool member = true;  // or: hold the volume as soon as a map is adopted
+    std::uint64_t map_hash = 0;
     SharedBytes map;
     SharedBytes old_map;
     std::map<std::string, std::string> notes;
+    std::map<std::string, std::string> queued;  // the last of each volume's starts, durable or not
   };
   const std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.parse
 
 from store import BINARY, make_client, wait_for
 
@@ -76,7 +77,8 @@ class Client:
 
     def is_connected(self):
         if self.connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.store.port, timeout=40)
+            place = urllib.parse.urlsplit(self.store.endpoint)
+            connection = http.client.HTTPConnection(place.hostname, place.port, timeout=40)
             try:
                 connection.connect()
                 self.connection = connection

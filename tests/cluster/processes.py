@@ -25,37 +25,49 @@ class Endpoint:
 class Cluster:
     """Up while the context lasts."""
 
-    def __init__(self, servers=6, gateways=2, volumes=1):
-        self.counts = servers, gateways, volumes
+    def __init__(self, servers=6, gateways=2, volumes=1, etcd=0, config=None, zones=0, network=None, tls=False, environment=None):
+        """`network`: each process has a host of it. `environment`: of all processes, beside that of the test."""
+        self.counts, self.etcd, self.zones = (servers, gateways, volumes), etcd, zones
+        self.config = config or {}
+        self.network, self.tls, self.environment = network, tls, environment or {}
         self.directory = tempfile.TemporaryDirectory(prefix="penstock-cluster-")
         self.data = os.path.join(self.directory.name, "data")
 
     def __enter__(self):
         settings = os.path.join(self.directory.name, "settings.json")
-        write_private(settings, json.dumps({k: v for k, v in CONFIG.items() if k != "domains"}))
+        write_private(settings, json.dumps(dict(CONFIG, **self.config)))
         self.accounts = os.path.join(self.directory.name, "accounts.json")
         write_private(self.accounts, json.dumps(ACCOUNTS))
         self.settings = settings
-        self.up()
+        try:
+            self.up()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
         return self
 
     def __exit__(self, *failure):
-        self.run("down")  # those that are paused, too
-        if failure[0] is not None:
+        if os.path.exists(os.path.join(self.data, "cluster.json")):
+            self.run("down")  # those that are paused, too
+        if failure[0] is not None and os.path.exists(os.path.join(self.data, "cluster.json")):
             for process in self.processes():
                 print(f"---- {process['name']}\n" + self.log(process["name"])[-2000:])
         self.directory.cleanup()
 
     def run(self, command, *words):
         done = subprocess.run([sys.executable, SCRIPT, command, "--data", self.data, *map(str, words)], text=True,
-                              capture_output=True, env=dict(os.environ, PENSTOCK_BINARY=BINARY), timeout=120)
+                              capture_output=True, env=dict(os.environ, PENSTOCK_BINARY=BINARY, **self.environment), timeout=120)
         assert done.returncode == 0, f"{command} {words}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def up(self):
         servers, gateways, volumes = self.counts
+        more = ["--tls"] if self.tls else []
+        if self.network:
+            more += ["--hosts", os.path.join(self.directory.name, "hosts.json")]
+            self.network.write_hosts(more[-1])
         self.run("up", servers, "--gateways", gateways, "--volumes", volumes, "--base-port", 0, "--config", self.settings,
-                 "--credentials", self.accounts)
+                 "--credentials", self.accounts, "--zones", self.zones, *(["--etcd", self.etcd] if self.etcd else ["--map-file"]), *more)
 
     @property
     def info(self):
@@ -63,7 +75,8 @@ class Cluster:
             return json.load(file)
 
     def processes(self):
-        return self.info["servers"] + self.info["gateways"]
+        info = self.info
+        return info["servers"] + info["gateways"] + (info["etcd"] or {"members": []})["members"]
 
     def find(self, name):
         return next(p for p in self.processes() if p["name"] == name)

@@ -109,7 +109,7 @@ def test_a_paused_server_holds_up_nobody(cluster):
 def test_a_rolling_restart_fails_nothing(cluster):
     bucket = make_bucket(cluster, "rolling")
     with Load(cluster, bucket, SEED, retries=5) as load:
-        for name in cluster.names("servers"):
+        for name in cluster.names("servers") + cluster.names("gateways"):
             cluster.run("kill", name, "TERM")
             wait_for(lambda: not cluster.runs(name), f"{name} ends")
             cluster.run("start", name)

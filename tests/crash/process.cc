@@ -102,9 +102,11 @@ void Process::serve(const std::set<std::size_t>& left_out) {
   }
   time_.run_until([&] { return waiting == 0; }, time_.now() + kSettleLimit);
   if (!gateways_.empty()) gateways_.back()->background().stop();
-  gateways_.push_back(std::make_unique<sim::SimGateway>(
-      time_, random_.bits(), *cluster_, std::move(links), std::vector<std::shared_ptr<sim::Wire>>{},
-      std::move(local)));
+  sim::SimGatewayParts parts;
+  parts.host = std::make_shared<sim::SimHost>(time_, random_.bits());
+  parts.links = std::move(links);
+  parts.local = std::move(local);
+  gateways_.push_back(std::make_unique<sim::SimGateway>(time_, *cluster_, std::move(parts)));
 }
 
 void Process::close() {

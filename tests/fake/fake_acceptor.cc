@@ -52,7 +52,7 @@ Task<Reply> FakeAcceptor::travel(FakeAcceptor* self, Fate fate, Work<Reply> work
     co_return fail(Errc::unavailable, "the volume is closed");
   auto reply = work();
   const BootTime back = self->clock_.boot() + fate.reply_delay;
-  co_await self->clock_.sleep_until(fate.lose_reply ? deadline : std::min(back, deadline));
+  co_await self->clock_.sleep_until(fate.lose_reply ? deadline : deadline.capped(back));
   if (fate.lose_reply || back > deadline) co_return fail(Errc::timeout, "no answer");
   co_return reply;
 }
@@ -299,6 +299,23 @@ Task<JoinState> FakeAcceptor::read_join_state(Deadline) {
   joined.horizon = horizon;
   joined.fences.assign(fences.begin(), fences.end());
   co_return joined;
+}
+
+Task<NoteReply> FakeAcceptor::read_note(std::string name, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  NoteReply reply;
+  if (const auto found = notes.find(name); found != notes.end()) reply.bytes = found->second;
+  reply.map = map ? map_hash(*map) : 0;
+  co_return reply;
+}
+
+Task<> FakeAcceptor::put_note(std::string name, std::string bytes, Deadline) {
+  if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
+  if (!takes_notes) co_return fail(Errc::timeout, "a fault of the test");
+  const auto found = notes.find(name);
+  const bool outdated = found != notes.end() && is_outdated(name, found->second, bytes);
+  if (!outdated) notes[name] = std::move(bytes);
+  co_return Result<>{};
 }
 
 }  // namespace penstock

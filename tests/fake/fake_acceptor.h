@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "tests/fake/fake_clock.h"
@@ -54,6 +55,8 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   std::map<RegisterKey, Row> rows;
   std::map<RegisterKey, std::vector<Hint>> hints;  // of the last accept
   std::map<HintName, StoredHint> stored_hints;     // all that were not dropped
+  std::map<std::string, std::string> notes;        // of other volumes
+  bool takes_notes = true;                         // else they time out
   std::uint64_t ceiling = 0, floor = 0, horizon = 0;
   struct Counters {
     int prepares = 0, accepts = 0, reads = 0, reads_now = 0, whole_reads = 0, drops = 0;
@@ -89,6 +92,8 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
   Task<SharedBytes> read_map(Deadline deadline) override;
   Task<JoinState> read_join_state(Deadline deadline) override;
+  Task<NoteReply> read_note(std::string name, Deadline deadline) override;
+  Task<> put_note(std::string name, std::string bytes, Deadline deadline) override;
 
  private:
   template <class Reply>

@@ -114,8 +114,19 @@ Result<Piece> FakeHolder::piece_of(const FragmentReadRequest& request) {
     if (first != bad->second.end() && *first <= last) return fail(Errc::corrupt, "fake bit flip");
   }
   Piece piece;
-  piece.memory = Buffer::copy_of(ConstBytes(bytes).subspan(request.offset, request.length));
+  std::size_t from = request.offset;
   piece.length = request.length;
+  if (request.with_checksums) {
+    from -= from % kBlock;
+    const std::size_t end = request.offset + request.length;
+    piece.length = std::min(bytes.size(), (end + kBlock - 1) / kBlock * kBlock) - from;
+  }
+  piece.memory = Buffer::copy_of(ConstBytes(bytes).subspan(from, piece.length));
+  for (std::size_t at = 0; request.with_checksums && at < piece.length; at += kBlock) {
+    const auto block = piece.bytes().subspan(at, std::min(kBlock, piece.length - at));
+    piece.block_crcs.push_back(
+        fragment_block_crc(request.id.write_id, request.id.slot, (from + at) / kBlock, block));
+  }
   counters.bytes_read += request.length;
   return piece;
 }

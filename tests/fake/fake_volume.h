@@ -107,6 +107,12 @@ class FakeVolume final : public VolumeClient {
   Task<JoinState> read_join_state(Deadline deadline) override {
     return acceptor.read_join_state(deadline);
   }
+  Task<NoteReply> read_note(std::string name, Deadline deadline) override {
+    return acceptor.read_note(std::move(name), deadline);
+  }
+  Task<> put_note(std::string name, std::string bytes, Deadline deadline) override {
+    return acceptor.put_note(std::move(name), std::move(bytes), deadline);
+  }
 
  private:
   ScanReply scan_rows(const ScanRequest& request) const;

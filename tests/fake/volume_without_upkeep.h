@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "penstock/volume_client.h"
@@ -29,6 +30,8 @@ class VolumeWithoutUpkeep : public VolumeClient {
   Task<> adopt(std::shared_ptr<const AdoptRequest>, Deadline) override { co_return none(); }
   Task<SharedBytes> read_map(Deadline) override { co_return none(); }
   Task<JoinState> read_join_state(Deadline) override { co_return none(); }
+  Task<NoteReply> read_note(std::string, Deadline) override { co_return none(); }
+  Task<> put_note(std::string, std::string, Deadline) override { co_return none(); }
 
  private:
   static Error none() { return fail(Errc::unavailable, "this fake has no upkeep"); }

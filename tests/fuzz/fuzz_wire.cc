@@ -104,6 +104,18 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     case 27:
       check(decode_welcome, bytes);
       break;
+    case 28:
+      check(decode_read_note, bytes);
+      break;
+    case 29:
+      check(decode_put_note, bytes);
+      break;
+    case 30:
+      check(decode_note_reply, bytes);
+      break;
+    case 31:
+      check(decode_places, bytes);
+      break;
     default:
       check(decode_status, bytes);
       break;

@@ -1,5 +1,5 @@
 /* LD_PRELOAD shim: while the file $HANGING_IO_CONTROL names path prefixes (one a line), calls on files below one of them do not
- * return: reads (cached ones too), writes, syncs, allocations, opens, renames, removals, changes of mode, lists, stats. When its line goes, they
+ * return; with a number before the prefix, each takes so many milliseconds longer. Calls are: reads (cached ones too), writes, syncs, allocations, opens, renames, removals, changes of mode, lists, stats. When its line goes, they
  * go on. What was opened before counts, too. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -29,17 +29,27 @@ static int prefixes_of(char *prefixes, size_t size) {
   prefixes[got] = 0;
   return 1;
 }
-static int below_one(const char *path) {
+/* What calls on a path do: go on (0), hang (-1), take so many milliseconds longer. */
+static long delay_of(const char *path) {
   char prefixes[8192], *rest = NULL;
   if (!prefixes_of(prefixes, sizeof prefixes)) return 0;
-  for (char *prefix = strtok_r(prefixes, "\n", &rest); prefix; prefix = strtok_r(NULL, "\n", &rest)) {
+  for (char *line = strtok_r(prefixes, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char *prefix = strchr(line, '/');
+    if (!prefix) continue;
     size_t length = strlen(prefix);
-    if (strncmp(path, prefix, length) == 0 && (path[length] == 0 || path[length] == '/')) return 1;
+    if (strncmp(path, prefix, length) != 0 || (path[length] != 0 && path[length] != '/')) continue;
+    return prefix == line ? -1 : atol(line);
   }
   return 0;
 }
 static void hang_while(const char *path) {
-  while (below_one(path)) {
+  long delay_ms = delay_of(path);
+  if (delay_ms > 0) {
+    struct timespec pause = {delay_ms / 1000, delay_ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+    return;
+  }
+  while (delay_of(path) < 0) {
     struct timespec pause = {0, 20000000};
     nanosleep(&pause, NULL);
   }

@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,31 @@ def test_help_teaches():
     assert run("--version").stdout.strip()
 
 
+def test_options_come_from_the_command_line_then_the_environment_then_the_file():
+    def listens_at(environment, *arguments):
+        with tempfile.TemporaryDirectory() as directory:
+            done = run("local", *arguments, directory, env={**os.environ, **environment})
+            return done.stderr
+    # Each value is one that no process can start with, so that the one that counts is named.
+    assert "from-environment" in listens_at({"PENSTOCK_LISTEN": "from-environment"})
+    told = listens_at({"PENSTOCK_LISTEN": "from-environment"}, "--listen", "from-command-line")
+    assert "from-command-line" in told and "from-environment" not in told
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
+        config.write('{"access_log": "/nonexistent/from-file"} // a comment')
+        config.flush()
+        assert "from-file" in listens_at({"PENSTOCK_CONFIG": config.name})
+        told = listens_at({"PENSTOCK_CONFIG": config.name, "PENSTOCK_ACCESS_LOG": "/nonexistent/from-environment"})
+        assert "from-environment" in told and "from-file" not in told
+
+
+@pytest.mark.parametrize("role", ["local", "server", "gateway"])
+def test_help_names_the_environment(role):
+    text = run(role, "--help").stdout
+    for option in re.findall(r"^\s+(?:-\w,)?--([a-z-]+) TEXT", text, re.M):
+        assert f"PENSTOCK_{option.upper().replace('-', '_')}" in text, option
+    assert "PENSTOCK_FORMAT" not in text and "PENSTOCK_LISTEN" in text
+
+
 def test_what_cannot_start_says_why():
     with tempfile.TemporaryDirectory() as directory:
         for arguments, named in ((["local"], "DIR"), (["local", "--listen", "nonsense", directory], "listen"),
@@ -41,9 +67,9 @@ def test_what_cannot_start_says_why():
 
 @pytest.mark.parametrize("arguments, said", [
     (["bogus"], '"bogus"'), ([], "local, server, gateway, ring, admin"), (["local", "--bogus"], '"--bogus"'), (["local", "--bogus", "/x"], '"--bogus"'),
-    (["local", "--lisen=127.0.0.1:1", "/x"], '"--lisen"'), (["local"], "DIR"), (["ring"], "status, replace"),
+    (["local", "--lisen=127.0.0.1:1", "/x"], '"--lisen"'), (["local"], "DIR"), (["ring"], "status, restore, export, replace"),
     (["ring", "bogus", "/x"], '"bogus"'), (["ring", "status"], "DIR"), (["ring", "replace", "/x"], "--volume"),
-    (["server", "--key", "k"], "DIR"), (["gateway"], "--key"), (["admin"], "keygen"), (["ring", "make"], "--key"),
+    (["server", "--key", "k"], "DIR"), (["gateway"], "--credentials"), (["admin"], "keygen"), (["ring", "make"], "--map"),
     (["--bogus"], '"--bogus"'), (["local", "--volumes", "many", "/x"], "many"), (["local", "/x", "--config"], "--config"),
 ])
 def test_what_cannot_be_understood_is_named(arguments, said):

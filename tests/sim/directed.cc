@@ -113,6 +113,17 @@ std::span<const Directed> directed_schedules() {
       {"refusal_is_settled_in_both_lists", refusal_is_settled_in_both_lists},
       {"map_of_a_minority_is_none", map_of_a_minority_is_none},
       {"complete_behind_the_last_pass", complete_behind_the_last_pass},
+      {"lost_call_is_unknown", lost_call_is_unknown},
+      {"unsent_call_is_not_done", unsent_call_is_not_done},
+      {"late_answer_finds_nobody", late_answer_finds_nobody},
+      {"late_frames_of_an_old_connection", late_frames_of_an_old_connection},
+      {"broken_transfer_is_forgotten", broken_transfer_is_forgotten},
+      {"flipped_bits_are_noticed", flipped_bits_are_noticed},
+      {"silent_connection_is_given_up", silent_connection_is_given_up},
+      {"strangers_are_refused", strangers_are_refused},
+      {"recorded_hello_is_refused", recorded_hello_is_refused},
+      {"forked_map_is_refused", forked_map_is_refused},
+      {"volumes_change_servers", volumes_change_servers},
   };
   return kAll;
 }

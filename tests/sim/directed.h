@@ -149,5 +149,17 @@ Violations last_modified_does_not_go_back(SimClusters& clusters);
 Violations copy_onto_itself_changes_headers(SimClusters& clusters);
 Violations copy_onto_itself_keeps_its_condition(SimClusters& clusters);
 Violations ranges_cross_manifest_pages(SimClusters& clusters);
+// directed_connections.cc
+Violations lost_call_is_unknown(SimClusters& clusters);
+Violations unsent_call_is_not_done(SimClusters& clusters);
+Violations late_answer_finds_nobody(SimClusters& clusters);
+Violations late_frames_of_an_old_connection(SimClusters& clusters);
+Violations broken_transfer_is_forgotten(SimClusters& clusters);
+Violations flipped_bits_are_noticed(SimClusters& clusters);
+Violations silent_connection_is_given_up(SimClusters& clusters);
+Violations strangers_are_refused(SimClusters& clusters);
+Violations recorded_hello_is_refused(SimClusters& clusters);
+Violations forked_map_is_refused(SimClusters& clusters);
+Violations volumes_change_servers(SimClusters& clusters);
 
 }  // namespace penstock::sim

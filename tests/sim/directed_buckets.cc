@@ -98,7 +98,8 @@ Violations resend_stops_at_the_fence(SimClusters& clusters) {
   const RegisterRef ref = stage.object("half");
   const auto replicas = stage.replicas("half");
   stage.cut(1, replicas[0], true);
-  for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
+  // It suspects what it cannot reach, once keys that are there first have been asked for.
+  for (int i = 0; i < 8; ++i) stage.ask(1, "GET", "other" + std::to_string(i));
   stage.run_for(kSecond);
   stage.expect(stage.inject(replicas[0], ref, empty_object(), 0), "a value is not accepted");
   stage.ask(2, "GET", "other");
@@ -128,7 +129,8 @@ Violations accepts_stop_at_the_fence(SimClusters& clusters) {
     const RegisterRef ref = stage.object("half");
     const auto replicas = stage.replicas("half");
     stage.cut(1, replicas[0], true);
-    for (int i = 0; i < 4; ++i) stage.ask(1, "GET", "other");  // it suspects what it cannot reach
+    // It suspects what it cannot reach, once keys that are there first have been asked for.
+    for (int i = 0; i < 8; ++i) stage.ask(1, "GET", "other" + std::to_string(i));
     stage.run_for(kSecond);
     const bool held = own || stage.inject(replicas[0], ref, empty_object(), 0);
     stage.expect(held, "a value is not accepted");

@@ -36,7 +36,7 @@ Violations hung_disk_closes_its_volume(SimClusters& clusters) {
   stage.ask(0, "PUT", kHungKey, "body");
   SimVolume& hung = stage.volume(0);
   const auto volume = hung.opened();
-  const Deadline far = stage.until() + std::chrono::hours(1);
+  const Deadline far = BootTime(stage.until()) + std::chrono::hours(1);
   hung.hang(kAllWork);
   const RegisterRef ref = stage.object("other");
   const auto accepted = stage.start(volume->accept(stage.accept_of(ref, empty_object(), 0), far));

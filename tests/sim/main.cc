@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <map>
+#include <string>
 
 #include "penstock/log.h"
 #include "tests/sim/directed.h"
@@ -13,6 +15,7 @@
 namespace {
 
 using penstock::sim::Verdict;
+using penstock::sim::WorldShape;
 
 struct Arguments {
   std::uint64_t from = 1;
@@ -25,15 +28,29 @@ struct Arguments {
   bool plants = false;
   std::string plant;
   std::string check;
+  WorldShape world = WorldShape::any;
 };
 
 unsigned long long print(std::uint64_t number) { return number; }
 
+const char* option_of(WorldShape world) {
+  switch (world) {
+    case WorldShape::local:
+      return " --world local";
+    case WorldShape::cluster:
+      return " --world cluster";
+    case WorldShape::any:
+      break;
+  }
+  return "";
+}
+
 // What is wrong with one seed, and its line with --verbose.
 Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clusters,
                    std::uint64_t seed) {
-  auto verdict = penstock::sim::run_seed(seed, clusters);
-  if (arguments.twice && penstock::sim::run_seed(seed, clusters).trace != verdict.trace) {
+  const WorldShape world = arguments.world;
+  auto verdict = penstock::sim::run_seed(seed, clusters, world);
+  if (arguments.twice && penstock::sim::run_seed(seed, clusters, world).trace != verdict.trace) {
     verdict.violations.push_back("a second run has another trace");
   }
   if (arguments.verbose) {
@@ -77,8 +94,8 @@ int run_range(const Arguments& arguments) {
     progress.show(run, failed);
     if (verdict.violations.empty()) continue;
     ++failed;
-    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1 --verbose\n",
-                print(seed), print(seed));
+    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1%s --verbose\n",
+                print(seed), print(seed), option_of(arguments.world));
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
@@ -157,6 +174,13 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--replacements", arguments.replacements,
                  "In how many worlds a volume is replaced")
       ->capture_default_str();
+  const std::map<std::string, WorldShape> worlds{
+      {"any", WorldShape::any}, {"local", WorldShape::local}, {"cluster", WorldShape::cluster}};
+  app.add_option("--world", arguments.world,
+                 "local: volumes behind simulated links; cluster: servers and gateways with "
+                 "connections; any: as the seed says")
+      ->transform(CLI::CheckedTransformer(worlds))
+      ->default_str("any");
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
   app.add_flag("--stop", arguments.stop, "Stop at the first seed that fails");
   app.add_flag("--twice", arguments.twice, "Run each seed twice and compare the traces");

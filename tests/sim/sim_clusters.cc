@@ -1,5 +1,7 @@
 #include "tests/sim/sim_clusters.h"
 
+#include <utility>
+
 #include "penstock/limits.h"
 #include "tests/sim/sim_time.h"
 
@@ -17,15 +19,18 @@ LayoutPolicy policy_for(std::uint32_t volumes) {
   return policy;
 }
 
-SimCluster make_cluster(std::uint32_t volumes, std::uint32_t variant) {
-  SimRandom random((std::uint64_t{volumes} << 32) + variant);
-  const auto policy = policy_for(volumes);
+SimCluster make_cluster(std::uint32_t domains, std::uint32_t volumes_each, bool on_servers,
+                        std::uint32_t variant) {
+  const std::uint64_t shape = (std::uint64_t{domains} << 32) + (std::uint64_t{volumes_each} << 16);
+  SimRandom random(shape + (on_servers ? 1u << 8 : 0u) + variant);
+  const auto policy = policy_for(domains);
   std::vector<MapVolume> entries;
-  for (std::uint32_t i = 0; i < volumes; ++i) {
+  for (std::uint32_t i = 0; i < domains * volumes_each; ++i) {
     MapVolume entry;
     entry.id = VolumeId{random.bits() | 1};
     entry.name = "v" + std::to_string(i);
-    entry.host = "h" + std::to_string(i);
+    entry.host = "h" + std::to_string(i / volumes_each);
+    if (on_servers) entry.address = server_address(i / volumes_each);
     entries.push_back(entry);
   }
   const ClusterId id{random.bits(), random.bits()};
@@ -37,11 +42,24 @@ SimCluster make_cluster(std::uint32_t volumes, std::uint32_t variant) {
 
 }  // namespace
 
-const SimCluster& SimClusters::get(std::uint32_t volumes, std::uint32_t variant) {
-  const auto name = std::pair(volumes, variant);
+std::string server_address(std::size_t server) { return "s" + std::to_string(server) + ":1"; }
+
+const SimCluster& SimClusters::find(std::uint32_t domains, std::uint32_t volumes_each,
+                                    bool on_servers, std::uint32_t variant) {
+  const auto name = std::tuple(domains, volumes_each, on_servers, variant);
   const auto known = made_.find(name);
   if (known != made_.end()) return known->second;
-  return made_.emplace(name, make_cluster(volumes, variant)).first->second;
+  auto made = make_cluster(domains, volumes_each, on_servers, variant);
+  return made_.emplace(name, std::move(made)).first->second;
+}
+
+const SimCluster& SimClusters::get(std::uint32_t volumes, std::uint32_t variant) {
+  return find(volumes, 1, false, variant);
+}
+
+const SimCluster& SimClusters::on_servers(std::uint32_t servers, std::uint32_t volumes_each,
+                                          std::uint32_t variant) {
+  return find(servers, volumes_each, true, variant);
 }
 
 }  // namespace penstock::sim

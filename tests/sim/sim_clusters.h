@@ -2,10 +2,12 @@
 // ring costs more than a whole world does. A cluster depends on its size and variant alone.
 // Thread-safety: none.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
+#include <string>
+#include <tuple>
 
 #include "placement/cluster_map.h"
 #include "placement/ring.h"
@@ -17,14 +19,23 @@ struct SimCluster {
   std::shared_ptr<const Ring> ring;
 };
 
+// Where a server of a cluster is reached.
+std::string server_address(std::size_t server);
+
 class SimClusters {
  public:
   // Other variants have other volume ids, and so other placements.
   static constexpr std::uint32_t kVariants = 4;
+  // Volumes of one process, each a failure domain.
   const SimCluster& get(std::uint32_t volumes, std::uint32_t variant);
+  // The same on so many servers, each of which has as many of them: the servers are the domains.
+  const SimCluster& on_servers(std::uint32_t servers, std::uint32_t volumes_each,
+                               std::uint32_t variant);
 
  private:
-  std::map<std::pair<std::uint32_t, std::uint32_t>, SimCluster> made_;
+  const SimCluster& find(std::uint32_t domains, std::uint32_t volumes_each, bool on_servers,
+                         std::uint32_t variant);
+  std::map<std::tuple<std::uint32_t, std::uint32_t, bool, std::uint32_t>, SimCluster> made_;
 };
 
 }  // namespace penstock::sim

@@ -44,48 +44,48 @@ ReplacementOptions replacement_options(std::uint32_t page_rows) {
 }
 }  // namespace
 
-SimGateway::SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
-                       std::vector<std::shared_ptr<VolumeClient>> links,
-                       std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-                       Connect connect, std::uint32_t page_rows)
-    : random_(seed),
-      clock_(time, wall_offset(random_), clock_rate(random_)),
-      wires_(std::move(wires)),
-      connect_(std::move(connect)),
-      membership_(cluster.map, cluster.ring, std::move(links), clock_,
-                  [this](const MapVolume& volume) { return this->connect(volume.id); }),
-      proposer_(membership_, clock_, random_),
-      index_(membership_, proposer_, clock_, random_),
-      buffers_(limits::kMiB),
+SimHost::SimHost(SimTime& time, std::uint64_t seed)
+    : random(seed),
+      clock(std::make_shared<SimClock>(time, wall_offset(random), clock_rate(random))),
+      buffers(limits::kMiB) {}
+
+SimGateway::SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts parts)
+    : parts_(std::move(parts)),
+      membership_(cluster.map, cluster.ring, std::exchange(parts_.links, {}), clock(),
+                  [this](const MapVolume& volume) { return this->connect(volume); }),
+      proposer_(membership_, clock(), random()),
+      index_(membership_, proposer_, clock(), random()),
       budget_(64 * limits::kMiB),
-      blobs_(membership_, clock_, random_, buffers_, budget_, codecs_,
+      blobs_(membership_, clock(), random(), parts_.host->buffers, budget_, codecs_,
              BlobOptions{graces::kLeaseFresh, graces::kReaderPinEvery}),
-      objects_(proposer_, blobs_, clock_, graces::kHintDelay),
-      multipart_(index_, proposer_, blobs_, random_, clock_, graces::kHintDelay),
-      gateway_{index_,   blobs_, objects_, multipart_,      budget_,
-               buffers_, clock_, random_,  gateway_config()},
-      context_{membership_, proposer_, index_,           blobs_,
-               objects_,    clock_,    std::move(local), background_options(page_rows)},
+      objects_(proposer_, blobs_, clock(), graces::kHintDelay),
+      multipart_(index_, proposer_, blobs_, random(), clock(), graces::kHintDelay),
+      gateway_{index_,  blobs_,   objects_,        multipart_, budget_, parts_.host->buffers,
+               clock(), random(), gateway_config()},
+      context_{membership_, proposer_, index_,       blobs_,
+               objects_,    clock(),   parts_.local, background_options(parts_.page_rows)},
       background_(context_),
-      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock_,
-                                    replacement_options(page_rows), nullptr}) {
-  background_.start(time.io().get_executor());
+      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock(),
+                                    replacement_options(parts_.page_rows), nullptr}) {
+  if (parts_.background) background_.start(time.io().get_executor());
 }
 
 SimGateway::~SimGateway() = default;
 
-std::shared_ptr<VolumeClient> SimGateway::connect(VolumeId id) {
-  if (!connect_) return nullptr;
-  wires_.push_back(std::make_shared<Wire>());
-  if (!alive_) wires_.back()->cut_requests = wires_.back()->cut_answers = true;
-  return connect_(id, wires_.back());
+std::shared_ptr<VolumeClient> SimGateway::connect(const MapVolume& volume) {
+  if (!parts_.connect) return nullptr;
+  auto& wires = parts_.wires;
+  wires.push_back(std::make_shared<Wire>());
+  if (!alive_) wires.back()->cut_requests = wires.back()->cut_answers = true;
+  return parts_.connect(volume, wires.back());
 }
 
 void SimGateway::kill() {
   alive_ = false;
   background_.stop();
   replacement_.stop();
-  for (const auto& wire : wires_) wire->cut_requests = wire->cut_answers = true;
+  for (const auto& wire : parts_.wires) wire->cut_requests = wire->cut_answers = true;
+  if (parts_.on_kill) parts_.on_kill();
 }
 
 std::string SimGateway::Answer::header(std::string_view name) const {
@@ -98,8 +98,8 @@ std::string SimGateway::Answer::header(std::string_view name) const {
 
 Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_text,
                                           BodyPause pause) {
-  SimBody body(std::move(body_text), clock_, random_);
-  request.deadline = clock_.boot() + limits::kOperationDeadline;
+  SimBody body(std::move(body_text), clock(), random());
+  request.deadline = clock().boot() + limits::kOperationDeadline;
   request.principal = Principal{"owner", "owner", "key"};
   request.request_id = "sim";
   auto response = co_await run_operation(gateway_, route(request), request, body);

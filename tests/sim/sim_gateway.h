@@ -19,14 +19,33 @@
 
 namespace penstock::sim {
 
+// What a process has of its own. Its clock goes on when it is started anew.
+struct SimHost {
+  SimHost(SimTime& time, std::uint64_t seed);
+  SimRandom random;
+  const std::shared_ptr<SimClock> clock;
+  BufferPool buffers;
+};
+
+// How one begins.
+struct SimGatewayParts {
+  // The way to a volume that a newer map names; null: there is none.
+  using Connect =
+      std::function<std::shared_ptr<VolumeClient>(const MapVolume&, std::shared_ptr<Wire>)>;
+  std::shared_ptr<SimHost> host;
+  std::vector<std::shared_ptr<VolumeClient>> links;
+  std::vector<std::shared_ptr<Wire>> wires;  // of the links; none where they are connections
+  Connect connect;
+  std::vector<VolumeId> local;  // whose background work it does; none named: all of the map
+  bool background = true;
+  bool serves_clients = true;
+  std::uint32_t page_rows = RemovalOptions().page_rows;
+  std::function<void()> on_kill;  // cuts it off from the others; may be empty
+};
+
 class SimGateway {
  public:
-  // The way to a volume that a newer map names; null: there is none.
-  using Connect = std::function<std::shared_ptr<VolumeClient>(VolumeId, std::shared_ptr<Wire>)>;
-  SimGateway(SimTime& time, std::uint64_t seed, const SimCluster& cluster,
-             std::vector<std::shared_ptr<VolumeClient>> links,
-             std::vector<std::shared_ptr<Wire>> wires, std::vector<VolumeId> local,
-             Connect connect = nullptr, std::uint32_t page_rows = RemovalOptions().page_rows);
+  SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts parts);
   ~SimGateway();
 
   // Runs one S3 request as the HTTP side would. The answer carries its whole body as text.
@@ -41,8 +60,8 @@ class SimGateway {
   // `pause`: see drain_body(). Errors: aborted - the process died meanwhile; as BodySource::next.
   Task<Answer> call(S3Request request, std::string body, BodyPause pause = nullptr);
 
-  SimClock& clock() { return clock_; }
-  SimRandom& random() { return random_; }
+  SimClock& clock() { return *parts_.host->clock; }
+  SimRandom& random() { return parts_.host->random; }
   MemoryBudget& budget() { return budget_; }
   Membership& membership() { return membership_; }
   Proposer& proposer() { return proposer_; }
@@ -59,19 +78,17 @@ class SimGateway {
   // The process dies: nothing it sends arrives any more, nothing reaches it.
   void kill();
   bool alive() const { return alive_; }
-  const std::vector<std::shared_ptr<Wire>>& wires() const { return wires_; }
+  // Clients ask it; others work for their own volumes alone.
+  bool serves_clients() const { return parts_.serves_clients; }
+  const std::vector<std::shared_ptr<Wire>>& wires() const { return parts_.wires; }
+  // A way of its own to a volume; null: there is none.
+  std::shared_ptr<VolumeClient> connect(const MapVolume& volume);
 
  private:
-  std::shared_ptr<VolumeClient> connect(VolumeId id);
-
-  SimRandom random_;
-  SimClock clock_;
-  std::vector<std::shared_ptr<Wire>> wires_;
-  const Connect connect_;
+  SimGatewayParts parts_;
   Membership membership_;
   Proposer proposer_;
   Index index_;
-  BufferPool buffers_;
   MemoryBudget budget_;
   CodecCache codecs_;
   Blobs blobs_;

@@ -324,4 +324,17 @@ Task<JoinState> SimLink::read_join_state(Deadline deadline) {
   return forward<JoinState>(state_, std::move(call), deadline);
 }
 
+Task<NoteReply> SimLink::read_note(std::string name, Deadline deadline) {
+  Call<NoteReply> call = [name, state = state_](VolumeClient& volume) {
+    return volume.read_note(name, state->host->bound());
+  };
+  return forward<NoteReply>(state_, std::move(call), deadline);
+}
+Task<> SimLink::put_note(std::string name, std::string bytes, Deadline deadline) {
+  Call<void> call = [name, bytes, state = state_](VolumeClient& volume) {
+    return volume.put_note(name, bytes, state->host->bound());
+  };
+  return forward<void>(state_, std::move(call), deadline);
+}
+
 }  // namespace penstock::sim

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "penstock/volume_client.h"
@@ -81,6 +82,8 @@ class SimLink final : public VolumeClient {
   Task<> adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadline) override;
   Task<SharedBytes> read_map(Deadline deadline) override;
   Task<JoinState> read_join_state(Deadline deadline) override;
+  Task<NoteReply> read_note(std::string name, Deadline deadline) override;
+  Task<> put_note(std::string name, std::string bytes, Deadline deadline) override;
 
   struct State;
 

@@ -29,17 +29,23 @@ class CommitWorker final : public Worker {
   bool& committing_;
 };
 
+std::shared_ptr<SimClock> own_clock(SimTime& time, SimRandom& random) {
+  const auto offset = random.between(-1'000'000, 1'000'000);
+  const double rate = 1.0 + static_cast<double>(random.between(-500, 500)) * 1e-6;
+  return std::make_shared<SimClock>(time, offset, rate);
+}
+
 }  // namespace
 
 SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-                     std::shared_ptr<const ClusterMap> map, SimVolumeOptions options)
+                     std::shared_ptr<const ClusterMap> map, SimVolumeOptions options,
+                     std::shared_ptr<SimClock> clock)
     : time_(time),
       options_(options),
       entry_(std::move(entry)),
       map_(std::move(map)),
       random_(seed),
-      clock_(time, random_.between(-1'000'000, 1'000'000),
-             1.0 + static_cast<double>(random_.between(-500, 500)) * 1e-6),
+      clock_(clock ? std::move(clock) : own_clock(time, random_)),
       disk_(entry_.name),
       buffers_(limits::kMiB),
       hung_(std::make_shared<HungDisk>(time)) {}
@@ -49,7 +55,7 @@ SimVolume::~SimVolume() = default;
 Result<> SimVolume::format() {
   SimWorker worker(time_, random_, options_.disk_delay_max);
   const VolumeIdentity identity{map_->cluster, entry_.id};
-  return format_volume(disk_, clock_, random_, worker, identity, map_->to_json());
+  return format_volume(disk_, *clock_, random_, worker, identity, map_->to_json());
 }
 
 Result<> SimVolume::start() {
@@ -57,7 +63,7 @@ Result<> SimVolume::start() {
   // The shipped process formats a directory only when it is told to.
   if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
   const SimMicros delay = options_.disk_delay_max;
-  const auto watch = std::make_shared<DiskWatch>(clock_);
+  const auto watch = std::make_shared<DiskWatch>(*clock_);
   auto make_worker = [this, delay, watch](std::string name, unsigned) -> std::unique_ptr<Worker> {
     std::unique_ptr<Worker> inner;
     if (name == "commit") {
@@ -68,7 +74,8 @@ Result<> SimVolume::start() {
     const unsigned kind = name.ends_with("read") ? HungDisk::kReads : HungDisk::kWrites;
     return HungDisk::make_worker(hung_, kind, std::move(inner), watch);
   };
-  VolumeParts parts{open_disk(), clock_, random_, buffers_, std::move(make_worker), nullptr, watch};
+  VolumeParts parts{open_disk(), *clock_, random_, buffers_, std::move(make_worker),
+                    nullptr,     watch};
   VolumeOptions options;
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;

@@ -29,8 +29,10 @@ struct SimVolumeOptions {
 
 class SimVolume final : public VolumeHost {
  public:
+  // `clock`: of its server; null: one of its own.
   SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
-            std::shared_ptr<const ClusterMap> map, SimVolumeOptions options = {});
+            std::shared_ptr<const ClusterMap> map, SimVolumeOptions options = {},
+            std::shared_ptr<SimClock> clock = nullptr);
   ~SimVolume() override;
 
   // Makes it a volume of the cluster. Once.
@@ -75,11 +77,11 @@ class SimVolume final : public VolumeHost {
   bool full() const { return full_; }
   // It went on serving after a call of its disk had failed.
   bool survived_failure() const { return survived_failure_; }
-  Deadline bound() const override { return clock_.boot() + limits::kOperationDeadline; }
+  Deadline bound() const override { return clock_->boot() + limits::kOperationDeadline; }
   std::shared_ptr<Volume> opened() const { return volume_; }
   bool running() const { return volume_ != nullptr; }
   FakeDisk& disk() { return disk_; }
-  SimClock& clock() { return clock_; }
+  SimClock& clock() { return *clock_; }
   SimRandom& random() { return random_; }
 
  private:
@@ -91,7 +93,7 @@ class SimVolume final : public VolumeHost {
   MapVolume entry_;
   std::shared_ptr<const ClusterMap> map_;
   SimRandom random_;
-  SimClock clock_;
+  const std::shared_ptr<SimClock> clock_;
   FakeDisk disk_;
   BufferPool buffers_;
   std::shared_ptr<HungDisk> hung_;

@@ -13,8 +13,6 @@
 namespace penstock::sim {
 namespace {
 
-constexpr SimMicros kMinute = 60'000'000;
-
 Awaitable<void> answer_later(std::shared_ptr<SimGateway> gateway, S3Request request,
                              std::string body, Stage::Later later) {
   auto answer = co_await gateway->call(std::move(request), std::move(body));
@@ -22,6 +20,19 @@ Awaitable<void> answer_later(std::shared_ptr<SimGateway> gateway, S3Request requ
 }
 
 }  // namespace
+
+Round round_of(const ClusterMap& map, const RegisterRef& ref) {
+  Round round;
+  const auto partition = partition_of(ref.key.bucket, ref.key.key, ref.partitions);
+  const auto groups = static_cast<std::uint32_t>(map.groups.size());
+  round.group = group_of(ref.key.bucket, partition, groups);
+  const auto replicas = replicas_of(map, round.group);
+  round.epoch = replicas->epoch;
+  round.digest = replicas->digest;
+  round.bucket_number = ref.number;
+  round.partitions = ref.partitions;
+  return round;
+}
 
 RegisterValue empty_object() {
   ObjectRecord record;
@@ -45,8 +56,8 @@ Stage::Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicr
 
 Stage::~Stage() {
   for (const auto& gateway : gateways_) gateway->background().stop();
-  run_for(kMinute);
-  time_.drop_events();
+  run_for(60 * kSecond);
+  time().drop_events();
 }
 
 int Stage::add_gateway() {
@@ -55,19 +66,23 @@ int Stage::add_gateway() {
   for (const auto& volume : volumes_) {
     wires.push_back(std::make_shared<Wire>());
     links.push_back(
-        std::make_shared<SimLink>(time_, random_, network_, volume, wires.back(), false));
+        std::make_shared<SimLink>(time(), random_, network_, volume, wires.back(), false));
   }
   // Of volumes that join later.
-  auto connect = [this](VolumeId id, std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
+  auto connect = [this](const MapVolume& entry,
+                        std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
     for (const auto& volume : volumes_) {
-      if (volume->id() != id) continue;
-      return std::make_shared<SimLink>(time_, random_, network_, volume, std::move(wire), false);
+      if (volume->id() != entry.id) continue;
+      return std::make_shared<SimLink>(time(), random_, network_, volume, std::move(wire), false);
     }
     return nullptr;
   };
-  gateways_.push_back(std::make_shared<SimGateway>(time_, random_.bits(), cluster_,
-                                                   std::move(links), std::move(wires),
-                                                   std::vector<VolumeId>(), std::move(connect)));
+  SimGatewayParts parts;
+  parts.host = std::make_shared<SimHost>(time(), random_.bits());
+  parts.links = std::move(links);
+  parts.wires = std::move(wires);
+  parts.connect = std::move(connect);
+  gateways_.push_back(std::make_shared<SimGateway>(time(), cluster_, std::move(parts)));
   gateways_.back()->clock().agree();
   return static_cast<int>(gateways_.size()) - 1;
 }
@@ -110,7 +125,7 @@ std::optional<std::size_t> Stage::join_for(std::size_t leaving) {
 std::size_t Stage::add_volume(const MapVolume& entry, SimVolumeOptions options) {
   options.reserve = true;
   volumes_.push_back(
-      std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map, options));
+      std::make_shared<SimVolume>(time(), random_.bits(), entry, cluster_.map, options));
   volumes_.back()->clock().agree();
   const bool started = volumes_.back()->format() && volumes_.back()->start();
   expect(started, "a fresh volume does not start");
@@ -120,7 +135,7 @@ std::size_t Stage::add_volume(const MapVolume& entry, SimVolumeOptions options) 
 std::vector<std::shared_ptr<VolumeClient>> Stage::links() {
   std::vector<std::shared_ptr<VolumeClient>> links;
   for (const auto& volume : volumes_) {
-    links.push_back(std::make_shared<SimLink>(time_, random_, network_, volume,
+    links.push_back(std::make_shared<SimLink>(time(), random_, network_, volume,
                                               std::make_shared<Wire>(), false));
   }
   return links;
@@ -147,7 +162,7 @@ Stage::Later Stage::begin(int gateway, std::string method, std::string key, std:
   request.query = std::move(query);
   auto call = answer_later(gateways_[static_cast<std::size_t>(gateway)], std::move(request),
                            std::move(body), later);
-  boost::asio::co_spawn(time_.io(), std::move(call), boost::asio::detached);
+  boost::asio::co_spawn(time().io(), std::move(call), boost::asio::detached);
   return later;
 }
 
@@ -157,16 +172,6 @@ SimGateway::Answer Stage::ask(int gateway, std::string method, std::string key, 
                            std::move(headers), std::move(query));
   run_until([later] { return later->has_value(); });
   return later->value_or(SimGateway::Answer{});
-}
-
-void Stage::run_for(SimMicros time) {
-  bool over = false;
-  time_.after(time, [&over] { over = true; });
-  time_.run_until([&over] { return over; }, time_.now() + time);
-}
-
-bool Stage::run_until(const std::function<bool()>& done) {
-  return time_.run_until(done, time_.now() + kMinute);
 }
 
 void Stage::cut(int gateway, std::size_t volume, bool cut) {
@@ -193,18 +198,7 @@ std::vector<std::size_t> Stage::replicas_of_register(const RegisterRef& ref) {
   return found;
 }
 
-Round Stage::round_of(const RegisterRef& ref) {
-  Round round;
-  const auto partition = partition_of(ref.key.bucket, ref.key.key, ref.partitions);
-  const auto groups = static_cast<std::uint32_t>(map().groups.size());
-  round.group = group_of(ref.key.bucket, partition, groups);
-  const auto replicas = replicas_of(map(), round.group);
-  round.epoch = replicas->epoch;
-  round.digest = replicas->digest;
-  round.bucket_number = ref.number;
-  round.partitions = ref.partitions;
-  return round;
-}
+Round Stage::round_of(const RegisterRef& ref) { return sim::round_of(map(), ref); }
 
 Accepted Stage::row(std::size_t volume, const std::string& key) {
   return row_of(volume, object(key));

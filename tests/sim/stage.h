@@ -1,21 +1,21 @@
 // What directed schedules play on: a cluster without faults, clocks that agree, gateways that are
 // asked one thing after another, and links that can be cut or slowed down one by one.
 #pragma once
-#include <boost/asio/co_spawn.hpp>
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/sim/directed.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_volume.h"
+#include "tests/sim/stage_time.h"
 
 namespace penstock::sim {
+
+// The round of a register by a map.
+Round round_of(const ClusterMap& map, const RegisterRef& ref);
 
 // What an object of no bytes is to its register.
 RegisterValue empty_object();
@@ -29,7 +29,7 @@ std::string one_part_manifest(const std::string& part);
 // A prepare for the register of an accept, with its ballot so much later, or earlier.
 std::shared_ptr<PrepareRequest> prepare_of(const AcceptRequest& accept, SimMicros later);
 
-class Stage {
+class Stage : public StageTime {
  public:
   Stage(SimClusters& clusters, std::uint32_t volumes, int gateways, SimMicros disk_delay = 10);
   ~Stage();
@@ -42,14 +42,6 @@ class Stage {
   using Later = std::shared_ptr<std::optional<SimGateway::Answer>>;
   Later begin(int gateway, std::string method, std::string key, std::string body = {},
               Pairs headers = {}, Pairs query = {});
-  void run_for(SimMicros time);
-  // Until `done`, at most a minute.
-  bool run_until(const std::function<bool()>& done);
-  // Begins a call; filled once it has ended.
-  template <class T>
-  std::shared_ptr<std::optional<Result<T>>> start(Task<T> task);
-  template <class T>
-  Result<T> wait(Task<T> task);
   Deadline until() { return gateway(0).clock().boot() + limits::kOperationDeadline; }
 
   // Both ways between a gateway and a volume.
@@ -68,7 +60,6 @@ class Stage {
   std::vector<std::shared_ptr<VolumeClient>> links();
   SimVolume& volume(std::size_t index) { return *volumes_[index]; }
   std::size_t volumes() const { return volumes_.size(); }
-  SimTime& time() { return time_; }
   const ClusterMap& map() const { return *cluster_.map; }
   // The volumes that hold the register of `key`, by index, in the order of its group.
   std::vector<std::size_t> replicas(const std::string& key);
@@ -89,13 +80,7 @@ class Stage {
   // The gateways' reads of fragments of this volume are lost, those of registers are not.
   void hide_fragments(std::size_t volume, bool hidden);
 
-  void expect(bool holds, std::string claim) {
-    if (!holds) violations.push_back(std::move(claim));
-  }
-  Violations violations;
-
  private:
-  SimTime time_;
   SimRandom random_{1};
   NetworkFaults network_;
   std::shared_ptr<const Bucket> bucket_;
@@ -103,22 +88,5 @@ class Stage {
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>> gateways_;
 };
-
-template <class T>
-std::shared_ptr<std::optional<Result<T>>> Stage::start(Task<T> task) {
-  auto result = std::make_shared<std::optional<Result<T>>>();
-  auto keep = [result](std::exception_ptr, Result<T> value) { result->emplace(std::move(value)); };
-  boost::asio::co_spawn(time_.io(), std::move(task), std::move(keep));
-  return result;
-}
-
-template <class T>
-Result<T> Stage::wait(Task<T> task) {
-  const auto result = start(std::move(task));
-  if (!run_until([result] { return result->has_value(); })) {
-    return fail(Errc::timeout, "it hangs");
-  }
-  return std::move(**result);
-}
 
 }  // namespace penstock::sim

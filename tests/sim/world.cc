@@ -14,18 +14,29 @@ constexpr SimMicros kLastEnds = 45 * kSecond;     // what was left under way has
 
 }  // namespace
 
-World::World(std::uint64_t seed, SimClusters& clusters)
+World::World(std::uint64_t seed, SimClusters& clusters, WorldShape shape)
     : random_(seed),
-      plan_(draw_plan(random_)),
-      cluster_(clusters.get(plan_.volumes, plan_.variant)),
-      losses_left_(cluster_.map->policy.losses_survived()) {
-  build();
+      plan_(draw_plan(random_, shape)),
+      cluster_(plan_.cluster ? clusters.on_servers(plan_.servers, plan_.volumes_each, plan_.variant)
+                             : clusters.get(plan_.volumes, plan_.variant)),
+      losses_left_(cluster_.map->policy.losses_survived()),
+      network_(time_, seed) {
+  if (plan_.cluster) {
+    build_servers();
+  } else {
+    build();
+  }
+  start_ = volumes_.front()->clock().wall();
 }
 
 World::~World() {
   for (const auto& gateway : gateways_) {
     gateway->background().stop();
     gateway->replacement().stop();
+  }
+  if (plan_.cluster) {
+    for (const auto& server : servers_) server->die(SimServer::End::killed);
+    for (const auto& gateway : gateways_) gateway->kill();
   }
   // What waits in a volume's queue keeps the volume alive: it ends before the world does.
   time_.run_until([] { return false; }, time_.now() + 60 * kSecond);
@@ -47,7 +58,6 @@ void World::build() {
   }
   if (plan_.direct) shares.front().clear();  // whatever is there
   for (auto& share : shares) add_gateway(std::move(share));
-  start_ = volumes_.front()->clock().wall();
 }
 
 std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
@@ -61,23 +71,27 @@ std::shared_ptr<SimGateway> World::add_gateway(std::vector<VolumeId> local) {
     wires.push_back(std::make_shared<Wire>());
     links.push_back(link(volumes_[i], wires.back()));
   }
-  auto connect = [this, link](VolumeId id,
-                              std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
+  SimGatewayParts parts;
+  parts.connect = [this, link](const MapVolume& entry,
+                               std::shared_ptr<Wire> wire) -> std::shared_ptr<VolumeClient> {
     for (const auto& volume : volumes_) {
-      if (volume->id() == id) return link(volume, std::move(wire));
+      if (volume->id() == entry.id) return link(volume, std::move(wire));
     }
     return nullptr;
   };
-  gateways_.push_back(std::make_shared<SimGateway>(
-      time_, random_.bits(), cluster_, std::move(links), std::move(wires), std::move(local),
-      std::move(connect), plan_.page_rows));
+  parts.host = std::make_shared<SimHost>(time_, random_.bits());
+  parts.links = std::move(links);
+  parts.wires = std::move(wires);
+  parts.local = std::move(local);
+  parts.page_rows = plan_.page_rows;
+  gateways_.push_back(std::make_shared<SimGateway>(time_, cluster_, std::move(parts)));
   return gateways_.back();
 }
 
 std::shared_ptr<SimGateway> World::pick_gateway() {
   std::vector<std::shared_ptr<SimGateway>> alive;
   for (const auto& gateway : gateways_) {
-    if (gateway->alive()) alive.push_back(gateway);
+    if (gateway->alive() && gateway->serves_clients()) alive.push_back(gateway);
   }
   return random_.pick(alive);
 }
@@ -109,6 +123,7 @@ void World::load() {
     history_.violation("a PUT hangs without any fault");
   }
   faults_ = plan_.network;
+  network_.faults() = plan_.streams;
   faults_on_ = true;
   schedule_faults();
   if (plan_.replaces) schedule_replacement();
@@ -174,8 +189,8 @@ Verdict World::run() {
   return verdict;
 }
 
-Verdict run_seed(std::uint64_t seed, SimClusters& clusters) {
-  World world(seed, clusters);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters, WorldShape shape) {
+  World world(seed, clusters, shape);
   return world.run();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_clusters.h"
+#include "tests/sim/sim_server.h"
 #include "tests/sim/sim_volume.h"
 #include "tests/sim/world_plan.h"
 
@@ -29,7 +31,7 @@ struct Verdict {
 
 class World {
  public:
-  World(std::uint64_t seed, SimClusters& clusters);
+  World(std::uint64_t seed, SimClusters& clusters, WorldShape shape = WorldShape::any);
   ~World();
   Verdict run();
 
@@ -37,7 +39,22 @@ class World {
   void build();
   // `local`: the volumes whose background work it does.
   std::shared_ptr<SimGateway> add_gateway(std::vector<VolumeId> local);
+  // One of those that clients ask.
   std::shared_ptr<SimGateway> pick_gateway();
+
+  // ---- world_servers.cc: a cluster of processes
+  void build_servers();
+  std::shared_ptr<SimServer> add_server();
+  std::shared_ptr<SimGateway> add_peer_gateway();
+  SimServer& server_of(std::size_t volume);
+  void start_server(SimServer& server);
+  void restart_server(SimServer& server, SimMicros delay);
+  void stop_server(SimServer& server, SimServer::End end);
+  // Every server that is down, or has a volume that should serve and does not.
+  void bring_back_servers();
+  Place any_place();
+  void cut_places(Place from, Place to);
+  void break_off();
 
   // ---- world_faults.cc
   void schedule_faults();
@@ -55,6 +72,8 @@ class World {
   void disk_full(std::size_t index);
   void hang(std::size_t index);
   void damage(std::size_t index);
+  // Of a server: its process ends with it, and another begins without it.
+  void lose_volume(std::size_t index);
   void mend_volumes();
   void check_wiped(std::size_t index);
   void bring_old_copy(std::size_t index);
@@ -108,6 +127,9 @@ class World {
   std::size_t losses_left_;  // volumes that may still be lost
   // The most of any blob, because volumes failed its upload or could not take part in it.
   std::size_t spares_missing_ = 0;
+  ByteNetwork network_;  // of a cluster, as the next two
+  std::vector<std::shared_ptr<SimServer>> servers_;
+  std::map<const SimGateway*, Place> places_;
   std::vector<std::shared_ptr<SimVolume>> volumes_;
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
@@ -121,6 +143,6 @@ class World {
 };
 
 // Runs one seed.
-Verdict run_seed(std::uint64_t seed, SimClusters& clusters);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters, WorldShape shape = WorldShape::any);
 
 }  // namespace penstock::sim

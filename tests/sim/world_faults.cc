@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <cstddef>
 #include <numeric>
 
-#include "server/node/volume_notes.h"
+#include "penstock/volume_note.h"
 #include "tests/sim/world.h"
 
 namespace penstock::sim {
@@ -18,7 +19,7 @@ Awaitable<void> note_start(std::shared_ptr<Volume> started, std::shared_ptr<Volu
 }
 
 constexpr SimMicros kStrikeUntil = 12 * kSecond;
-constexpr std::size_t kGatewaysMax = 12;  // dead ones included
+constexpr std::ptrdiff_t kGatewaysMax = 12;  // dead ones included
 }  // namespace
 
 void World::schedule_faults() {
@@ -46,8 +47,16 @@ void World::strike(Fault fault) {
     case Fault::kill_gateway:
       return kill_gateway();
     case Fault::cut_wire:
+      if (plan_.cluster) return cut_places(any_place(), server_of(any_volume()).place());
       return cut_wire(pick_gateway(), any_volume());
     case Fault::cut_off: {
+      if (plan_.cluster) {
+        const Place one = any_place();
+        for (const auto& server : servers_) {
+          if (random_.chance(0.4)) cut_places(one, server->place());
+        }
+        return;
+      }
       const auto gateway = pick_gateway();
       for (std::size_t i = 0; i < volumes_.size(); ++i) {
         if (random_.chance(0.4)) cut_wire(gateway, i);
@@ -66,6 +75,8 @@ void World::strike(Fault fault) {
       return damage(any_volume());
     case Fault::hang:
       return hang(any_volume());
+    case Fault::break_off:
+      return break_off();
   }
 }
 
@@ -79,6 +90,13 @@ void World::outage_after(SimMicros delay, std::function<void()> outage) {
 
 void World::crash_volume(std::size_t index) {
   auto& volume = *volumes_[index];
+  if (plan_.cluster) {
+    auto& server = server_of(index);
+    if (!server.running()) return;
+    stop_server(server,
+                random_.chance(0.6) ? SimServer::End::without_power : SimServer::End::killed);
+    return restart_server(server, random_.between(1'000, plan_.outage_max));
+  }
   if (!volume.running()) return;
   if (random_.chance(0.6)) {
     volume.crash();
@@ -94,7 +112,11 @@ void World::crash_at_change(std::size_t index) {
   volumes_[index]->crash_at_change(1 + random_.below(30));
   outage_after(random_.between(10'000, plan_.outage_max), [this, index] {
     if (volumes_[index]->lost()) return;
-    volumes_[index]->crash();
+    if (plan_.cluster) {
+      stop_server(server_of(index), SimServer::End::without_power);
+    } else {
+      volumes_[index]->crash();
+    }
     restart_volume(index, random_.between(1'000, plan_.outage_max));
   });
 }
@@ -106,6 +128,7 @@ void World::crash_all() {
 }
 
 void World::restart_volume(std::size_t index, SimMicros delay) {
+  if (plan_.cluster) return restart_server(server_of(index), delay);
   outage_after(delay, [this, index] {
     auto& volume = *volumes_[index];
     if (volume.running() || volume.lost()) return;
@@ -118,13 +141,15 @@ void World::restart_volume(std::size_t index, SimMicros delay) {
 
 void World::replace_gateway(const std::shared_ptr<SimGateway>& victim) {
   victim->kill();
-  auto next = add_gateway(victim->local());
+  auto next = plan_.cluster ? add_peer_gateway() : add_gateway(victim->local());
   if (victim == driver_) drive_replacement(std::move(next));
 }
 
 // Where gateway and volumes are one process they die together: crash_all().
 void World::kill_gateway() {
-  if (plan_.direct || gateways_.size() >= kGatewaysMax) return;
+  const auto served = std::count_if(gateways_.begin(), gateways_.end(),
+                                    [](const auto& known) { return known->serves_clients(); });
+  if (plan_.direct || served >= kGatewaysMax) return;
   replace_gateway(pick_gateway());
 }
 
@@ -170,7 +195,11 @@ void World::hang(std::size_t index) {
     const auto client = hung.opened();
     hung.answer_again();
     if (!client || client->status().state == VolumeStatus::State::open) return;
-    hung.kill();
+    if (plan_.cluster) {
+      stop_server(server_of(index), SimServer::End::killed);
+    } else {
+      hung.kill();
+    }
     restart_volume(index, random_.between(1'000, plan_.outage_max));
   });
 }
@@ -191,22 +220,30 @@ void World::damage(std::size_t index) {
   --losses_left_;
   switch (random_.between(0, 6)) {
     case 0:
-      return volume.lose();
+      return lose_volume(index);
     case 1:
       return volume.fail_from_now_on();
     case 2:
+      if (plan_.cluster) crash_volume(index);
       volume.wipe();
       return check_wiped(index);
     case 3:
       volume.lose_file();
       break;
     case 4:
+      if (plan_.cluster) return lose_volume(index);
       return bring_old_copy(index);
     default:
       volume.flip_bit();
       break;
   }
   if (random_.chance(0.5)) crash_volume(index);
+}
+
+// What it answers while it goes must reach nobody, as if its process had died: it has.
+void World::lose_volume(std::size_t index) {
+  if (plan_.cluster) crash_volume(index);
+  volumes_[index]->lose();
 }
 
 // R13: an empty disk is a missing volume, never a new one.
@@ -243,7 +280,8 @@ void World::check_old_copy(const Volume& copy, const std::vector<std::shared_ptr
   for (const auto& peer : volumes_) {
     const auto open = peer->opened();
     if (std::find(noted.begin(), noted.end(), open) == noted.end()) continue;
-    if (!knows_later_start(*open, copy)) {
+    const auto seen = open->get_note(starts_note(copy.id()));
+    if (!seen || noted_starts(*seen).value_or(0) < copy.start_counter()) {
       history_.violation("an old copy of volume " + std::to_string(copy.id().value) +
                          " is taken for it");
     }
@@ -262,6 +300,7 @@ void World::mend_volumes() {
 }
 
 void World::bring_back_volumes() {
+  if (plan_.cluster) return bring_back_servers();
   for (std::size_t i = 0; i < volumes_.size(); ++i) {
     auto& volume = *volumes_[i];
     if (volume.lost()) continue;
@@ -276,6 +315,8 @@ void World::bring_back_volumes() {
 void World::heal() {
   faults_on_ = false;
   faults_ = NetworkFaults{};
+  network_.faults() = StreamFaults{};
+  network_.heal();
   for (const auto& gateway : gateways_) {
     if (!gateway->alive()) continue;
     gateway->clock().set_right();

@@ -66,12 +66,13 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
 }
 
 void draw_faults(SimRandom& random, WorldPlan& plan) {
-  //                 crash at all gw wire off jumpv jumpg error full damage hang
-  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9, 5};
+  const int breaks = plan.cluster ? 12 : 0;
+  //                 crash at all gw wire off jumpv jumpg error full damage hang break
+  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9, 5, breaks};
   if (random.chance(0.15)) {  // nothing but what the network does
-    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0, 0};
+    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0, 0, 4 * breaks};
   } else if (random.chance(0.15)) {  // mostly crashes
-    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0};
+    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0, breaks};
   }
   const bool slow = plan.client.think_max > 100'000;
   plan.fault_every = slow ? 3'000'000 : random.between(30'000, 600'000);
@@ -83,17 +84,42 @@ void draw_faults(SimRandom& random, WorldPlan& plan) {
   plan.network.slow = random.chance(0.7) ? 0.05 : 0;
 }
 
+void draw_streams(SimRandom& random, StreamFaults& streams) {
+  streams.delay_max = random.chance(0.2) ? 5'000 : 500;
+  streams.slow = random.chance(0.6) ? 0.03 : 0;
+  streams.split = random.chance(0.5) ? 0.3 : 0;
+  streams.crumbs = random.chance(0.3) ? 0.3 : 0;
+  streams.breaks = random.chance(0.7) ? static_cast<double>(random.between(0, 30)) / 1000 : 0;
+  streams.refuses = random.chance(0.3) ? 0.2 : 0;
+  streams.half_open = random.chance(0.5) ? 0.2 : 0;
+  streams.late = random.chance(0.5) ? 0.3 : 0;
+  streams.flips = random.chance(0.1) ? 0.002 : 0;
+  if (random.chance(0.1)) streams.bytes_per_ms = 1'000;
+}
+
+void draw_shape(SimRandom& random, WorldPlan& plan) {
+  constexpr std::uint32_t kSizes[] = {3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 9, 12};
+  constexpr std::uint32_t kVolumesEach[] = {1, 1, 1, 1, 2, 2, 3};
+  plan.variant = static_cast<std::uint32_t>(random.below(SimClusters::kVariants));
+  plan.volumes = kSizes[random.below(std::size(kSizes))];
+  if (plan.cluster) {
+    plan.servers = plan.volumes;
+    plan.volumes_each = kVolumesEach[random.below(std::size(kVolumesEach))];
+    plan.volumes = plan.servers * plan.volumes_each;
+    draw_streams(random, plan.streams);
+  }
+  plan.direct = !plan.cluster && random.chance(0.2);
+  plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
+}
+
 }  // namespace
 
-WorldPlan draw_plan(SimRandom& random) {
-  constexpr std::uint32_t kSizes[] = {3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 6, 6, 7, 9, 12};
+WorldPlan draw_plan(SimRandom& random, WorldShape shape) {
   constexpr SimMicros kDisks[] = {300, 2'000, 2'000, 25'000};
   WorldPlan plan;
   plan.kind = draw_kind(random);
-  plan.volumes = kSizes[random.below(std::size(kSizes))];
-  plan.variant = static_cast<std::uint32_t>(random.below(SimClusters::kVariants));
-  plan.direct = random.chance(0.2);
-  plan.gateways = plan.direct ? 1 : static_cast<int>(random.between(1, 3));
+  plan.cluster = shape == WorldShape::any ? random.chance(0.4) : shape == WorldShape::cluster;
+  draw_shape(random, plan);
   plan.volume.disk_delay_max = kDisks[random.below(std::size(kDisks))];
   plan.volume.reserve = random.chance(0.5);
   if (random.chance(0.5)) plan.volume.sync_max = plan.volume.disk_delay_max;
@@ -113,8 +139,10 @@ WorldPlan draw_plan(SimRandom& random) {
 
 std::string describe(const WorldPlan& plan) {
   constexpr const char* kNames[] = {"bodies", "registers", "multipart", "buckets", "lists"};
+  const std::string servers =
+      plan.cluster ? " on " + std::to_string(plan.servers) + " servers" : std::string();
   return std::string(kNames[static_cast<std::size_t>(plan.kind)]) + ", " +
-         std::to_string(plan.volumes) + " volumes, " +
+         std::to_string(plan.volumes) + " volumes" + servers + ", " +
          (plan.direct ? "one process" : std::to_string(plan.gateways) + " gateways") +
          (plan.replaces ? ", one replaced" : "");
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/background/removal/background_context.h"
+#include "tests/sim/byte_network.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_volume.h"
 
@@ -24,12 +25,19 @@ enum class Fault : std::uint8_t {
   disk_full,   // for a while
   damage,      // a volume is lost for good, or a part of what it holds
   hang,        // calls of some kinds do not return, for a while or until the volume is closed
+  break_off,   // the connections between two machines, or they become slow for a while
 };
-inline constexpr std::size_t kFaults = 12;
+inline constexpr std::size_t kFaults = 13;
+
+// What the seeds are drawn from.
+enum class WorldShape : std::uint8_t { any, local, cluster };
 
 struct WorldPlan {
   enum class Kind : std::uint8_t { bodies, registers, multipart, buckets, lists };
   Kind kind = Kind::bodies;
+  bool cluster = false;  // servers and gateways of their own, with connections between them
+  std::uint32_t servers = 0;
+  std::uint32_t volumes_each = 1;  // on a server
   std::uint32_t volumes = 3;
   std::uint32_t variant = 0;
   int gateways = 1;
@@ -39,6 +47,7 @@ struct WorldPlan {
   SimVolumeOptions volume;
   std::uint32_t page_rows = RemovalOptions().page_rows;
   NetworkFaults network;
+  StreamFaults streams;  // of a cluster
   int clients = 2;
   ClientPlan client;
   std::array<int, kFaults> fault_weights{};
@@ -50,8 +59,8 @@ struct WorldPlan {
 // Within this everything must end when all faults are over.
 inline constexpr SimMicros kQuietLimit = 600 * kSecond;
 
-WorldPlan draw_plan(SimRandom& random);
-// "multipart, 6 volumes, 2 gateways".
+WorldPlan draw_plan(SimRandom& random, WorldShape shape);
+// "multipart, 6 volumes on 3 servers, 2 gateways".
 std::string describe(const WorldPlan& plan);
 
 }  // namespace penstock::sim

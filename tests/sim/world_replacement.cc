@@ -35,18 +35,27 @@ void World::replace_volume() {
   if (!leaving_was_lost_ && losses_left_ > 0 && random_.chance(0.4)) {
     --losses_left_;
     leaving_was_lost_ = true;
-    old.lose();
+    lose_volume(leaving_);
   }
   MapVolume joining;
   joining.id = VolumeId{random_.bits() | 1};
   joining.name = "new";
   joining.host = "new";
+  const auto server = plan_.cluster ? add_server() : nullptr;
+  if (server) joining.address = server->address();
   const auto fresh =
-      std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map, plan_.volume);
+      std::make_shared<SimVolume>(time_, random_.bits(), joining, cluster_.map, plan_.volume,
+                                  server ? server->host()->clock : nullptr);
   const auto formatted = fresh->format();
   if (!formatted || !fresh->start()) return history_.violation("a new volume does not start");
   volumes_.push_back(fresh);
-  drive_replacement(plan_.direct ? pick_gateway() : add_gateway({joining.id}));
+  if (server) {
+    server->add(fresh);
+    start_server(*server);
+    drive_replacement(server->work());
+  } else {
+    drive_replacement(plan_.direct ? pick_gateway() : add_gateway({joining.id}));
+  }
   boost::asio::co_spawn(time_.io(), begin_replacement(joining), boost::asio::detached);
 }
 
@@ -62,9 +71,7 @@ Awaitable<void> World::begin_replacement(MapVolume joining) {
   while (!is_replaced()) {
     const auto driver = driver_;
     if (!change_of(*driver->background_context().membership.map())) {
-      auto wire = std::make_shared<Wire>();
-      auto link = std::make_shared<SimLink>(time_, random_, faults_, volumes_.back(),
-                                            std::move(wire), plan_.direct);
+      auto link = driver->connect(joining);
       MapVolume entry = joining;
       const auto begun =
           co_await driver->replacement().begin(leaving, std::move(entry), std::move(link));
@@ -98,7 +105,7 @@ bool World::end_replacement() {
                        " is not replaced: " + driver_->replacement().status().trouble);
     return false;
   }
-  volumes_[leaving_]->lose();
+  lose_volume(leaving_);
   if (leaving_was_lost_) ++losses_left_;
   return true;
 }

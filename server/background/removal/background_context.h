@@ -23,6 +23,7 @@ struct JobProgress {
   std::uint64_t total = 0;  // never less than `done`; the same where it is not known
   double per_second = 0;
   bool running = false;
+  BootTime since{};  // when it began or, if it does not run, when it ended
 };
 
 // For /metrics and the operator. Plain values, as of the last look.

@@ -60,6 +60,7 @@ JobProgress Progress::figures(BootTime now) const {
 void Progress::show(BootTime now, bool ended) {
   JobProgress job = figures(now);
   job.running = !ended;
+  job.since = ended ? now : began_;
   board_->change([this, job](BackgroundStatus& status) { status.jobs[what_] = job; });
 }
 

@@ -49,7 +49,11 @@ class WatchedFile final : public File {
     return watched("write", [&] { return file_->write_at(offset, data); });
   }
   Result<> sync() override {
-    return watched("sync", [&] { return file_->sync(); });
+    if (watch_->closed()) return hung_disk();
+    const DiskWatch::Call call(*watch_, "sync");
+    const Result<> synced = file_->sync();
+    watch_->syncs().record(call.age());
+    return synced;
   }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
     return watched("allocate", [&] { return file_->allocate(offset, length); });
@@ -95,7 +99,11 @@ class WatchedDisk final : public Disk {
     return watched("make directory", [&] { return disk_->make_directory(name); });
   }
   Result<> sync_directory(const std::string& name) override {
-    return watched("sync directory", [&] { return disk_->sync_directory(name); });
+    if (watch_->closed()) return hung_disk();
+    const DiskWatch::Call call(*watch_, "sync directory");
+    const Result<> synced = disk_->sync_directory(name);
+    watch_->syncs().record(call.age());
+    return synced;
   }
   bool exists(const std::string& name) override {
     if (watch_->closed()) return false;
@@ -137,14 +145,14 @@ class WatchedDisk final : public Disk {
 
 }  // namespace
 
-DiskWatch::Call::Call(DiskWatch& watch, const char* name) {
+DiskWatch::Call::Call(DiskWatch& watch, const char* name)
+    : watch_(watch), began_at_(std::max<BootTime::rep>(count(watch.clock_), 1)) {
   static std::atomic<std::size_t> threads{0};
   thread_local const std::size_t first = threads.fetch_add(1);  // its own place, as a rule
-  const BootTime::rep now = std::max<BootTime::rep>(count(watch.clock_), 1);
   for (std::size_t i = 0; i < watch.places_.size(); ++i) {
     Place& place = watch.places_[(first + i) % watch.places_.size()];
     BootTime::rep free = 0;
-    if (!place.began.compare_exchange_strong(free, now)) continue;
+    if (!place.began.compare_exchange_strong(free, began_at_)) continue;
     place.name.store(name, std::memory_order_relaxed);
     began_ = &place.began;
     return;

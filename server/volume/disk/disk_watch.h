@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "penstock/latency.h"
 #include "penstock/limits.h"
 #include "penstock/runtime.h"
 #include "server/volume/disk/disk.h"
@@ -26,10 +27,14 @@ class DiskWatch {
    public:
     Call(DiskWatch& watch, const char* name);
     ~Call();
+    // As of now.
+    Duration age() const { return Duration(count(watch_.clock_) - began_at_); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
+    DiskWatch& watch_;
+    const BootTime::rep began_at_;
     std::atomic<BootTime::rep>* began_ = nullptr;
   };
 
@@ -42,6 +47,9 @@ class DiskWatch {
   std::optional<Oldest> look();
   // As of the last look: a call is under way for longer than limits::kDiskLate.
   bool late() const { return late_.load(std::memory_order_relaxed); }
+
+  // How long syncs took that have returned, of files and directories.
+  LatencyHistogram& syncs() { return syncs_; }
 
   // The disk hangs: no call is made any more, each answers `unavailable` at once.
   void close() { closed_.store(true, std::memory_order_release); }
@@ -57,6 +65,7 @@ class DiskWatch {
   void leave_out_pause(BootTime::rep before, BootTime::rep now);
 
   Clock& clock_;
+  LatencyHistogram syncs_;
   std::mutex look_mutex_;  // one look at a time
   BootTime::rep looked_;   // the last one
   std::array<Place, limits::kDiskCallsWatched> places_;

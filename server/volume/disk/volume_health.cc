@@ -16,13 +16,13 @@ void VolumeHealth::stop_listening() {
   listener_ = nullptr;
 }
 
-bool VolumeHealth::close_with(State state, const Error& why) {
+bool VolumeHealth::close_with(State state, const Error& why, bool disk_sound) {
   {
     std::lock_guard lock(mutex_);
     if (state_ != State::open) return false;
     state_ = state;
     reason_ = why.context;
-    disk_sound_ = why.thrown || why.code == Errc::full;
+    disk_sound_ = disk_sound || why.thrown || why.code == Errc::full;
     open_.store(false, std::memory_order_release);
   }
   std::lock_guard lock(listener_mutex_);
@@ -31,9 +31,23 @@ bool VolumeHealth::close_with(State state, const Error& why) {
   return true;
 }
 
+void VolumeHealth::hold(std::string why) {
+  std::lock_guard lock(mutex_);
+  if (state_ != State::open) return;
+  reason_ = std::move(why);
+  held_.store(true, std::memory_order_release);
+}
+
+void VolumeHealth::serve() {
+  std::lock_guard lock(mutex_);
+  if (state_ != State::open) return;
+  reason_.clear();
+  held_.store(false, std::memory_order_release);
+}
+
 VolumeHealth::State VolumeHealth::state() const {
   std::lock_guard lock(mutex_);
-  return state_;
+  return state_ == State::open && is_held() ? State::closed : state_;
 }
 
 std::string VolumeHealth::reason() const {

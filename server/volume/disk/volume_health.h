@@ -19,29 +19,43 @@ class VolumeHealth {
   void listen(std::function<void(const Error&)> listener);
   // Forgets the listener; does not return while it runs.
   void stop_listening();
-  // Only the first call counts; true for that one.
-  bool close_with(State state, const Error& why);
+  // Only the first call counts; true for that one. `disk_sound`: for a reason that says nothing of
+  // the disk.
+  bool close_with(State state, const Error& why, bool disk_sound = false);
 
-  // Errors: unavailable - closed or missing.
+  // Open, but not to serve yet: it waits for something, and why is told as if it were closed.
+  void hold(std::string why);
+  // It waits no more. Of one that is closed: nothing.
+  void serve();
+  bool is_held() const { return held_.load(std::memory_order_acquire); }
+
+  // Errors: unavailable - closed or missing, or held.
   Result<> check() const {
+    if (is_open() && !is_held()) return {};
+    return refusal();
+  }
+  // The same for what one that is held does as well.
+  Result<> check_open() const {
     if (is_open()) return {};
     return refusal();
   }
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   State state() const;
   std::string reason() const;
-  // It is closed though its disk has not failed: by an exception (caught.h), or because a write
-  // found no room. All is as a kill would have left it: the next start may take it back.
+  // Its disk has not failed, even if it is closed: by an exception (caught.h), because a write
+  // found no room, or as said to close_with(). All is as a kill would have left it: the next start
+  // may take it back.
   bool is_disk_sound() const;
 
  private:
   Error refusal() const;
 
   std::atomic<bool> open_{true};
+  std::atomic<bool> held_{false};
   mutable std::mutex mutex_;  // guards the next three
   State state_ = State::open;
-  std::string reason_;
-  bool disk_sound_ = false;
+  std::string reason_;  // why it is closed, or held
+  bool disk_sound_ = true;
   std::mutex listener_mutex_;  // guards the next one; held while it runs
   std::function<void(const Error&)> listener_;
 };

@@ -73,6 +73,12 @@ Span blocks_of(const FragmentHandle& handle, std::uint64_t offset, std::uint64_t
   return {offset / kBlockBytes * kBlockBytes, std::min(end, handle.row.data_bytes)};
 }
 
+std::vector<std::uint32_t> crcs_of(const FragmentHandle& handle, Span span) {
+  const auto first = handle.table.begin() + static_cast<std::ptrdiff_t>(span.from / kBlockBytes);
+  const auto count = (span.size() + kBlockBytes - 1) / kBlockBytes;
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
 // Checks a range without keeping its bytes: they are in the page cache then.
 Result<Step> verify_in_place(const Reading& reading, Span span, BufferPool& buffers) {
   const Buffer step = buffers.get(std::min<std::size_t>(span.size(), kStepBytes));
@@ -129,19 +135,22 @@ std::optional<Result<Piece>> read_verified(const FragmentHandlePtr& handle,
                                            bool may_block) {
   const Reading reading(*handle, may_block);
   const Span span = blocks_of(*handle, request.offset, request.length);
-  const auto length = static_cast<std::size_t>(request.length);
+  const bool whole = request.with_checksums;
+  const std::uint64_t from = whole ? span.from : request.offset;
+  const auto length = whole ? span.size() : static_cast<std::size_t>(request.length);
   const int descriptor = handle->file->file().descriptor();
   Piece piece;
   piece.length = length;
+  if (whole) piece.block_crcs = crcs_of(*handle, span);
   Result<Step> outcome = Step::done;
   if (request.file_allowed && length >= kFileBytesMin && descriptor >= 0) {
     outcome = verify_in_place(reading, span, buffers);
     piece.fd = descriptor;
-    piece.file_offset = handle->row.offset + request.offset;
+    piece.file_offset = handle->row.offset + from;
     piece.keepalive = handle;  // the space is not reused while the bytes are on their way
-  } else if (span.size() <= limits::kPieceBytes) {
+  } else if (whole || span.size() <= limits::kPieceBytes) {
     piece.memory = buffers.get(span.size());
-    piece.memory_offset = static_cast<std::size_t>(request.offset - span.from);
+    piece.memory_offset = static_cast<std::size_t>(from - span.from);
     outcome = reading.blocks(span.from, piece.memory.mutable_bytes());
   } else {
     piece.memory = buffers.get(length);  // with the edges it would not fit into a pooled buffer

@@ -10,8 +10,9 @@ namespace penstock {
 // Errors: invalid - the range is empty, longer than 1 MiB or passes the end.
 Result<> check_range(const FragmentHandle& handle, const FragmentReadRequest& request);
 
-// Reads whole blocks, checks each, returns exactly the range: in memory of `buffers`, or, from
-// 128 KiB up and if the request allows it, as a range of the file for sendfile.
+// Reads whole blocks, checks each, returns exactly the range, or the blocks with their checksums:
+// in memory of `buffers`, or, from 128 KiB up and if the request allows it, as a range of the file
+// for sendfile.
 // nullopt: it would block, and `may_block` is false. Pre: check_range().
 // Errors: corrupt; io. Thread-safety: any thread.
 std::optional<Result<Piece>> read_verified(const FragmentHandlePtr& handle,

@@ -206,7 +206,7 @@ class FrameWriter final : public leveldb::WritableFile {
  private:
   Status write_frame() {
     if (frame_.size() == kFrameHeadBytes) return Status::OK();
-    FrameHead head;
+    LogFrameHead head;
     head.marker = log_.marker;
     head.number = frames_++;
     head.length = static_cast<std::uint32_t>(frame_.size() - kFrameHeadBytes);

@@ -77,7 +77,7 @@ bool begins_foreign(std::string_view bytes, std::uint64_t marker) {
 
 }  // namespace
 
-void write_frame_head(const FrameHead& head, char* out) {
+void write_frame_head(const LogFrameHead& head, char* out) {
   std::memcpy(out, &head.marker, 8);
   std::memcpy(out + 8, &head.number, 4);
   std::memcpy(out + 12, &head.length, 4);
@@ -86,9 +86,9 @@ void write_frame_head(const FrameHead& head, char* out) {
   std::memcpy(out + kCheckedBytes, &own, sizeof own);
 }
 
-std::optional<FrameHead> read_frame_head(std::string_view bytes, std::uint64_t marker) {
+std::optional<LogFrameHead> read_frame_head(std::string_view bytes, std::uint64_t marker) {
   if (bytes.size() < kFrameHeadBytes) return std::nullopt;
-  FrameHead head;
+  LogFrameHead head;
   std::uint32_t own = 0;
   std::memcpy(&head.marker, bytes.data(), 8);
   std::memcpy(&head.number, bytes.data() + 8, 4);
@@ -97,7 +97,7 @@ std::optional<FrameHead> read_frame_head(std::string_view bytes, std::uint64_t m
   std::memcpy(&own, bytes.data() + kCheckedBytes, sizeof own);
   const bool good =
       head.marker == marker && own == crc32c(as_bytes(bytes.substr(0, kCheckedBytes)));
-  return good ? std::optional<FrameHead>(head) : std::nullopt;
+  return good ? std::optional<LogFrameHead>(head) : std::nullopt;
 }
 
 Result<LogTail> read_log_tail(File& file, std::uint64_t marker) {

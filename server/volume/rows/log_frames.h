@@ -23,16 +23,16 @@ namespace penstock {
 
 inline constexpr std::size_t kFrameHeadBytes = 24;
 
-struct FrameHead {
+struct LogFrameHead {
   std::uint64_t marker = 0;
   std::uint32_t number = 0;  // 0, 1, 2 … within the file
   std::uint32_t length = 0;  // bytes behind the head
   std::uint32_t crc = 0;     // of these bytes
 };
 // `out`: kFrameHeadBytes.
-void write_frame_head(const FrameHead& head, char* out);
+void write_frame_head(const LogFrameHead& head, char* out);
 // nullopt: it is damaged, or not of this file.
-std::optional<FrameHead> read_frame_head(std::string_view bytes, std::uint64_t marker);
+std::optional<LogFrameHead> read_frame_head(std::string_view bytes, std::uint64_t marker);
 
 struct LogTail {
   std::uint64_t file_bytes = 0;

@@ -35,8 +35,6 @@ struct VolumeMeta {
 };
 
 inline constexpr std::size_t kGroupsMax = 65'536;
-inline constexpr std::size_t kNoteNameBytesMax = 128;
-inline constexpr std::size_t kNoteBytesMax = 4096;
 inline constexpr std::size_t kNotesMax = 65'536;  // a few per other volume
 
 // Blocks. Errors: corrupt - any of these rows is unreadable: without them no answer can be trusted.

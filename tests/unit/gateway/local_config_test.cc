@@ -2,6 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
 namespace penstock {
 namespace {
 
@@ -22,6 +28,38 @@ TEST_CASE("values are taken over") {
   CHECK(config->io_threads == 3);
   CHECK(config->has_policy);
   CHECK(config->policy.unit_bytes == 65536);
+}
+
+// Comments are passed over.
+nlohmann::json example(const std::string& role) {
+  std::ifstream file("conf/" + role + ".json");
+  auto document = nlohmann::json::parse(file, nullptr, false, true);
+  REQUIRE(document.is_object());
+  return document;
+}
+
+nlohmann::json without(nlohmann::json document, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) REQUIRE(document.erase(key) == 1);
+  return document;
+}
+
+TEST_CASE("the example files list each key that counts, with its default, and no other") {
+  const auto all = nlohmann::json::parse(default_config());
+  CHECK(example("local") == all);
+  CHECK(example("server") ==
+        without(all, {"region", "strict_region", "domains", "signature_v2", "access_log",
+                      "connections_max", "connections_per_address_max", "reader_pause_seconds",
+                      "sendfile"}));
+  auto gateway = without(all, {"free_space_min_bytes", "ballast_bytes", "disk_call_max_seconds",
+                               "read_on_caller", "sendfile"});
+  gateway["removal"] = {{"hint_delay_seconds", all["removal"]["hint_delay_seconds"]},
+                        {"lease_seconds", all["removal"]["lease_seconds"]}};
+  CHECK(example("gateway") == gateway);
+  for (const char* role : {"local", "server", "gateway"}) {
+    std::ifstream file("conf/" + std::string(role) + ".json");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    CHECK(parse_local_config(text));
+  }
 }
 
 TEST_CASE("what is wrong is named") {

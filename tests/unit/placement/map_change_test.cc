@@ -185,4 +185,94 @@ TEST_CASE("maps with successors that make no sense are refused") {
   CHECK(!check_map(shared));
 }
 
+// ---- volumes that join
+
+namespace {
+
+ClusterMap hosts(std::size_t count, std::size_t per_host) {
+  std::vector<MapVolume> volumes;
+  for (std::uint64_t i = 0; i < count * per_host; ++i) {
+    MapVolume volume;
+    volume.id = VolumeId{100 + i};
+    volume.name = "v" + std::to_string(i);
+    volume.host = "h" + std::to_string(i / per_host);
+    volumes.push_back(volume);
+  }
+  return make_map(ClusterId{1, 2}, volumes, 16).value();
+}
+
+MapVolume joining(std::uint64_t id, const char* host) {
+  MapVolume volume;
+  volume.id = VolumeId{id};
+  volume.host = host;
+  return volume;
+}
+
+}  // namespace
+
+TEST_CASE("volumes that join get names, every epoch rises, lists and layout stay") {
+  const ClusterMap before = hosts(6, 1);
+  const auto after = add_volumes(before, {joining(200, "h6"), joining(201, "h7")});
+  REQUIRE(after);
+  CHECK(after->epoch.value == before.epoch.value + 1);
+  CHECK(after->digest != before.digest);
+  CHECK(after->policy == before.policy);
+  REQUIRE(after->volumes.size() == 8);
+  CHECK(after->find(VolumeId{200})->name == "v6");
+  CHECK(after->find(VolumeId{201})->name == "v7");
+  for (std::size_t i = 0; i < before.groups.size(); ++i) {
+    CHECK(after->groups[i].epoch.value == before.groups[i].epoch.value + 1);
+    CHECK(after->groups[i].replicas == before.groups[i].replicas);
+    CHECK(after->groups[i].joint.empty());
+  }
+  CHECK(!change_of(*after));
+}
+
+TEST_CASE("a name is not used twice, given or made") {
+  MapVolume named = joining(200, "h6");
+  named.name = "v17";
+  const auto after = add_volumes(hosts(6, 1), {named, joining(201, "h7")});
+  REQUIRE(after);
+  CHECK(after->find(VolumeId{201})->name == "v18");
+  named.name = "v3";
+  CHECK(code_of(add_volumes(hosts(6, 1), {named})) == Errc::invalid);
+}
+
+TEST_CASE("volumes that cannot join are refused, and it is said why") {
+  const ClusterMap before = hosts(6, 1);
+  CHECK(code_of(add_volumes(before, {})) == Errc::invalid);
+  const auto same = add_volumes(before, {joining(103, "h9")});
+  CHECK(code_of(same) == Errc::invalid);
+  CHECK(same.error().context.find("\"v3\" is in the map already") != std::string::npos);
+  CHECK(code_of(add_volumes(before, {joining(200, "h6"), joining(200, "h7")})) == Errc::invalid);
+  CHECK(code_of(add_volumes(before, {joining(0, "h6")})) == Errc::invalid);
+  const ClusterMap joint = begin_replacement(six_volumes(), kOld, fresh()).value();
+  CHECK(code_of(add_volumes(joint, {joining(300, "h6")})) == Errc::busy);
+}
+
+TEST_CASE("a store of one host grows to two, not to three: its records would be too crowded") {
+  const ClusterMap one = hosts(1, 6);
+  const auto two = add_volumes(one, {joining(200, "h1"), joining(201, "h1")});
+  REQUIRE(two);
+  CHECK(add_volumes(*two, {joining(202, "h1")}));
+  const auto three = add_volumes(*two, {joining(202, "h2")});
+  CHECK(code_of(three) == Errc::invalid);
+  CHECK(three.error().context.find("at most 2 hosts") != std::string::npos);
+}
+
+TEST_CASE("a map that says where its volumes are served is a new version, once") {
+  const ClusterMap before = six_volumes();
+  const ClusterMap served = serve_at(before, "10.0.0.1:9200", "one", "z").value();
+  CHECK(served.epoch.value == before.epoch.value + 1);
+  CHECK(served.groups[3].epoch.value == before.groups[3].epoch.value + 1);
+  CHECK(served.groups[3].replicas == before.groups[3].replicas);
+  for (const MapVolume& volume : served.volumes) {
+    CHECK(volume.address == "10.0.0.1:9200");
+    CHECK(volume.host == "one");
+    CHECK(volume.zone == "z");
+  }
+  CHECK(serve_at(served, "10.0.0.1:9200", "one", "z").value().digest == served.digest);
+  CHECK(code_of(serve_at(before, "\n", "one", "z")) == Errc::invalid);
+}
+
 }  // namespace penstock

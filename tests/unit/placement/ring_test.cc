@@ -140,6 +140,37 @@ TEST_CASE("weights shape the shares, and a weight of zero takes nothing") {
   CHECK(moved(ring_of(map), ring_of(scaled), 3) == 0);
 }
 
+TEST_CASE("zones take turns: none gets a second host more than another gets a first") {
+  for (const std::size_t count : {5, 6, 7, 11, 12}) {
+    const ClusterMap map = racked_map(3, 12, 1);
+    const Ring ring = ring_of(map);
+    for (std::size_t i = 0; i < 500; ++i) {
+      const auto chosen = ring.volumes_for(mix_hash(i), count, 2, {});
+      REQUIRE(chosen.size() == count);
+      std::map<std::string, std::size_t> per_zone;
+      for (const VolumeId id : chosen) ++per_zone[map.find(id)->zone];
+      for (const auto& [zone, used] : per_zone) CHECK(used <= (count + 2) / 3);
+    }
+  }
+}
+
+TEST_CASE("a zone that is left out gives its turns to the others") {
+  const ClusterMap map = racked_map(3, 12, 1);
+  const Ring ring = ring_of(map);
+  std::vector<VolumeId> skip;
+  for (const MapVolume& volume : map.volumes) {
+    if (volume.zone == "z1") skip.push_back(volume.id);
+  }
+  for (std::size_t i = 0; i < 500; ++i) {
+    const auto chosen = ring.volumes_for(mix_hash(i), 6, 2, skip);
+    REQUIRE(chosen.size() == 6);
+    std::map<std::string, std::size_t> per_zone;
+    for (const VolumeId id : chosen) ++per_zone[map.find(id)->zone];
+    CHECK_FALSE(per_zone.contains("z1"));
+    CHECK(per_zone["z0"] == 3);
+  }
+}
+
 TEST_CASE("volumes are distinct, in distinct zones first, then hosts") {
   const ClusterMap map = racked_map(3, 6, 2);
   const Ring ring = ring_of(map);

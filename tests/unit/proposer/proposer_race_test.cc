@@ -150,6 +150,7 @@ void race(std::uint64_t seed, std::size_t replicas, Totals& totals) {
   for (const auto& acceptor : cluster.acceptors) acceptor->fate = nullptr;
   const auto last = cluster.read(kLog);
   REQUIRE(last);
+  cluster.settle_down();
   const auto names = names_in(last->live() ? last->value->payload : "");
   const std::set<std::string> once(names.begin(), names.end());
   CHECK(once.size() == names.size());  // none twice

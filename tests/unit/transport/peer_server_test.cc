@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +20,26 @@
 
 namespace penstock {
 namespace {
+
+// Bytes that can be read at their place, in memory and from a file.
+class FileInMemory {
+ public:
+  static constexpr std::size_t kBytes = 4 * limits::kMiB;
+  static char byte_at(std::uint64_t at) { return static_cast<char>('a' + at % 25); }
+  FileInMemory() : bytes_(kBytes, 'a'), fd_(::memfd_create("content", MFD_CLOEXEC)) {
+    for (std::size_t at = 0; at < kBytes; ++at) bytes_[at] = byte_at(at);
+    REQUIRE(::write(fd_, bytes_.data(), kBytes) == static_cast<ssize_t>(kBytes));
+  }
+  FileInMemory(const FileInMemory&) = delete;
+  FileInMemory& operator=(const FileInMemory&) = delete;
+  ~FileInMemory() { ::close(fd_); }
+  ConstBytes bytes() const { return as_bytes(bytes_); }
+  int descriptor() const { return fd_; }
+
+ private:
+  std::string bytes_;
+  const int fd_;
+};
 
 // One whose reads of fragments come from any thread at once.
 class ManyThreadsVolume final : public VolumeWithoutUpkeep {
@@ -48,10 +69,24 @@ class ManyThreadsVolume final : public VolumeWithoutUpkeep {
     co_return fail(Errc::full, "takes nothing");
   }
   Task<Piece> read_fragment(FragmentReadRequest request, Deadline) override {
+    if (!request.with_checksums || !request.file_allowed) {
+      co_return fail(Errc::invalid, "a server asks for blocks, in a file if need be");
+    }
     Piece piece;
-    const std::string bytes(request.length, static_cast<char>('a' + request.offset % 26));
-    piece.memory = Buffer::copy_of(as_bytes(bytes));
-    piece.length = bytes.size();
+    const std::uint64_t from = request.offset - request.offset % limits::kBlockBytes;
+    piece.length = request.offset + request.length - from;
+    const auto bytes = content_.bytes().subspan(from, piece.length);
+    if (piece.length % 2 == 0) {
+      piece.fd = content_.descriptor();
+      piece.file_offset = from;
+    } else {
+      piece.memory = Buffer::copy_of(bytes);
+    }
+    for (std::size_t at = 0; at < piece.length; at += limits::kBlockBytes) {
+      const auto block = bytes.subspan(at, std::min(limits::kBlockBytes, bytes.size() - at));
+      piece.block_crcs.push_back(fragment_block_crc(request.id.write_id, request.id.slot,
+                                                    (from + at) / limits::kBlockBytes, block));
+    }
     co_return piece;
   }
   std::optional<Result<Piece>> read_fragment_now(const FragmentReadRequest&) override {
@@ -62,6 +97,9 @@ class ManyThreadsVolume final : public VolumeWithoutUpkeep {
   }
   Task<> remove_fragment(FragmentId, Deadline) override { co_return Result<>{}; }
   Task<> probe(Deadline) override { co_return Result<>{}; }
+
+ private:
+  const FileInMemory content_;
 };
 
 // Two I/O threads, as a process has them.
@@ -95,6 +133,7 @@ struct TcpWorld {
         clock, random, buffers, make_terms(PeerRole::server, server_key), {}, {}, {}, {}});
     service->volumes = [this] { return std::vector<std::shared_ptr<VolumeClient>>{volume}; };
     service->find = [this](VolumeId) { return volume; };
+    service->describe = [] { return std::string("{\"zone\":\"z\"}"); };
     server = std::make_unique<PeerServer>(server_threads.all(), service);
     REQUIRE(server->listen("127.0.0.1", 0));
     links = std::make_shared<LinkParts>(
@@ -162,12 +201,14 @@ FragmentReadRequest a_read(std::uint64_t offset, std::uint64_t length) {
 Task<std::uint64_t> read_many(RemoteVolume& volume, Clock& clock, std::uint64_t count) {
   std::uint64_t good = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t offset = i * 7'919;
     const std::uint64_t length = 1 + (i * 104'729) % limits::kPieceBytes;
     const Deadline until = clock.boot() + Duration(std::chrono::seconds(20));
-    CO_TRY(piece, co_await volume.read_fragment(a_read(i, length), until));
-    const char wanted = static_cast<char>('a' + i % 26);
+    CO_TRY(piece, co_await volume.read_fragment(a_read(offset, length), until));
     const std::string_view text = as_text(piece.bytes());
-    if (text.size() == length && text.front() == wanted && text.back() == wanted) ++good;
+    const bool ends = text.size() == length && text.front() == FileInMemory::byte_at(offset) &&
+                      text.back() == FileInMemory::byte_at(offset + length - 1);
+    if (ends) ++good;
   }
   co_return good;
 }
@@ -270,6 +311,54 @@ TEST_CASE("addresses of servers") {
   CHECK(is_loopback("::1"));
   CHECK_FALSE(is_loopback("10.0.0.1"));
   CHECK_FALSE(is_loopback("name"));
+}
+
+TEST_CASE("a server that is asked says what it says of itself") {
+  TcpWorld world;
+  REQUIRE(world.eventually([&] { return world.is_open(); }));
+  const auto told =
+      wait_on(world.client_threads.at(0), world.remote_server->describe(world.soon()), "describe");
+  REQUIRE(told);
+  CHECK(*told == "{\"zone\":\"z\"}");
+}
+
+TEST_CASE("a socket that is connected to itself is told from one that met somebody") {
+  boost::asio::io_context io;
+  TcpStream::Socket socket(io.get_executor());
+  const boost::asio::ip::tcp::endpoint any(boost::asio::ip::make_address("127.0.0.1"), 0);
+  socket.open(any.protocol());
+  socket.bind(any);
+  socket.connect(socket.local_endpoint());
+  CHECK(meets_itself(socket));
+
+  boost::asio::ip::tcp::acceptor acceptor(io, any);
+  TcpStream::Socket other(io.get_executor());
+  other.connect(acceptor.local_endpoint());
+  CHECK_FALSE(meets_itself(other));
+}
+
+TEST_CASE("a server takes no more connections than it was given descriptors for") {
+  TcpWorld world;
+  Threads threads;
+  PeerServer few(threads.all(), world.service, 1);
+  REQUIRE(few.listen("127.0.0.1", 0));
+  boost::asio::io_context io;
+  std::vector<TcpStream::Socket> sockets;
+  const boost::asio::ip::tcp::endpoint there(boost::asio::ip::make_address("127.0.0.1"),
+                                             few.port());
+  for (int i = 0; i < 3; ++i) {
+    sockets.emplace_back(io.get_executor());
+    sockets.back().connect(there);
+  }
+  // The others are closed: they read an end.
+  for (int i = 1; i < 3; ++i) {
+    char byte = 0;
+    boost::system::error_code error;
+    (void)sockets[static_cast<std::size_t>(i)].read_some(boost::asio::buffer(&byte, 1), error);
+    CHECK(error);
+  }
+  CHECK(few.connection_count() == 1);
+  threads.join();
 }
 
 }  // namespace

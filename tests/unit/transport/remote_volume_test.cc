@@ -86,6 +86,57 @@ TEST_CASE("a fragment is written in pieces, and read back") {
   CHECK(world.served.back()->calls_under_way() == 0);
 }
 
+// A frame whose payload is its last bytes: one of them flips on its way.
+void flip_last_byte_at(FakePipe& pipe, std::size_t bytes) {
+  REQUIRE(pipe.bytes.size() >= bytes);
+  pipe.bytes.back() ^= std::byte{1};
+}
+
+TEST_CASE("a byte that changes on its way reaches nobody") {
+  TransportWorld world;
+  world.connect();
+  REQUIRE(world.run(write_all(*world.remote, world.soon())));
+  for (const FakeWire& wire : world.wires) wire.to_client->stalled = true;
+  std::optional<Result<Piece>> read;
+  auto ask = [](RemoteVolume& volume, Deadline until,
+                std::optional<Result<Piece>>& answer) -> Awaitable<void> {
+    answer.emplace(co_await volume.read_fragment(a_fragment_read(5, 20), until));
+  };
+  boost::asio::co_spawn(world.io, ask(*world.remote, world.soon(), read), boost::asio::detached);
+  const auto has_answer = [](const FakeWire& wire) {
+    return wire.to_client->bytes.size() > limits::kBlockBytes;
+  };
+  const auto answered = [&] {
+    return std::any_of(world.wires.begin(), world.wires.end(), has_answer);
+  };
+  REQUIRE(run_until(world.io, world.clock, answered));
+  for (const FakeWire& wire : world.wires) {
+    if (has_answer(wire)) flip_last_byte_at(*wire.to_client, limits::kBlockBytes);
+    wire.to_client->resume();
+    wire.to_client->stalled = false;
+  }
+  REQUIRE(run_until(world.io, world.clock, [&] { return read.has_value(); }));
+  CHECK(code_of(*read) == Errc::corrupt);
+  // The connection goes on.
+  CHECK(world.run(world.remote->read_fragment(a_fragment_read(5, 20), world.soon())));
+}
+
+TEST_CASE("a piece whose checksums are of other bytes is not written") {
+  TransportWorld world;
+  world.connect();
+  const auto write = [&world](std::uint64_t first_block) -> Task<> {
+    const Buffer piece = bytes_of(1000, 'b');
+    FragmentShape shape;
+    shape.data_bytes = piece.size();
+    CO_TRY(writer, co_await world.remote->write_fragment(kFragment, shape, world.soon()));
+    CO_CHECK(co_await writer->append(piece, crcs_of(first_block, piece), world.soon()));
+    co_return co_await writer->commit(world.soon());
+  };
+  CHECK(code_of(world.run(write(1))) == Errc::corrupt);
+  CHECK_FALSE(world.volume->fragments.holds(kFragment));
+  CHECK(world.run(write(0)));
+}
+
 TEST_CASE("errors of the volume come back as they are") {
   TransportWorld world;
   world.connect();

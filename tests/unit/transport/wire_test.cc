@@ -77,6 +77,10 @@ TEST_CASE("every message comes back as it was sent, and no cut one does") {
   round_trip(Failure{Error{Errc::full, "no space on v3"}}, decode_failure);
 }
 
+std::vector<Place> some_places() {
+  return {Place{VolumeId{3}, 4, 5, "127.0.0.1:9200"}, Place{VolumeId{6}, 7, 8, "[::1]:9"}};
+}
+
 TEST_CASE("scans and fragments come back, too") {
   ScanRequest scan;
   scan.bucket = BucketId{3};
@@ -93,7 +97,8 @@ TEST_CASE("scans and fragments come back, too") {
   round_trip(WriteFragment{id, FragmentShape{99}}, decode_write_fragment);
   round_trip(Append{9, {1, 2, 3}}, decode_append);
   round_trip(EndTransfer{9}, decode_end_transfer);
-  round_trip(FragmentReadRequest{id, 5, 6, false}, decode_fragment_read);
+  round_trip(FragmentReadRequest{id, 5, 6, false, true}, decode_fragment_read);
+  round_trip(std::vector<std::uint32_t>{1, 2, 3}, decode_block_crcs);
   round_trip(std::vector<FragmentId>{id, id}, decode_fragment_ids);
   VolumeStatus status;
   status.state = VolumeStatus::State::closed;
@@ -102,6 +107,7 @@ TEST_CASE("scans and fragments come back, too") {
   ServerStatus server;
   server.volumes.emplace_back(VolumeId{3}, status);
   server.volumes.emplace_back(VolumeId{4}, VolumeStatus{});
+  server.places = some_places();
   round_trip(server, decode_status);
 }
 
@@ -119,6 +125,7 @@ Header some_header() {
   header.payload_crc = 40;
   header.patience_ms = 250;
   header.leaving = true;
+  header.block_checksums = true;
   return header;
 }
 
@@ -128,8 +135,8 @@ TEST_CASE("a header of the first version is frozen") {
   CHECK(hex_encode(bytes.substr(0, kHeaderBytes - 4)) ==
         "5053544b0103010008070605040302010900000000000000"
         "0200000000000000aa0000000000000000000000000000000a000000140000001e000000"
-        "28000000fa00000001"
-        "00000000000000");
+        "28000000fa0000000100"
+        "010000000000");
   const auto back = decode_header(bytes);
   REQUIRE(back);
   CHECK(*back == some_header());
@@ -208,6 +215,30 @@ TEST_CASE("the messages that change a map come back, and are frozen") {
         "01020000007b7d01000000010000000200000000000000"
         "00000000000000000000000000000000000000000000000000000000000000ff"
         "03000000000000000100000004000000000000000500000000000000");
+}
+
+TEST_CASE("notes and places come back, and are frozen; what is too long is refused") {
+  round_trip(ReadNote{"starts/x"}, decode_read_note);
+  round_trip(PutNote{"starts/x", "7"}, decode_put_note);
+  round_trip(NoteReply{std::nullopt, 9}, decode_note_reply);
+  round_trip(NoteReply{"7", 9}, decode_note_reply);
+  round_trip(some_places(), decode_places);
+  CHECK(hex_encode(encode(PutNote{"starts/x", "7"})) == "080000007374617274732f780100000037");
+  CHECK(hex_encode(encode(NoteReply{"7", 9})) == "0101000000370900000000000000");
+  CHECK(hex_encode(encode(std::vector<Place>{some_places()[1]})) ==
+        "01000000060000000000000007000000000000000800000000000000070000005b3a3a315d3a39");
+  const std::string name(kNoteNameBytesMax, 'n'), bytes(kNoteBytesMax, 'b');
+  CHECK(decode_put_note(encode(PutNote{name, bytes})));
+  CHECK_FALSE(decode_put_note(encode(PutNote{name + "n", bytes})));
+  CHECK_FALSE(decode_put_note(encode(PutNote{name, bytes + "b"})));
+  CHECK_FALSE(decode_read_note(encode(ReadNote{name + "n"})));
+  CHECK_FALSE(decode_note_reply(encode(NoteReply{bytes + "b", 1})));
+  std::vector<Place> places(limits::kPlacesMax);
+  CHECK(decode_places(encode(places)));
+  places.emplace_back();
+  CHECK_FALSE(decode_places(encode(places)));
+  CHECK_FALSE(decode_places(encode(
+      std::vector<Place>{{VolumeId{1}, 1, 1, std::string(limits::kAddressBytesMax + 1, 'a')}})));
 }
 
 TEST_CASE("the answers of upkeep of the first version are frozen") {

@@ -120,7 +120,7 @@ TEST_CASE("a reader that stops reading is closed") {
 }
 
 TEST_CASE("patience is spent by waiting only, and bytes at the minimum rate renew it") {
-  Pace pace(std::chrono::seconds(30), 64 * 1024);
+  StreamPace pace(std::chrono::seconds(30), 64 * 1024);
   pace.waited(std::chrono::seconds(29));
   pace.moved(1000);
   CHECK(pace.patience_left() == std::chrono::seconds(1));

@@ -84,6 +84,29 @@ TEST_CASE("a range is exactly the bytes asked for, wherever it begins and ends")
   }
 }
 
+TEST_CASE("with checksums all blocks come that the range touches") {
+  const std::uint64_t block = limits::kBlockBytes;
+  Volume volume;
+  volume.open();
+  const FragmentId id = make_id(4);
+  const std::string bytes = pattern(id, 3 * block + 100);
+  REQUIRE(volume.put(id, bytes));
+  struct Range {
+    std::uint64_t offset, length, from, to;
+  };
+  for (const Range range : {Range{block, 1, block, 2 * block}, Range{block - 1, 2, 0, 2 * block},
+                            Range{3 * block + 5, 7, 3 * block, 3 * block + 100},
+                            Range{1, 3 * block + 99, 0, 3 * block + 100}}) {
+    FragmentReadRequest request{id, range.offset, range.length, false};
+    request.with_checksums = true;
+    const auto piece = volume.run(volume.store->read(request));
+    REQUIRE(piece);
+    const std::string whole = bytes.substr(range.from, range.to - range.from);
+    CHECK(as_text(piece->bytes()) == whole);
+    CHECK(piece->block_crcs == crcs_of(id, range.from, as_bytes(whole)));
+  }
+}
+
 TEST_CASE("reading at once answers from memory or not at all") {
   Volume volume;
   volume.open();

@@ -1,0 +1,156 @@
+#include "gateway/process/cluster_findings.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace penstock {
+namespace {
+
+class Findings {
+ public:
+  Findings(const ClusterLook& look, bool has_source) : look_(look), has_source_(has_source) {}
+
+  std::vector<Finding> find() {
+    find_of_source();
+    if (look_.maps.verdict.follow) {
+      for (const MapVolume& entry : look_.maps.verdict.follow->volumes) find_of_volume(entry);
+      find_suspects(*look_.maps.verdict.follow);
+    }
+    find_clocks();
+    return std::move(findings_);
+  }
+
+ private:
+  void add(std::string what, std::string volume, std::string meaning) {
+    findings_.push_back({std::move(what), std::move(volume), std::move(meaning)});
+  }
+
+  void find_of_source() {
+    const MapVerdict& verdict = look_.maps.verdict;
+    if (has_source_ && !look_.maps.has_source) {
+      add("source_away", "",
+          "the map source does not answer (" + look_.maps.source_error +
+              "): reads and writes go on, only changes of the map wait. Start it again");
+    }
+    if (verdict.trouble != MapTrouble::none) {
+      add(std::string(to_string(verdict.trouble)), "", verdict.meaning);
+    } else if (!verdict.follow && !look_.maps.head.map) {
+      add("no_map", "", "there is no map yet: `penstock ring make` makes one");
+    }
+  }
+
+  void find_of_volume(const MapVolume& entry) {
+    const std::string at = look_.address_of(entry);
+    if (look_.places.contains(entry.id) && at != entry.address) {
+      add("address_changed", entry.name,
+          "the map says " + entry.address + ", it is served at " + at +
+              ": gateways find it there where servers announce themselves; else start the server "
+              "at its old address");
+    }
+    const HeldMap* held = held_by(look_, entry.id);
+    if (held == nullptr || !held->answered) return find_silent(entry);
+    const DescribedVolume* told = look_.volume(entry.id);
+    if (told && told->status.full) {
+      add("volume_full", entry.name, "it takes no new data: add volumes, or delete objects");
+    }
+    if (!held->map) {
+      return add("volume_behind", entry.name,
+                 "it holds no map yet: its server takes the newest within seconds");
+    }
+    compare(entry, *held->map);
+  }
+
+  void compare(const MapVolume& entry, const ClusterMap& own) {
+    const ClusterMap& follow = *look_.maps.verdict.follow;
+    const std::string epochs = "it holds epoch " + std::to_string(own.epoch.value) + ", not " +
+                               std::to_string(follow.epoch.value);
+    if (own.cluster != follow.cluster) {
+      add("other_cluster", entry.name,
+          "it holds a map of another cluster: the directory is a wrong one");
+    } else if (own.epoch < follow.epoch) {
+      add("volume_behind", entry.name,
+          epochs + ": its server takes the newest within seconds; if not, see that server's log");
+    } else if (own.epoch > follow.epoch) {
+      add("volume_ahead", entry.name, epochs + ", which never counted: `penstock ring restore`");
+    } else if (own.digest != follow.digest) {
+      add("volume_forked", entry.name,
+          "it holds another map of epoch " + std::to_string(own.epoch.value) +
+              ", which never counted: `penstock ring restore`");
+    }
+  }
+
+  void find_silent(const MapVolume& entry) {
+    const std::string at = look_.address_of(entry);
+    const FoundServer* server = look_.server(at);
+    if (server == nullptr || !server->trouble.empty()) {
+      const std::string why = server ? server->trouble : "server " + at + " was not asked";
+      return add("server_away", entry.name, why + ": start the server, or mend the way to it");
+    }
+    if (const DescribedVolume* told = look_.volume(entry.id)) {
+      return add("volume_closed", entry.name,
+                 told->path + ": " + told->status.reason + ". See the log of server " + at);
+    }
+    for (const VolumeId id : server->volumes) {
+      const HeldMap* other = held_by(look_, id);
+      if (!other || !other->answered || other->map) continue;
+      return add(
+          "volume_wiped", entry.name,
+          "server " + at +
+              " serves a fresh volume in its place: its disk was wiped or "
+              "changed, and what it held is lost. `penstock ring add` takes the fresh one in");
+    }
+    add("volume_missing", entry.name,
+        "server " + at +
+            " has no such volume: it could not be opened (see that server's log), or "
+            "the address is another server's");
+  }
+
+  void find_suspects(const ClusterMap& map) {
+    std::map<std::string, std::string> by;
+    for (const FoundServer& server : look_.servers) {
+      if (!server.told) continue;
+      for (const std::string& name : server.told->suspects) {
+        by[name] += (by[name].empty() ? "" : ", ") + server.address;
+      }
+    }
+    for (const MapVolume& entry : map.volumes) {
+      const HeldMap* held = held_by(look_, entry.id);
+      if (!by.contains(entry.name) || !held || !held->answered) continue;
+      add("volume_suspect", entry.name,
+          "it answers here, but not these servers, or too late: " + by[entry.name] +
+              ". Look at the way between them, and at its disk");
+    }
+  }
+
+  void find_clocks() {
+    for (const FoundServer& server : look_.servers) {
+      if (!server.told) continue;
+      const Duration off = std::max(server.clock_ahead, -server.clock_ahead);
+      if (off - server.round_trip / 2 <= kClockOff) continue;
+      const auto seconds = std::to_string(off / std::chrono::seconds(1));
+      add("clock_off", "",
+          "the clock of server " + server.address + " is " + seconds + " s " +
+              (server.clock_ahead.count() > 0 ? "ahead of" : "behind") +
+              " this machine's: let both keep the time (NTP)");
+    }
+  }
+
+  const ClusterLook& look_;
+  const bool has_source_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+const HeldMap* held_by(const ClusterLook& look, VolumeId id) {
+  const auto same = [id](const HeldMap& held) { return held.volume == id; };
+  const auto at = std::find_if(look.maps.held.begin(), look.maps.held.end(), same);
+  return at == look.maps.held.end() ? nullptr : &*at;
+}
+
+std::vector<Finding> find_trouble(const ClusterLook& look, bool has_source) {
+  return Findings(look, has_source).find();
+}
+
+}  // namespace penstock

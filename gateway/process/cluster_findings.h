@@ -1,0 +1,28 @@
+// What is wrong with a cluster, and what to do about it: by what its map source, its volumes and
+// its servers said. Pure. Thread-safety: any thread.
+#pragma once
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/process/admin_session.h"
+
+namespace penstock {
+
+struct Finding {
+  std::string what;     // for programs: "volume_behind" …
+  std::string volume;   // its name; empty: not of one volume
+  std::string meaning;  // for people, with what to do
+};
+
+// `has_source`: the command was told of a map source.
+std::vector<Finding> find_trouble(const ClusterLook& look, bool has_source);
+
+// The map that this volume holds; null: it did not answer.
+const HeldMap* held_by(const ClusterLook& look, VolumeId id);
+
+// The clock of a server that is further off than this from ours is told of.
+inline constexpr Duration kClockOff = std::chrono::seconds(2);
+
+}  // namespace penstock

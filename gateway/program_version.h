@@ -1,0 +1,8 @@
+// Which release this is.
+#pragma once
+
+namespace penstock {
+
+inline constexpr const char* kProgramVersion = "0.1.0";
+
+}  // namespace penstock

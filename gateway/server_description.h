@@ -1,0 +1,49 @@
+// What a server says of itself to whoever looks after the cluster (wire::Operation::describe), as
+// JSON: the writer and the reader. Keys that a reader does not know are passed over, those that it
+// misses stay empty: servers of several releases run side by side. Pure. Thread-safety: any thread.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/result.h"
+#include "penstock/types.h"
+#include "penstock/volume_client.h"
+
+namespace penstock {
+
+struct DescribedVolume {
+  VolumeId id;  // zero: it could not be opened
+  std::string path;
+  VolumeStatus status;
+};
+// A job of the background: the pass under way, or the last one.
+struct DescribedJob {
+  std::string what;
+  bool running = false;
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;
+  double per_second = 0;
+  Duration since{};  // it began so long ago or, if it does not run, ended
+};
+
+struct ServerDescription {
+  std::string version;
+  std::string host;
+  std::string zone;
+  WallTime wall{};  // of its clock, when it answered
+  Duration runs_for{};
+  bool leaving = false;
+  Epoch epoch;         // of the map that it follows; zero: none
+  std::string digest;  // of that map, hexadecimal
+  std::vector<DescribedVolume> volumes;
+  std::vector<DescribedJob> jobs;
+  std::vector<std::string> suspects;  // names of volumes that it gets no answers of
+};
+
+std::string description_text(const ServerDescription& server);
+// Errors: corrupt - not a JSON object, or a known key of another type.
+Result<ServerDescription> read_description(std::string_view text);
+
+}  // namespace penstock

@@ -1,0 +1,138 @@
+#include "server/map_source/etcd_stream.h"
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/beast/core/basic_stream.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using Stream = beast::basic_stream<asio::ip::tcp, Executor>;
+using Resolver = asio::ip::basic_resolver<asio::ip::tcp, Executor>;
+
+constexpr std::size_t kHeadBytesMax = 16 << 10;
+constexpr std::size_t kPieceBytes = 64 << 10;
+
+using Request = http::request<http::string_body>;
+
+Request request_of(EtcdRequest request) {
+  Request message(http::verb::post, request.path, 11);
+  message.set(http::field::host, "etcd");
+  message.set(http::field::content_type, "application/json");
+  if (!request.token.empty()) message.set(http::field::authorization, request.token);
+  message.body() = std::move(request.body);
+  message.prepare_payload();
+  return message;
+}
+
+Error unknown(const error_code& error) {
+  return fail(Errc::timeout, "etcd does not answer: " + error.message());
+}
+
+}  // namespace
+
+struct EtcdStream::Parts {
+  explicit Parts(Executor executor) : stream(executor) {}
+  Stream stream;
+  beast::flat_buffer buffer{kAnswerBytesMax};
+  std::optional<http::response_parser<http::buffer_body>> endless;
+};
+
+EtcdStream::EtcdStream(Executor executor) : parts_(std::make_unique<Parts>(std::move(executor))) {}
+
+EtcdStream::~EtcdStream() = default;
+
+void EtcdStream::close() { parts_->stream.close(); }
+
+Task<> EtcdStream::connect(EtcdEndpoint endpoint, Duration patience) {
+  const auto no_way = [&endpoint](const error_code& why) {
+    return fail(Errc::unavailable, "etcd at " + endpoint_text(endpoint) + ": " + why.message());
+  };
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
+  asio::ip::tcp::endpoint target;
+  const auto literal = asio::ip::make_address(endpoint.host, error);
+  if (!error) {
+    target = {literal, endpoint.port};
+  } else {
+    Resolver resolver(parts_->stream.get_executor());
+    const std::string port = std::to_string(endpoint.port);
+    const auto found = co_await resolver.async_resolve(endpoint.host, port, token);
+    if (error) co_return no_way(error);
+    if (found.empty()) co_return no_way(asio::error::host_not_found);
+    target = found.begin()->endpoint();
+  }
+  parts_->stream.expires_after(patience);
+  co_await parts_->stream.async_connect(target, token);
+  if (error) co_return no_way(error);
+  parts_->stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  co_return Result<>{};
+}
+
+Task<EtcdAnswer> EtcdStream::ask(EtcdRequest request, Duration patience) {
+  const Request message = request_of(std::move(request));
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kAnswerBytesMax);
+  parser.header_limit(kHeadBytesMax);
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
+  parts_->stream.expires_after(patience);
+  (void)co_await http::async_write(parts_->stream, message, token);
+  if (error) co_return unknown(error);
+  (void)co_await http::async_read(parts_->stream, parts_->buffer, parser, token);
+  if (error) co_return unknown(error);
+  EtcdAnswer answer;
+  answer.status = parser.get().result_int();
+  answer.keeps = parser.get().keep_alive();
+  answer.body = std::move(parser.get().body());
+  co_return answer;
+}
+
+Task<EtcdAnswer> EtcdStream::begin(EtcdRequest request, Duration patience) {
+  const Request message = request_of(std::move(request));
+  auto& parser = parts_->endless.emplace();
+  parser.body_limit(boost::none);
+  parser.header_limit(kHeadBytesMax);
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
+  parts_->stream.expires_after(patience);
+  (void)co_await http::async_write(parts_->stream, message, token);
+  if (error) co_return unknown(error);
+  (void)co_await http::async_read_header(parts_->stream, parts_->buffer, parser, token);
+  if (error) co_return unknown(error);
+  EtcdAnswer answer;
+  answer.status = parser.get().result_int();
+  if (answer.status != 200) {
+    auto body = co_await more();
+    if (body) answer.body = std::move(*body);
+  }
+  parts_->stream.expires_never();
+  co_return answer;
+}
+
+Task<std::string> EtcdStream::more() {
+  auto& parser = *parts_->endless;
+  if (parser.is_done()) co_return fail(Errc::aborted, "etcd has ended the stream");
+  std::string bytes(kPieceBytes, '\0');
+  parser.get().body().data = bytes.data();
+  parser.get().body().size = bytes.size();
+  parser.get().body().more = true;
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
+  (void)co_await http::async_read_some(parts_->stream, parts_->buffer, parser, token);
+  if (error == http::error::need_buffer) error = {};
+  if (error) co_return fail(Errc::aborted, "the stream of etcd: " + error.message());
+  bytes.resize(bytes.size() - parser.get().body().size);
+  co_return bytes;
+}
+
+}  // namespace penstock

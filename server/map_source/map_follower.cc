@@ -1,0 +1,257 @@
+#include "server/map_source/map_follower.h"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <utility>
+
+#include "penstock/caught.h"
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(250);
+constexpr Duration kAskVolumes = std::chrono::milliseconds(500);
+constexpr Duration kAskSource = std::chrono::seconds(2);
+constexpr Duration kWaitForChange = std::chrono::seconds(30);
+constexpr Duration kLookEvery = std::chrono::seconds(15);        // all is well
+constexpr Duration kLookAgain = std::chrono::milliseconds(500);  // it is not
+constexpr Duration kInstall = std::chrono::seconds(10);
+constexpr Duration kMeetEvery = std::chrono::seconds(1);
+constexpr Duration kSourceRetry = std::chrono::seconds(1);
+
+bool is_newer(const std::shared_ptr<const ClusterMap>& map,
+              const std::shared_ptr<const ClusterMap>& than) {
+  return map != nullptr && (than == nullptr || map->epoch > than->epoch);
+}
+
+bool names_any(const ClusterMap& map, const VolumeClients& volumes) {
+  return std::any_of(volumes.begin(), volumes.end(),
+                     [&](const auto& volume) { return map.find(volume->id()) != nullptr; });
+}
+
+}  // namespace
+
+std::string map_lines(const MapState& state) {
+  std::string text =
+      state.epoch.value == 0 ? "no map yet" : "map of epoch " + std::to_string(state.epoch.value);
+  if (!state.source.empty()) text += " from " + state.source;
+  text += "\n";
+  if (!state.source_error.empty()) {
+    text += "map source away: " + state.source_error + "; nothing can be changed meanwhile\n";
+  }
+  if (state.trouble != MapTrouble::none) {
+    text += "map trouble: " + std::string(to_string(state.trouble)) + ": " + state.meaning + "\n";
+  }
+  return text;
+}
+
+struct MapFollower::State {
+  explicit State(FollowerParts p) : parts(std::move(p)) {
+    if (parts.source != nullptr) told.source = parts.source->name();
+  }
+
+  BootTime now() const { return parts.clock.boot(); }
+  template <class Change>
+  void tell(Change change) {
+    const std::lock_guard lock(mutex);
+    change(told);
+  }
+
+  // ---- the source
+
+  static Awaitable<void> watch(std::shared_ptr<State> self) {
+    while (!self->stopping) {
+      auto head =
+          co_await self->parts.source->wait_for_change(self->seen, self->now() + kWaitForChange);
+      if (self->stopping) break;
+      const bool away = !head && head.error().code != Errc::timeout;
+      self->tell_source(away ? head.error().context : "");
+      if (head) {
+        self->seen = head->revision;
+        self->news = true;
+        self->wakeup.notify();
+      }
+      if (away) co_await self->parts.clock.sleep_until(self->now() + kSourceRetry);
+    }
+  }
+
+  void tell_source(const std::string& error) {
+    const bool changes = error.empty() != source_error.empty();
+    source_error = error;
+    tell([&](MapState& state) { state.source_error = error; });
+    if (!changes) return;
+    if (error.empty()) {
+      log_event(LogLevel::info, "map_source_answers", {{"source", parts.source->name()}});
+    } else {
+      log_event(LogLevel::warn, "map_source_away",
+                {{"reason", error}, {"meaning", "reads and writes go on; no change of the map"}});
+    }
+  }
+
+  // ---- one look
+
+  Result<> take(const std::shared_ptr<const ClusterMap>& map) {
+    CHECK_OK(parts.take(map));
+    log_event(LogLevel::info, "map_followed", {{"epoch", std::to_string(map->epoch.value)}});
+    return {};
+  }
+
+  // A candidate takes no map that does not name it.
+  bool concerns(const ClusterMap& map) const {
+    const VolumeClients own = parts.own();
+    return own.empty() || parts.current() != nullptr || names_any(map, own);
+  }
+
+  Task<> bring_up_own(std::shared_ptr<const ClusterMap> map) {
+    VolumeClients own = parts.own();
+    std::erase_if(own, [&](const auto& volume) { return map->find(volume->id()) == nullptr; });
+    if (own.empty()) co_return Result<>{};
+    const auto until = now() + kInstall;
+    CO_TRY(installed, co_await install_map(map, std::move(own), parts.clock, until));
+    if (installed.failed.empty()) co_return Result<>{};
+    // One that joins takes over what the others know.
+    CO_TRY(all, co_await install_map(map, parts.clients(map.get()), parts.clock, until));
+    (void)all;
+    co_return Result<>{};
+  }
+
+  Task<MapHead> read_head() {
+    if (parts.source == nullptr) co_return fail(Errc::not_found, "no source");
+    co_return co_await parts.source->read(now() + kAskSource);
+  }
+
+  // What is new at the source holds at once: it is newer than what this process is at.
+  Task<> follow_head() {
+    CO_TRY(head, co_await read_head());
+    if (!is_newer(head.map, parts.current()) || !concerns(*head.map)) co_return Result<>{};
+    CO_CHECK(take(head.map));
+    co_return co_await bring_up_own(head.map);
+  }
+
+  Task<> look() {
+    const auto map = parts.current();
+    const auto held =
+        co_await survey.ask(parts.clients(map.get()), parts.clock, now() + kAskVolumes);
+    const auto head = co_await read_head();
+    const MapVerdict verdict = judge_maps(head ? head->map : nullptr, head.has_value(), held);
+    tell_trouble(verdict);
+    settled = verdict.follow != nullptr && verdict.trouble == MapTrouble::none;
+    if (!verdict.follow || !concerns(*verdict.follow)) co_return Result<>{};
+    const bool newer = is_newer(verdict.follow, parts.current());
+    if (newer) CO_CHECK(take(verdict.follow));
+    if (newer || lags(verdict)) {
+      settled = false;
+      CO_CHECK(co_await bring_up_own(verdict.follow));
+    }
+    co_return Result<>{};
+  }
+
+  bool lags(const MapVerdict& verdict) const {
+    const VolumeClients own = parts.own();
+    return std::any_of(own.begin(), own.end(), [&](const auto& volume) {
+      return std::find(verdict.lag.begin(), verdict.lag.end(), volume->id()) != verdict.lag.end();
+    });
+  }
+
+  // Between two looks a change may be under way: what is said is what two of them found.
+  void tell_trouble(const MapVerdict& verdict) {
+    const bool twice = std::exchange(found, verdict.trouble) == verdict.trouble;
+    if (!twice && verdict.trouble != MapTrouble::none) return;
+    const auto before = state_now().trouble;
+    tell([&](MapState& state) {
+      state.trouble = verdict.trouble;
+      state.meaning = verdict.meaning;
+    });
+    if (before == verdict.trouble) return;
+    if (verdict.trouble == MapTrouble::none) {
+      log_event(LogLevel::info, "map_trouble_over", {{"was", std::string(to_string(before))}});
+    } else {
+      log_event(LogLevel::error, "map_trouble",
+                {{"what", std::string(to_string(verdict.trouble))}, {"meaning", verdict.meaning}});
+    }
+  }
+
+  MapState state_now() const {
+    const std::lock_guard lock(mutex);
+    return told;
+  }
+
+  static Awaitable<void> run(std::shared_ptr<State> self) {
+    BootTime next = self->now();
+    while (!self->stopping) {
+      Result<> done;
+      const bool news = std::exchange(self->news, false);
+      if (news) done = co_await self->follow_head();
+      if (!self->stopping && (news || self->now() >= next || self->parts.moved())) {
+        done = co_await self->look();
+        next = self->now() + (done && self->settled ? kLookEvery : kLookAgain);
+      }
+      self->tell_failure(done);
+      co_await self->look_for_missing();
+      if (!self->stopping) co_await self->wakeup.wait(self->parts.clock, self->now() + kTick);
+    }
+    self->running = false;
+  }
+
+  Awaitable<void> look_for_missing() {
+    const bool may = parts.source != nullptr && parts.source->keeps_announcements();
+    if (!may || stopping || now() < next_meeting || !parts.misses()) co_return;
+    const auto all = co_await parts.source->announced(now() + kMeetEvery);
+    next_meeting = now() + kMeetEvery;
+    if (all && !stopping) parts.meet(*all);
+  }
+
+  void tell_failure(const Result<>& done) {
+    const std::string now_failing = done ? "" : done.error().context;
+    if (now_failing == std::exchange(failing, now_failing) || done) return;
+    log_event(LogLevel::error, "map_refused", {{"reason", now_failing}});
+  }
+
+  const FollowerParts parts;
+  MapSurvey survey;
+  Wakeup wakeup;
+  MapRevision seen;  // of the source
+  bool news = false;
+  bool settled = false;
+  std::atomic<bool> stopping{false};
+  bool running = false;
+  MapTrouble found = MapTrouble::none;  // by the last look
+  std::string failing;
+  BootTime next_meeting{};
+  std::string source_error;
+  mutable std::mutex mutex;  // guards the next
+  MapState told;
+};
+
+MapFollower::MapFollower(FollowerParts parts) : state_(std::make_shared<State>(std::move(parts))) {}
+
+MapFollower::~MapFollower() { stop(); }
+
+void MapFollower::start(Executor executor) {
+  const auto ended = [](std::exception_ptr thrown) {
+    if (thrown) report_exception("the look at the map", thrown);
+  };
+  state_->running = true;
+  boost::asio::co_spawn(executor, State::run(state_), ended);
+  if (state_->parts.source == nullptr) return;
+  boost::asio::co_spawn(executor, State::watch(state_), ended);
+}
+
+void MapFollower::stop() { state_->stopping = true; }
+
+Awaitable<void> MapFollower::finish() {
+  const auto state = state_;
+  while (state->running) co_await state->parts.clock.sleep_until(state->now() + kTick / 10);
+}
+
+// A round may have learned a newer map meanwhile.
+MapState MapFollower::state() const {
+  MapState state = state_->state_now();
+  const auto map = state_->parts.current();
+  if (map) state.epoch = map->epoch;
+  return state;
+}
+
+}  // namespace penstock

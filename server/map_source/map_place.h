@@ -1,0 +1,35 @@
+// Where a map source is, as people write it. Pure.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/result.h"
+#include "penstock/types.h"
+
+namespace penstock {
+
+struct EtcdEndpoint {
+  std::string host;  // a name or a literal address, without brackets
+  std::uint16_t port = 0;
+  bool operator==(const EtcdEndpoint&) const = default;
+};
+
+struct MapPlace {
+  std::string file;                     // empty: etcd
+  std::vector<EtcdEndpoint> endpoints;  // in the order given; at most kEndpointsMax
+  std::string user;                     // empty: none
+  std::string password;
+  std::string text;  // as people may see it: without the password
+};
+inline constexpr std::size_t kEndpointsMax = 16;
+
+// `etcd://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/CLUSTER-ID`, `file:PATH`, or PATH; CLUSTER-ID is
+// 32 hex digits. `cluster`: the one of the key. Errors: invalid - it says something else, or
+// another cluster.
+Result<MapPlace> parse_map_place(std::string_view text, ClusterId cluster);
+
+std::string endpoint_text(const EtcdEndpoint& endpoint);
+
+}  // namespace penstock

@@ -1,0 +1,174 @@
+#include "server/membership/map_vote.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+using Map = std::shared_ptr<const ClusterMap>;
+
+std::string epoch_text(const Map& map) { return "epoch " + std::to_string(map->epoch.value); }
+
+// What the volumes said, by volume and by map.
+class Votes {
+ public:
+  explicit Votes(const std::vector<HeldMap>& held) {
+    for (const HeldMap& each : held) {
+      if (!each.answered || !each.map) continue;
+      by_volume_[each.volume] = each.map;
+      const bool known = std::any_of(maps_.begin(), maps_.end(), [&](const Map& map) {
+        return map->digest == each.map->digest;
+      });
+      if (!known) maps_.push_back(each.map);
+    }
+    std::stable_sort(maps_.begin(), maps_.end(),
+                     [](const Map& a, const Map& b) { return a->epoch > b->epoch; });
+  }
+
+  // The newest that is held; null: none.
+  Map held_map() const {
+    const auto found =
+        std::find_if(maps_.begin(), maps_.end(), [this](const Map& map) { return is_held(*map); });
+    return found == maps_.end() ? nullptr : *found;
+  }
+  bool any() const { return !maps_.empty(); }
+  Map newest() const { return maps_.empty() ? nullptr : maps_.front(); }
+  // Two maps of one epoch; null: there are none.
+  Map forked() const {
+    const auto same = [](const Map& a, const Map& b) { return a->epoch == b->epoch; };
+    const auto found = std::adjacent_find(maps_.begin(), maps_.end(), same);
+    return found == maps_.end() ? nullptr : *found;
+  }
+
+ private:
+  bool is_held(const ClusterMap& map) const {
+    const auto holds_it = [&](VolumeId id) {
+      const auto found = by_volume_.find(id);
+      if (found == by_volume_.end()) return false;
+      const ClusterMap& own = *found->second;
+      return own.epoch > map.epoch || own.digest == map.digest;
+    };
+    return std::all_of(map.groups.begin(), map.groups.end(), [&](const MapGroup& group) {
+      return has_majority(group.replicas, holds_it) &&
+             (group.joint.empty() || has_majority(group.joint, holds_it));
+    });
+  }
+
+  std::map<VolumeId, Map> by_volume_;
+  std::vector<Map> maps_;  // each once, newest first
+};
+
+struct Finding {
+  MapTrouble trouble = MapTrouble::none;
+  std::string meaning;
+};
+
+Finding compare(const Map& head, bool has_source, const Map& held) {
+  if (!held) return {};
+  const std::string of_volumes = "a majority of the volumes holds a map of " + epoch_text(held);
+  if (has_source && !head) {
+    return {MapTrouble::source_empty,
+            "the map source is empty, but " + of_volumes +
+                ": it was wiped, or is another one. `penstock ring restore` writes the map back; "
+                "until then nothing can be changed"};
+  }
+  if (!head) return {};
+  if (head->epoch < held->epoch) {
+    return {MapTrouble::source_behind,
+            "the map source holds " + epoch_text(head) + ", but " + of_volumes +
+                ": it came back older. `penstock ring restore` writes the newer map back; until "
+                "then nothing can be changed"};
+  }
+  if (head->epoch == held->epoch && head->digest != held->digest) {
+    return {MapTrouble::source_forked,
+            "the map source and volumes hold two maps of " + epoch_text(head) +
+                ": it came back older, and was changed then. `penstock ring restore` makes the "
+                "map that the volumes hold the newest; until then nothing can be changed"};
+  }
+  return {};
+}
+
+Finding look_at_volumes(const Votes& votes, const Map& follow) {
+  if (!follow) return {};
+  if (const Map forked = votes.forked()) {
+    return {MapTrouble::volumes_forked,
+            "volumes hold two maps of " + epoch_text(forked) +
+                ": those with the one that does not count take no part until the next change of "
+                "the map, or `penstock ring restore`"};
+  }
+  const Map newest = votes.newest();
+  if (newest && newest->epoch > follow->epoch) {
+    return {MapTrouble::volumes_ahead,
+            "a few volumes hold a map of " + epoch_text(newest) + ", which never counted; " +
+                epoch_text(follow) +
+                " does. They take no part until the next change of the map, or `penstock ring "
+                "restore`"};
+  }
+  return {};
+}
+
+std::vector<VolumeId> lagging(const ClusterMap& follow, const std::vector<HeldMap>& held) {
+  std::vector<VolumeId> lag;
+  for (const HeldMap& each : held) {
+    if (!each.answered || follow.find(each.volume) == nullptr) continue;
+    if (!each.map || each.map->epoch < follow.epoch) lag.push_back(each.volume);
+  }
+  return lag;
+}
+
+}  // namespace
+
+MapVerdict judge_maps(Map head, bool has_source, const std::vector<HeldMap>& held) {
+  const Votes votes(held);
+  const Map counts = votes.held_map();
+  MapVerdict verdict;
+  Finding finding = compare(head, has_source, counts);
+  const bool of_head = head && finding.trouble == MapTrouble::none;
+  verdict.follow = of_head ? head : counts;
+  verdict.majority = counts != nullptr;
+  if (finding.trouble == MapTrouble::none && votes.any() && !counts) {
+    finding = {MapTrouble::no_majority,
+               "too few volumes answer to tell which map counts: start more servers"};
+  }
+  if (finding.trouble == MapTrouble::none) finding = look_at_volumes(votes, verdict.follow);
+  if (const Map newest = votes.newest()) verdict.highest_seen = newest->epoch;
+  if (head) verdict.highest_seen = std::max(verdict.highest_seen, head->epoch);
+  if (verdict.follow) verdict.lag = lagging(*verdict.follow, held);
+  verdict.trouble = finding.trouble;
+  verdict.meaning = std::move(finding.meaning);
+  return verdict;
+}
+
+std::string_view to_string(MapTrouble trouble) {
+  switch (trouble) {
+    case MapTrouble::none:
+      return "none";
+    case MapTrouble::source_empty:
+      return "source_empty";
+    case MapTrouble::source_behind:
+      return "source_behind";
+    case MapTrouble::source_forked:
+      return "source_forked";
+    case MapTrouble::volumes_ahead:
+      return "volumes_ahead";
+    case MapTrouble::volumes_forked:
+      return "volumes_forked";
+    case MapTrouble::no_majority:
+      return "no_majority";
+  }
+  return "?";
+}
+
+Result<ClusterMap> past_epoch(ClusterMap next, Epoch highest_seen) {
+  if (next.epoch <= highest_seen) {
+    const std::uint64_t step = highest_seen.value + 1 - next.epoch.value;
+    next.epoch.value += step;
+    for (MapGroup& group : next.groups) group.epoch.value += step;
+  }
+  return ClusterMap::parse(next.to_json());
+}
+
+}  // namespace penstock

@@ -1,0 +1,333 @@
+#include "server/membership/start_admission.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <functional>
+#include <utility>
+
+#include "penstock/fan_out.h"
+#include "penstock/log.h"
+#include "penstock/planted.h"
+
+namespace penstock {
+namespace {
+
+constexpr Duration kCallPatience = std::chrono::milliseconds(500);
+constexpr Duration kRestPatience = std::chrono::milliseconds(250);  // for those that answer late
+// For peers beyond those that are enough: time to connect to all that are there.
+constexpr Duration kMorePatience = Duration(limits::kConnectTime);
+constexpr Duration kPauseMin = std::chrono::milliseconds(20);
+constexpr Duration kPauseMax = std::chrono::milliseconds(200);
+constexpr Duration kLaterPause = std::chrono::seconds(1);  // when all that is left is to be told
+constexpr std::size_t kNamesMax = 6;                       // of peers, in a text
+
+// The volumes of the hosts of a map, but for one host.
+std::map<std::string, std::size_t> other_hosts(const ClusterMap& map, const std::string& host) {
+  std::map<std::string, std::size_t> hosts;
+  for (const MapVolume& volume : map.volumes) {
+    if (volume.host != host) ++hosts[volume.host];
+  }
+  return hosts;
+}
+
+// How many of those that count may be lost.
+std::size_t losses(const ClusterMap& map, const std::string& host, bool hosts_are_domains) {
+  const std::size_t domains = map.policy.losses_survived();
+  if (!hosts_are_domains) return domains;
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, volumes] : other_hosts(map, host)) sizes.push_back(volumes);
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < std::min(domains, sizes.size()); ++i) sum += sizes[i];
+  return sum;
+}
+
+}  // namespace
+
+AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id) {
+  AdmissionQuorum quorum;
+  const MapVolume* own = map.find(id);
+  if (own == nullptr) return quorum;
+  const bool by_host = other_hosts(map, own->host).size() + 1 >= kHostsAsDomains;
+  for (const MapVolume& volume : map.volumes) {
+    if (volume.id == id) continue;
+    quorum.peers.push_back(volume);
+    if (!by_host || volume.host != own->host) quorum.counted.insert(volume.id);
+  }
+  const std::size_t count = quorum.counted.size();
+  if (count == 0) return quorum;
+  quorum.majority = count / 2 + 1;
+  const std::size_t lost = losses(map, own->host, by_host);
+  const std::size_t left = count > lost ? count - lost : 1;
+  quorum.enough = std::min(quorum.majority, left);
+  return quorum;
+}
+
+StartAdmission::StartAdmission(AdmissionParts parts) : parts_(std::move(parts)) {
+  if (parts_.map) use(*parts_.map);
+}
+
+// ---- one peer
+
+Task<StartAdmission::Heard> StartAdmission::ask(std::shared_ptr<VolumeClient> peer, VolumeId id,
+                                                std::uint64_t map, Deadline deadline) {
+  Heard heard;
+  CO_TRY(starts, co_await peer->read_note(starts_note(id), deadline));
+  CO_TRY(failure, co_await peer->read_note(failure_note(id), deadline));
+  heard.starts = std::move(starts);
+  heard.failure = std::move(failure);
+  const bool other = heard.failure.map != 0 && heard.failure.map != map;
+  if (!other) co_return heard;
+  CO_TRY(text, co_await peer->read_map(deadline));
+  heard.map = std::move(text);
+  co_return heard;
+}
+
+Task<> StartAdmission::tell(std::shared_ptr<VolumeClient> peer, std::string name, std::string bytes,
+                            Deadline deadline) {
+  co_return co_await peer->put_note(std::move(name), std::move(bytes), deadline);
+}
+
+void StartAdmission::judge(const MapVolume& peer, const Heard& heard) {
+  const std::uint64_t own = parts_.volume->start();
+  if (heard.starts.bytes) {
+    const auto seen = noted_starts(*heard.starts.bytes);
+    if (!seen || *seen >= own) {
+      return refuse("it is an old copy: this would be its start number " + std::to_string(own) +
+                    ", but " + peer.name + " has seen number " + *heard.starts.bytes);
+    }
+  }
+  if (heard.failure.bytes && !parts_.boot_id.empty() && *heard.failure.bytes == parts_.boot_id) {
+    return refuse("it failed since the machine was booted; boot again or replace it (" + peer.name +
+                  " has noted it)");
+  }
+  if (heard.map && holds(Rule::newest_peers)) take_map(*heard.map);
+  peers_[peer.id].asked = true;
+}
+
+void StartAdmission::refuse(std::string why) {
+  if (refused_) return;
+  refused_ = why;
+  parts_.volume->refuse(std::move(why));
+}
+
+// ---- the map: a copy may hold one that is long gone, with peers that are
+
+void StartAdmission::take_map(const std::string& text) {
+  if (text.empty() || !maps_.insert(map_hash(text)).second) return;
+  auto map = ClusterMap::parse(text);
+  if (map) use(std::move(*map));
+}
+
+void StartAdmission::use(ClusterMap map) {
+  if (map_ && map.epoch <= map_->epoch) return;
+  map_ = std::move(map);
+  quorum_ = admission_quorum(*map_, parts_.volume->id());
+}
+
+void StartAdmission::take_own_map() {
+  const std::uint64_t hash = parts_.volume->map_hash();
+  if (hash == own_hash_) return;
+  own_hash_ = hash;
+  rounds_ = 0;
+  const std::string text = parts_.volume->map();
+  const auto own = ClusterMap::parse(text);
+  own_names_ = own && own->find(parts_.volume->id()) != nullptr;
+  take_map(text);
+}
+
+// ---- all of them
+
+std::size_t StartAdmission::count(bool Peer::*what) const {
+  std::size_t number = 0;
+  for (const VolumeId id : quorum_.counted) {
+    const auto peer = peers_.find(id);
+    if (peer != peers_.end() && peer->second.*what) ++number;
+  }
+  return number;
+}
+
+// More than enough may be there and know better: they get the time to say so.
+bool StartAdmission::reached(bool Peer::*what) const {
+  const std::size_t number = count(what);
+  if (number >= quorum_.majority) return true;
+  return number >= quorum_.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
+}
+
+Awaitable<void> StartAdmission::ask_peers() {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  const Deadline deadline = parts_.clock.boot() + kCallPatience;
+  FanOut<Heard> calls;
+  std::vector<MapVolume> asked;
+  for (const MapVolume& peer : quorum_.peers) {
+    if (peers_[peer.id].asked) continue;
+    auto client = parts_.connect(peer);
+    if (client == nullptr) continue;
+    asked.push_back(peer);
+    calls.start(executor, ask(std::move(client), parts_.volume->id(), own_hash_, deadline));
+  }
+  std::function<bool()> is_majority = [this, &calls, &asked] {
+    std::size_t number = count(&Peer::asked);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto& answer = calls.answer(i);
+      if (answer && *answer && quorum_.counted.contains(asked[i].id)) ++number;
+    }
+    return !parts_.alone && number >= quorum_.majority;
+  };
+  co_await calls.wait(std::move(is_majority), parts_.clock, deadline);
+  // Half of two or four others need not meet the half that knows better.
+  const BootTime soon = parts_.clock.boot() + kRestPatience;
+  std::function<bool()> never = [] { return false; };
+  co_await calls.wait(std::move(never), parts_.clock, deadline.capped(soon));
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto& answer = calls.answer(i);
+    if (answer && *answer) judge(asked[i], answer->value());
+  }
+}
+
+Awaitable<void> StartAdmission::tell_peers(std::string name, std::string bytes, bool Peer::*told) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  const Deadline deadline = parts_.clock.boot() + Duration(limits::kNoProgress);
+  FanOut<void> calls;
+  std::vector<VolumeId> telling;
+  for (const MapVolume& peer : quorum_.peers) {
+    if (peers_[peer.id].*told) continue;
+    auto client = parts_.connect(peer);
+    if (client == nullptr) continue;
+    telling.push_back(peer.id);
+    calls.start(executor, tell(std::move(client), name, bytes, deadline));
+  }
+  std::function<bool()> is_majority = [this, &calls, &telling, told] {
+    std::size_t number = count(told);
+    for (std::size_t i = 0; i < telling.size(); ++i) {
+      const auto& answer = calls.answer(i);
+      if (answer && *answer && quorum_.counted.contains(telling[i])) ++number;
+    }
+    return !parts_.alone && parts_.volume->waits() && number >= quorum_.majority;
+  };
+  co_await calls.wait(std::move(is_majority), parts_.clock, deadline);
+  for (std::size_t i = 0; i < telling.size(); ++i) {
+    const auto& answer = calls.answer(i);
+    if (answer && *answer) peers_[telling[i]].*told = true;
+  }
+}
+
+// ---- the steps
+
+Awaitable<void> StartAdmission::admit_member() {
+  StartingVolume& volume = *parts_.volume;
+  if (!patient_until_) patient_until_ = parts_.clock.boot() + kMorePatience;
+  if (!counted_ && !holds(Rule::start_counted_last)) {
+    counted_ = (co_await volume.count_start()).has_value();
+  }
+  co_await ask_peers();
+  if (refused_ || !is_named()) co_return;  // by a map that has just been heard of
+  if (!parts_.alone && !reached(&Peer::asked) && holds(Rule::start_asked)) {
+    volume.wait_for(waiting_text(&Peer::asked, "to say that it is no old copy"));
+    co_return;
+  }
+  if (!counted_) {
+    const Result<> counted = co_await volume.count_start();
+    if (!counted) co_return refuse("its start cannot be counted: " + counted.error().context);
+    counted_ = true;
+  }
+  co_await tell_peers(starts_note(volume.id()), std::to_string(volume.start()), &Peer::started);
+  if (!parts_.alone && !reached(&Peer::started) && holds(Rule::start_noted)) {
+    volume.wait_for(waiting_text(&Peer::started, "to note its start"));
+    co_return;
+  }
+  admitted_ = true;
+  rounds_ = 0;
+  volume.admit(true);
+}
+
+Awaitable<void> StartAdmission::step() {
+  StartingVolume& volume = *parts_.volume;
+  take_own_map();
+  if (failed_) {
+    co_await tell_peers(failure_note(volume.id()), parts_.boot_id, &Peer::failed);
+    co_return;
+  }
+  if (refused_) co_return;
+  if (admitted_ && !volume.waits()) {
+    if (is_all_told()) co_return;
+    co_await tell_peers(starts_note(volume.id()), std::to_string(volume.start()), &Peer::started);
+    co_return;
+  }
+  if (is_named()) co_return co_await admit_member();
+  if (own_names_) {
+    volume.wait_for("the map of epoch " + std::to_string(map_->epoch.value) +
+                    " names it no more: it was replaced");
+    co_return;
+  }
+  if (!counted_) {
+    const Result<> counted = co_await volume.count_start();
+    if (!counted) co_return refuse("its start cannot be counted: " + counted.error().context);
+    counted_ = true;
+  }
+  admitted_ = true;
+  volume.admit(false);
+}
+
+bool StartAdmission::is_all_told() const {
+  return std::all_of(quorum_.peers.begin(), quorum_.peers.end(), [this](const MapVolume& peer) {
+    const auto at = peers_.find(peer.id);
+    return at != peers_.end() && (failed_ ? at->second.failed : at->second.started);
+  });
+}
+
+Duration StartAdmission::pause() const {
+  if (failed_) return kLaterPause;
+  if (is_settled() && (refused_ || !quorum_.peers.empty())) return kLaterPause;
+  if (is_settled()) return kPauseMax;  // until it gets its first map
+  return std::min<Duration>(kPauseMin * (1 << std::min<std::size_t>(rounds_, 8)), kPauseMax);
+}
+
+Task<> StartAdmission::settle() {
+  while (!stopping_) {
+    co_await step();
+    if (refused_) co_return fail(Errc::unavailable, *refused_);
+    if (is_settled()) co_return Result<>{};
+    const BootTime again = parts_.clock.boot() + pause();
+    ++rounds_;
+    co_await wakeup_.wait(parts_.clock, again);
+  }
+  co_return fail(Errc::shutting_down, "this process stops");
+}
+
+Awaitable<void> StartAdmission::run() {
+  while (!stopping_) {
+    co_await step();
+    const BootTime again = parts_.clock.boot() + pause();
+    ++rounds_;
+    if (!stopping_) co_await wakeup_.wait(parts_.clock, again);
+  }
+}
+
+void StartAdmission::stop() {
+  stopping_ = true;
+  wakeup_.notify();
+}
+
+void StartAdmission::tell_failure() {
+  failed_ = !parts_.boot_id.empty();
+  wakeup_.notify();
+}
+
+std::string StartAdmission::waiting_text(bool Peer::*what, const char* for_what) const {
+  std::string text = "waits for " + std::to_string(quorum_.enough) + " of " +
+                     std::to_string(quorum_.counted.size()) + " other volumes " + for_what + "; " +
+                     std::to_string(count(what)) + " did, not yet: ";
+  std::size_t names = 0;
+  for (const MapVolume& peer : quorum_.peers) {
+    const auto at = peers_.find(peer.id);
+    if (!quorum_.counted.contains(peer.id)) continue;
+    if (at != peers_.end() && at->second.*what) continue;
+    if (++names > kNamesMax) return text + ", ...";
+    text += (names > 1 ? ", " : "") + peer.name;
+    if (!peer.address.empty()) text += " at " + peer.address;
+  }
+  return text;
+}
+
+}  // namespace penstock

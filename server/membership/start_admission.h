@@ -1,0 +1,134 @@
+// R13: whether a volume that starts is the one that the other volumes of its map know, or an old
+// copy of it; and that they learn of its start.
+//
+//   ask    enough peers have seen no later start of it, nor a failure in this boot of its machine
+//   count  its start is counted at the volume itself, durably
+//   note   enough peers have noted the start, durably
+//   admit  from now on it answers registers and fragments; the other peers note its start, too
+//
+// Any peers that were enough to note a start meet any that are enough to be asked later, so one of
+// these tells an old copy from the volume (admission_quorum() says where they are too few to meet).
+// A start is counted behind the questions: the count of a copy that is refused stays what it was.
+// Thread-safety: one executor.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "penstock/runtime.h"
+#include "penstock/volume_client.h"
+#include "penstock/wakeup.h"
+#include "placement/cluster_map.h"
+
+namespace penstock {
+
+// Who is asked about a volume, and how many are enough. Pure.
+struct AdmissionQuorum {
+  std::vector<MapVolume> peers;  // all other volumes of the map
+  // Those whose word counts: volumes of one host are put back together, so where hosts are the
+  // failure domains only those of others.
+  std::set<VolumeId> counted;
+  std::size_t majority = 0;  // of those that count
+  // With as many domains lost as the map survives, so many are left: a majority, or fewer where a
+  // volume could else not start beside those losses. With 3 or 5 domains half of the others are
+  // enough; two halves need not meet.
+  std::size_t enough = 0;
+};
+AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id);
+
+// The volume that starts, as its process holds it.
+class StartingVolume {
+ public:
+  virtual ~StartingVolume() = default;
+  virtual VolumeId id() const = 0;
+  virtual std::uint64_t start() const = 0;     // the number of this start
+  virtual std::uint64_t map_hash() const = 0;  // of the map that it holds
+  virtual std::string map() const = 0;         // its text; empty: there is none
+  virtual bool waits() const = 0;              // to be admitted, or again
+  virtual Task<> count_start() = 0;            // once; durable
+  virtual void wait_for(std::string why) = 0;
+  virtual void admit(bool member) = 0;  // false: no map names it, and nobody was asked
+  virtual void refuse(std::string why) = 0;
+};
+
+// Ownership: shared parts, but for the clock, which outlives the admission's coroutines.
+struct AdmissionParts {
+  Clock& clock;
+  std::shared_ptr<StartingVolume> volume;
+  std::string boot_id;  // of this boot of the machine; empty: unknown
+  // The client of a peer; null: it cannot be reached now.
+  std::function<std::shared_ptr<VolumeClient>(const MapVolume&)> connect;
+  // All volumes of the map are this process's: nobody comes later, so whoever is there is enough.
+  bool alone = false;
+  std::shared_ptr<const ClusterMap> map = nullptr;  // that the process knows; null: none
+};
+
+class StartAdmission {
+ public:
+  explicit StartAdmission(AdmissionParts parts);
+
+  // Until it is admitted or refused. Errors: unavailable - refused, and why; shutting_down.
+  Task<> settle();
+  // The same, and then goes on until stop(): tells peers that come later, and asks again when the
+  // volume gets its first map.
+  Awaitable<void> run();
+  void stop();
+  // The volume has failed: its peers note that, as soon as each can.
+  void tell_failure();
+  bool is_admitted() const { return admitted_; }
+
+ private:
+  struct Heard {
+    NoteReply starts;
+    NoteReply failure;
+    SharedBytes map;  // null: the one that is known
+  };
+  struct Peer {
+    bool asked = false;    // and says nothing against it
+    bool started = false;  // has noted the start
+    bool failed = false;   // has noted the failure
+  };
+  static Task<Heard> ask(std::shared_ptr<VolumeClient> peer, VolumeId id, std::uint64_t map,
+                         Deadline deadline);
+  static Task<> tell(std::shared_ptr<VolumeClient> peer, std::string name, std::string bytes,
+                     Deadline deadline);
+  Awaitable<void> step();
+  Awaitable<void> admit_member();
+  Awaitable<void> ask_peers();
+  Awaitable<void> tell_peers(std::string name, std::string bytes, bool Peer::*told);
+  void judge(const MapVolume& peer, const Heard& heard);
+  void refuse(std::string why);
+  void take_map(const std::string& text);
+  void use(ClusterMap map);
+  void take_own_map();
+  std::size_t count(bool Peer::*what) const;
+  bool reached(bool Peer::*what) const;
+  bool is_settled() const { return refused_ || (admitted_ && !parts_.volume->waits()); }
+  bool is_named() const { return map_ && map_->find(parts_.volume->id()) != nullptr; }
+  bool is_all_told() const;
+  Duration pause() const;
+  std::string waiting_text(bool Peer::*what, const char* for_what) const;
+
+  const AdmissionParts parts_;
+  std::optional<ClusterMap> map_;  // the newest that it or a peer holds and that is known
+  std::set<std::uint64_t> maps_;   // hashes of those that were looked at
+  std::uint64_t own_hash_ = 0;
+  bool own_names_ = false;  // the volume's own map names it
+  AdmissionQuorum quorum_;
+  std::map<VolumeId, Peer> peers_;
+  std::optional<BootTime> patient_until_;  // for more than enough of them
+  bool counted_ = false;
+  bool admitted_ = false;
+  bool failed_ = false;
+  bool stopping_ = false;
+  std::optional<std::string> refused_;
+  std::size_t rounds_ = 0;  // since the last change
+  Wakeup wakeup_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,26 @@
+#include "server/node/own_start.h"
+
+#include <thread>
+
+#include "penstock/async.h"
+#include "penstock/log.h"
+#include "server/node/start_notes.h"
+
+namespace penstock {
+
+Task<> OwnStart::count_start() {
+  auto begin = [volume = volume_](Completion<void> done) {
+    std::thread([volume, done] { done(StartNotes::count_start(volume)); }).detach();
+  };
+  return await_completion<void>(std::move(begin));
+}
+
+void OwnStart::admit(bool member) {
+  volume_->admit(member);
+  log_event(LogLevel::info, "volume_admitted",
+            {{"volume", volume_->path()},
+             {"start", std::to_string(volume_->start_counter())},
+             {"asked", member ? "the other volumes of its map" : "nobody: no map names it"}});
+}
+
+}  // namespace penstock

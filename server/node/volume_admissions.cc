@@ -1,0 +1,58 @@
+#include "server/node/volume_admissions.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "penstock/caught.h"
+#include "server/node/own_start.h"
+
+namespace penstock {
+namespace {
+constexpr Duration kFinishLook = std::chrono::milliseconds(10);
+}  // namespace
+
+VolumeAdmissions::VolumeAdmissions(boost::asio::io_context& io, Clock& clock, std::string boot_id,
+                                   const VolumeSlots& slots, const Connect& connect)
+    : io_(io), clock_(clock) {
+  for (const auto& slot : slots) {
+    if (!slot->volume) continue;
+    AdmissionParts parts{clock, std::make_shared<OwnStart>(slot->volume), boot_id, connect};
+    admissions_[slot->entry.id] = std::make_shared<StartAdmission>(std::move(parts));
+  }
+}
+
+Awaitable<void> VolumeAdmissions::run(std::shared_ptr<StartAdmission> admission,
+                                      std::shared_ptr<std::size_t> running) {
+  try {
+    co_await admission->run();
+  } catch (...) {
+    report_exception("an admission");
+  }
+  --*running;
+}
+
+void VolumeAdmissions::begin() {
+  *running_ = admissions_.size();
+  for (const auto& [id, admission] : admissions_) {
+    boost::asio::co_spawn(io_, run(admission, running_), ReportThrown{"an admission"});
+  }
+}
+
+void VolumeAdmissions::tell_failure(VolumeId id) {
+  const auto found = admissions_.find(id);
+  if (found == admissions_.end()) return;
+  boost::asio::post(io_, [admission = found->second] { admission->tell_failure(); });
+}
+
+void VolumeAdmissions::stop() {
+  for (const auto& [id, admission] : admissions_) {
+    boost::asio::post(io_, [one = admission] { one->stop(); });
+  }
+}
+
+Awaitable<void> VolumeAdmissions::finish() {
+  while (*running_ > 0) co_await clock_.sleep_until(clock_.boot() + kFinishLook);
+}
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+#include "server/transport/block_check.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "penstock/limits.h"
+
+namespace penstock {
+
+using limits::kBlockBytes;
+
+Result<> check_blocks(const FragmentId& id, std::uint64_t offset, ConstBytes blocks,
+                      const std::vector<std::uint32_t>& crcs) {
+  if (offset % kBlockBytes != 0 || crcs.size() != (blocks.size() + kBlockBytes - 1) / kBlockBytes) {
+    return fail(Errc::corrupt, "wire: not one checksum a block");
+  }
+  std::uint64_t number = offset / kBlockBytes;
+  for (const std::uint32_t expected : crcs) {
+    const ConstBytes block = blocks.first(std::min<std::size_t>(blocks.size(), kBlockBytes));
+    if (fragment_block_crc(id.write_id, id.slot, number, block) != expected) {
+      return fail(Errc::corrupt, "block " + std::to_string(number) + " of slot " +
+                                     std::to_string(id.slot) + " was changed on its way");
+    }
+    blocks = blocks.subspan(block.size());
+    ++number;
+  }
+  return {};
+}
+
+Result<Piece> checked_piece(const FragmentReadRequest& request, Buffer blocks,
+                            const std::vector<std::uint32_t>& crcs) {
+  const std::uint64_t skip = request.offset % kBlockBytes;
+  const std::uint64_t least = skip + request.length;
+  // The last block may be short: at the end of the fragment, which is not known here.
+  const std::uint64_t most = (least + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  if (blocks.size() < least || blocks.size() > most) {
+    return fail(Errc::invalid, "wire: other blocks than those asked for");
+  }
+  CHECK_OK(check_blocks(request.id, request.offset - skip, blocks.bytes(), crcs));
+  Piece piece;
+  piece.memory = std::move(blocks);
+  piece.memory_offset = static_cast<std::size_t>(skip);
+  piece.length = static_cast<std::size_t>(request.length);
+  return piece;
+}
+
+}  // namespace penstock

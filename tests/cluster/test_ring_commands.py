@@ -1,0 +1,342 @@
+"""`penstock ring` and `penstock admin` on clusters of processes: every shape with the same commands, volumes that join, maps that are lost
+and forked, and a store of `penstock local` that becomes a cluster."""
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from processes import Cluster, Endpoint, bytes_of
+from store import BINARY, CONFIG, make_client, wait_for, write_private
+
+TROUBLE = 4
+
+
+def penstock(*words, code=0):
+    """What the command wrote; its exit code must be `code`."""
+    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=90)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout if code in (0, TROUBLE) else done.stderr
+
+
+def status_of(cluster, code=0):
+    return json.loads(penstock("ring", "status", "--json", "--cluster", cluster.data, code=code))
+
+
+def looked_at(cluster):
+    """The same, whatever it finds: other tests leave servers behind that are away."""
+    words = [BINARY, "ring", "status", "--json", "--cluster", cluster.data]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, timeout=90).stdout)
+
+
+def epoch_of(cluster):
+    return looked_at(cluster)["follow"]["epoch"]
+
+
+def findings_of(cluster):
+    return {(f["what"], f["volume"]) for f in status_of(cluster, code=TROUBLE)["findings"]}
+
+
+def wait_well(cluster):
+    def is_well():
+        done = subprocess.run([BINARY, "ring", "status", "--cluster", cluster.data], capture_output=True, text=True, timeout=60)
+        return done.returncode == 0
+    wait_for(is_well, "ring status finds all well")
+
+
+def free_port():
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as held:
+            try:
+                held.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+class Server:
+    """One more server than scripts/cluster has started."""
+
+    def __init__(self, cluster, name, *options):
+        self.address = f"127.0.0.1:{free_port()}"
+        self.directory = os.path.join(cluster.data, name)
+        self.options = ["server", "--key", cluster.info["key"], "--map", cluster.info["map"], "--config", cluster.settings,
+                        "--listen", self.address, "--admin-listen", "127.0.0.1:0", *options, self.directory]
+        self.log_path = self.directory + ".log"
+        self.start("--format")
+
+    def start(self, *more):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([BINARY, *self.options, *more], stdout=log, stderr=log)
+        wait_for(lambda: "server_ready" in open(self.log_path).read(), "the new server serves")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def fragments_at(cluster, address):
+    """What `admin status` says that the server's volumes hold."""
+    words = [BINARY, "admin", "status", "--json", "--cluster", cluster.data]
+    for server in json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60).stdout)["servers"]:
+        if server["address"] == address:
+            return sum(volume["fragments"] for volume in server["volumes"])
+    raise AssertionError(f"admin status does not name {address}")
+
+
+@pytest.mark.parametrize("servers, volumes, zones, layout, survives", [
+    (1, 6, 0, "4+2", 2), (3, 1, 0, "1+2", 1), (6, 1, 3, "4+2", 2), (12, 1, 3, "8+3", 3)])
+def test_every_shape_with_the_same_commands(servers, volumes, zones, layout, survives):
+    with Cluster(servers=servers, gateways=1, volumes=volumes, zones=zones) as cluster:
+        client = cluster.client(0)
+        client.create_bucket(Bucket="shape")
+        body = bytes_of("shape", 3_000_000)
+        client.put_object(Bucket="shape", Key="k", Body=body)
+        assert client.get_object(Bucket="shape", Key="k")["Body"].read() == body
+        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
+        assert len(shown["volumes"]) == servers * volumes and len({v["zone"] for v in shown["volumes"]}) == max(zones, 1)
+        outlook = shown["outlook"]
+        assert f"{outlook['layout']['k']}+{outlook['layout']['m']}" == layout and outlook["losses_survived"] == survives
+        assert outlook["zone_survived"] == (servers == 6)
+        assert outlook["domain"] == ("volume" if servers == 1 else "host")
+        assert status_of(cluster)["ok"]
+        some = cluster.info["servers"][0]["address"]
+        assert "all is well" in penstock("ring", "status", "--key", cluster.info["key"], "--servers", some)
+        told = json.loads(penstock("admin", "status", "--json", "--key", cluster.info["key"], "--servers", some))
+        assert told["ok"] and len(told["servers"]) == servers
+        for server in told["servers"]:
+            assert server["epoch"] == 1 and abs(server["clock_ahead_seconds"]) < 1 and not server["leaving"]
+            assert len(server["volumes"]) == volumes and server["volumes"][0]["total_bytes"] > 0
+            assert {job["what"] for job in server["jobs"]}
+        then = json.loads(penstock("ring", "what-if", "--json", "--cluster", cluster.data, "--lose", shown["volumes"][0]["name"]))
+        assert then["now"]["losses_survived"] == survives and then["then"]["losses_survived"] == survives - 1
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(servers=6, gateways=2) as running:
+        running.client(0).create_bucket(Bucket="ring")
+        yield running
+
+
+def add_words(cluster, *addresses):
+    words = ["ring", "add", "--cluster", cluster.data]
+    for address in addresses:
+        words += ["--server", address]
+    return words
+
+
+def test_a_server_joins_and_takes_new_data(cluster):
+    client = cluster.client(0)
+    old = {f"old-{i}": client.put_object(Bucket="ring", Key=f"old-{i}", Body=bytes_of(f"old-{i}", 300_000))["ETag"] for i in range(10)}
+    with Server(cluster, "joins", "--host", "h7", "--zone", "z9") as server:
+        planned = penstock("ring", "what-if", "--cluster", cluster.data, "--add", "h7,zone=z9")
+        assert "7 hosts" in planned and "4+2" in planned
+        said = penstock(*add_words(cluster, server.address))
+        assert "7 volumes, taken by 7 of them" in said and "old data stays" in said
+        begin, count = time.monotonic(), 0
+        while fragments_at(cluster, server.address) == 0:
+            client.put_object(Bucket="ring", Key=f"new-{count}", Body=bytes_of(f"new-{count}", 300_000))
+            count += 1
+            assert time.monotonic() - begin < 5
+        print(f"new data lay on the new server after {time.monotonic() - begin:.2f} s and {count} objects")
+        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
+        entry = next(v for v in shown["volumes"] if v["address"] == server.address)
+        assert (entry["host"], entry["zone"], entry["name"]) == ("h7", "z9", "v6")
+        assert shown["epoch"] == 2 and shown["outlook"]["shares"][entry["id"]] > 0.1
+        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
+        assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
+        wait_well(cluster)
+        for key, etag in old.items():
+            answer = cluster.client(1).get_object(Bucket="ring", Key=key)
+            assert answer["ETag"] == etag and answer["Body"].read() == bytes_of(key, 300_000)
+        for i in range(count):
+            assert cluster.client(1).get_object(Bucket="ring", Key=f"new-{i}")["Body"].read() == bytes_of(f"new-{i}", 300_000)
+    assert ("server_away", "v6") in findings_of(cluster)
+
+
+def test_an_add_that_was_killed_ends_when_said_again(cluster):
+    epoch = epoch_of(cluster)
+    where = cluster.info["map"].removeprefix("file:")
+    with Server(cluster, "killed") as server:
+        before = os.stat(where).st_ino
+        adding = subprocess.Popen([BINARY, *add_words(cluster, server.address)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while os.stat(where).st_ino == before:  # the volumes get the map after the source has it
+            assert adding.poll() is None
+        adding.kill()
+        print("the command was killed" if adding.wait() == -9 else "the command was faster than its killer")
+        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
+        wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
+        assert epoch_of(cluster) == epoch + 1
+        cluster.client(0).put_object(Bucket="ring", Key="after", Body=b"x" * 200_000)
+
+
+def test_of_two_adds_at_once_one_changes_the_map(cluster):
+    epoch = epoch_of(cluster)
+    with Server(cluster, "two-a") as first, Server(cluster, "two-b") as second:
+        racing = [subprocess.Popen([BINARY, *add_words(cluster, s.address)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                  for s in (first, second)]
+        said = [(p.communicate(timeout=90), p.returncode) for p in racing]
+        winners = [out for (out, _), code in said if code == 0]
+        for (_, wrong), code in said:
+            assert code == 0 or "nothing was changed" in wrong, wrong
+        now = epoch_of(cluster)
+        assert now == epoch + len(winners) and winners
+        for server in (first, second):
+            penstock(*add_words(cluster, server.address))
+        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
+        assert {first.address, second.address} <= {v["address"] for v in shown["volumes"]} and shown["epoch"] == epoch + 2
+
+
+def test_what_cannot_join_is_refused(cluster):
+    member = cluster.info["servers"][0]["address"]
+    assert "Nothing to add" in penstock(*add_words(cluster, member))
+    assert "refused" in penstock(*add_words(cluster, "127.0.0.1:1"), code=1)
+    assert "--server" in penstock("ring", "add", "--cluster", cluster.data, code=1)
+    assert "--map" in penstock("ring", "add", "--key", cluster.info["key"], "--server", member, code=1)
+    assert "--key" in penstock("ring", "show", "--servers", member, code=1)
+
+
+def test_status_says_what_is_wrong(tmp_path):
+    with Cluster(servers=4, gateways=1) as cluster:
+        wait_well(cluster)
+        cluster.run("kill", "s2")
+        wait_for(lambda: findings_of(cluster) == {("server_away", "v1")}, "the dead server is told of")
+        cluster.run("wipe", "s2")
+        words = cluster.find("s2")["command"]
+        fresh = subprocess.Popen([BINARY, *words[1:], "--format"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: ("volume_wiped", "v1") in findings_of(cluster), "the wiped volume is told of")
+            told = json.loads(penstock("admin", "status", "--json", "--cluster", cluster.data, code=TROUBLE))
+            assert [v["candidate"] for s in told["servers"] for v in s["volumes"]].count(True) == 1
+        finally:
+            fresh.kill()
+            fresh.wait()
+        for name in ("s1", "s3", "s4"):
+            cluster.run("kill", name)
+        some = ["--key", cluster.info["key"], "--servers", cluster.find("s1")["address"]]
+        assert "nobody answers" in penstock("ring", "status", *some, code=1)
+        assert penstock("ring", "show", *some, code=1)
+
+
+def test_a_map_source_that_lost_the_map_gets_it_back(tmp_path):
+    with Cluster(servers=3, gateways=1) as cluster:
+        where = cluster.info["map"].removeprefix("file:")
+        first = str(tmp_path / "first.json")
+        shutil.copy(where, first)
+        with Server(cluster, "second-epoch") as server:
+            penstock(*add_words(cluster, server.address))
+            newest = json.load(open(where))
+            shutil.copy(first, where)
+            assert ("source_behind", "") in findings_of(cluster)
+            refused = penstock(*add_words(cluster, server.address), code=1)
+            assert "restore" in refused
+            penstock("ring", "restore", "--cluster", cluster.data)
+            assert json.load(open(where)) == newest
+            wait_well(cluster)
+            os.remove(where)
+            assert ("source_empty", "") in findings_of(cluster)
+            assert "restore" in penstock("ring", "make", "--cluster", cluster.data, "--server", server.address, code=1)
+            penstock("ring", "restore", "--cluster", cluster.data)
+            wait_well(cluster)
+            assert "Nothing to restore" in penstock("ring", "restore", "--cluster", cluster.data)
+            os.remove(where)
+            for name in ("s1", "s2"):
+                cluster.run("kill", name)
+            assert penstock("ring", "restore", "--cluster", cluster.data, code=1)
+            assert not os.path.exists(where)
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed")
+def test_candidates_that_announce_themselves_join(tmp_path):
+    with Cluster(servers=3, gateways=1, etcd=1) as cluster:
+        assert "Nothing to add" in penstock("ring", "add", "--cluster", cluster.data)
+        cluster.run("add")
+        wait_for(lambda: "4 volumes" in subprocess.run([BINARY, "ring", "add", "--cluster", cluster.data], capture_output=True, text=True,
+                                                       timeout=60).stdout, "the candidate announces itself and joins")
+        wait_well(cluster)
+        assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
+
+
+def test_what_if_without_a_cluster():
+    words = [w for i in range(12) for w in ("--add", f"h{i},zone=z{i % 3}")]
+    narrow = json.loads(penstock("ring", "what-if", "--json", *words))
+    assert narrow["then"]["layout"] == {"k": 8, "m": 3} and not narrow["then"]["zone_survived"]
+    wide = json.loads(penstock("ring", "what-if", "--json", "--layout", "8+4", *words))
+    assert wide["then"]["zone_survived"]
+    assert "1 or at least 3" in penstock("ring", "what-if", "--add", "a", "--add", "b", code=1)
+    assert "volumes=0" in penstock("ring", "what-if", "--add", "a,volumes=0", code=1)
+
+
+# ---- a store becomes a cluster
+
+class Process:
+    def __init__(self, log, ready, *words):
+        self.log = str(log)
+        with open(self.log, "wb") as out:
+            self.process = subprocess.Popen([BINARY, *map(str, words)], stdout=out, stderr=out)
+        wait_for(lambda: ready in open(self.log).read() or self.process.poll() is not None, f"{words[0]} starts")
+        assert self.process.poll() is None, open(self.log).read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(60) == 0
+
+
+def test_a_store_becomes_a_cluster_of_one_server(tmp_path):
+    settings, data, to = str(tmp_path / "settings.json"), str(tmp_path / "data"), str(tmp_path / "cluster")
+    write_private(settings, json.dumps({k: v for k, v in CONFIG.items() if k != "domains"}))
+    s3, address = free_port(), f"127.0.0.1:{free_port()}"
+    local = ["local", "--config", settings, "--listen", f"127.0.0.1:{s3}", "--admin-listen", "127.0.0.1:0", data]
+    sizes = {"tiny": 100, "small": 20_000, "large": 5_000_000}
+    export = ["ring", "export", data, "--to", to, "--listen", address, "--host", "one"]
+
+    def client():
+        pair = json.load(open(os.path.join(data, "root-credentials.json")))[0]
+        return make_client(Endpoint(f"http://127.0.0.1:{s3}"), account=pair)
+
+    assert "no store" in penstock(*export, code=1)  # and none is made
+    assert not os.path.exists(data)
+    with Process(tmp_path / "local.log", "store_ready", *local):
+        client().create_bucket(Bucket="kept")
+        etags = {k: client().put_object(Bucket="kept", Key=k, Body=bytes_of(k, n), Metadata={"a": k})["ETag"] for k, n in sizes.items()}
+        before = client().list_objects_v2(Bucket="kept", FetchOwner=True)["Contents"]
+        assert "in use" in penstock(*export, code=1)
+    files = sorted(os.listdir(os.path.join(data, "v0")))
+    said = penstock(*export)
+    assert "penstock server" in said and "penstock gateway" in said
+    assert sorted(os.listdir(os.path.join(data, "v0"))) == files
+    assert penstock(*export) == said  # again: the same
+    refused = penstock(*local, code=1)
+    assert "belongs to a cluster" in refused and "penstock server" in refused
+    for name in ("cluster.key", "credentials.json"):
+        assert os.stat(os.path.join(to, name)).st_mode & 0o077 == 0
+    lines = [line.split() for line in said.splitlines() if line.strip().startswith("penstock ")]
+    server = [*lines[0][1:], "--config", settings, "--admin-listen", "127.0.0.1:0"]
+    gateway = [*lines[1][1:], "--config", settings, "--listen", f"127.0.0.1:{s3}", "--admin-listen", "127.0.0.1:0"]
+    with Process(tmp_path / "server.log", "server_ready", *server):
+        with Process(tmp_path / "gateway.log", "gateway_ready", *gateway):
+            for key, size in sizes.items():
+                answer = client().get_object(Bucket="kept", Key=key)
+                assert answer["ETag"] == etags[key] and answer["Metadata"] == {"a": key}
+                assert answer["Body"].read() == bytes_of(key, size)
+            assert client().list_objects_v2(Bucket="kept", FetchOwner=True)["Contents"] == before
+            client().put_object(Bucket="kept", Key="later", Body=bytes_of("later", 300_000))
+            assert "in use" in penstock(*export, code=1)
+            assert penstock(*local, code=1)
+            shown = json.loads(penstock("ring", "show", "--json", "--cluster", to))
+            assert len(shown["volumes"]) == 6 and {v["address"] for v in shown["volumes"]} == {address}
+            assert "all is well" in penstock("ring", "status", "--cluster", to)
+    assert "belongs to a cluster" in penstock(*local, code=1)
+    assert "store is a cluster" in penstock(*export)

@@ -1,0 +1,218 @@
+"""Servers that start alone: old copies that are put back, failures that are remembered, starts of all at once, other addresses."""
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from processes import Cluster, Load
+from store import BINARY, ROOT, wait_for, write_private
+
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 30)))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    print(f"PENSTOCK_TEST_SEED={SEED}")
+    with Cluster(servers=6, gateways=2) as running:
+        running.wait_whole()
+        running.client(0).create_bucket(Bucket="load")
+        yield running
+
+
+def stop(cluster, *names, number="TERM"):
+    for name in names:
+        cluster.run("kill", name, number)
+    for name in names:
+        wait_for(lambda: not cluster.runs(name), f"{name} ends")
+
+
+def start(cluster, *names):
+    for name in names:
+        cluster.run("start", name)
+
+
+def volume_of(cluster, name):
+    return cluster.find(name)["volumes"][0]["path"]
+
+
+def change(cluster, name, make):
+    """What cluster.json says of a process, for its next start."""
+    info = cluster.info
+    make(next(p for p in info["servers"] + info["gateways"] if p["name"] == name))
+    write_private(os.path.join(cluster.data, "cluster.json"), json.dumps(info, indent=2))
+
+
+def free_ports():
+    import socket
+    while True:
+        port = random.randrange(10_000, 32_000, 2)
+        with socket.socket() as first, socket.socket() as second:
+            try:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port, port + 1
+
+
+def move(cluster, name, *words):
+    """Its next start listens elsewhere; the map names the old address still."""
+    port, admin = free_ports()
+
+    def make(process):
+        command = process["command"]
+        command[command.index("--listen") + 1] = process["address"] = f"127.0.0.1:{port}"
+        command[command.index("--admin-listen") + 1] = f"127.0.0.1:{admin}"
+        process["admin"] = f"http://127.0.0.1:{admin}"
+        command[command.index("--key"):command.index("--key")] = words
+
+    change(cluster, name, make)
+
+
+def seconds_until_whole(cluster):
+    begin = time.monotonic()
+    cluster.wait_whole()
+    return time.monotonic() - begin
+
+
+def test_an_old_copy_is_refused(cluster, tmp_path):
+    old, newest, place = str(tmp_path / "old"), str(tmp_path / "newest"), volume_of(cluster, "s1")
+    stop(cluster, "s1")
+    shutil.copytree(place, old)
+    start(cluster, "s1")
+    cluster.wait_whole()
+    with Load(cluster, "load", f"{SEED}-old") as load:
+        load.goes_on(writes=10)
+    assert load.failed_reads == [] and load.failed_writes == [] and load.wrong == []
+    stop(cluster, "s1")
+    os.rename(place, newest)
+    for dead in ((), ("s2", "s5")):  # as many as may be lost
+        stop(cluster, *dead, number="KILL")
+        shutil.copytree(old, place)
+        start(cluster, "s1")
+        wait_for(lambda: "it is an old copy: this would be its start number 2, but v" in cluster.ready("s1"), "s1 refuses its copy")
+        start(cluster, *dead)
+        wait_for(lambda: cluster.ready("g1").startswith("ready\ndegraded: 1 of 6"), "the others serve")
+        stop(cluster, "s1")
+        shutil.rmtree(place)
+    assert "volume_refused" in cluster.log("s1")
+    load.check_all()
+    os.rename(newest, place)
+    start(cluster, "s1")
+    cluster.wait_whole()
+    load.check_all()
+
+
+def test_one_alone_waits_and_says_for_whom(cluster):
+    names = cluster.names("servers")
+    stop(cluster, *names, number="KILL")
+    start(cluster, "s4")
+    wait_for(lambda: "waits for 3 of 5 other volumes" in cluster.ready("s4"), "s4 says what it waits for")
+    said = cluster.ready("s4")
+    address = cluster.find("s1")["address"]
+    assert "closed" in said and f"v0 at {address}" in said, said
+    others = [n for n in names if n != "s4"]
+    start(cluster, *others)
+    cluster.wait_whole()
+
+
+def test_all_start_at_once(cluster):
+    with Load(cluster, "load", f"{SEED}-all") as load:
+        load.goes_on()
+    names = cluster.names("servers")
+    for _ in range(3):
+        stop(cluster, *names, number="KILL")
+        start(cluster, *names)
+        seconds = seconds_until_whole(cluster)
+        print(f"all killed and started: whole {seconds:.2f} s after the last start")
+        assert seconds < 5
+    load.check_all()
+
+
+def test_a_server_is_admitted_at_once_beside_others(cluster):
+    for name in ("s2", "s5"):
+        stop(cluster, name, number="KILL")
+        start(cluster, name)
+        seconds = seconds_until_whole(cluster)
+        print(f"{name} killed and started: whole {seconds:.2f} s after its start")
+        assert seconds < 4
+
+
+def test_a_server_is_found_at_another_address(cluster, tmp_path):
+    old = cluster.find("s3")["address"]
+    with Load(cluster, "load", f"{SEED}-moved") as load:
+        load.goes_on()
+        stop(cluster, "s3")
+        move(cluster, "s3")
+        start(cluster, "s3")
+        seconds = seconds_until_whole(cluster)
+        print(f"s3 moved from {old} to {cluster.find('s3')['address']}: found {seconds:.2f} s after its start")
+        load.goes_on()
+        # Another server at the old address, with another volume: nobody takes it for s3.
+        other = subprocess.Popen([BINARY, "server", "--key", cluster.info["key"], "--listen", old, "--admin-listen", "127.0.0.1:0",
+                                  "--format", str(tmp_path / "other")], stderr=subprocess.DEVNULL)
+        try:
+            load.goes_on(reads=60, writes=10)
+            cluster.wait_whole()
+            stop(cluster, "s3", number="KILL")
+            wait_for(lambda: "degraded: 1 of 6" in cluster.ready("g1"), "the volume of s3 is missed")
+            load.goes_on()
+            start(cluster, "s3")
+            cluster.wait_whole()
+        finally:
+            other.terminate()
+            other.wait(30)
+    # A gateway that starts now has only the old address.
+    stop(cluster, "g2", number="KILL")
+    start(cluster, "g2")
+    cluster.wait_whole()
+    assert load.failed_reads == [] and load.wrong == []
+    assert seconds < 4
+    load.check_all()
+
+
+def test_servers_that_all_moved_find_each_other(cluster):
+    names = cluster.names("servers")
+    stop(cluster, *names, number="KILL")
+    move(cluster, names[0])
+    first = cluster.find(names[0])["address"]
+    for name in names[1:]:
+        move(cluster, name, "--peers", first)
+    start(cluster, *names)
+    for name in names:
+        wait_for(lambda: " open" in cluster.ready(name) and "closed" not in cluster.ready(name), f"{name} is admitted")
+
+
+def test_a_failure_is_remembered_by_the_others(tmp_path):
+    library, control = str(tmp_path / "faulty_io.so"), str(tmp_path / "control")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", library, os.path.join(ROOT, "tests", "s3", "faulty_io.c"), "-ldl"],
+                   check=True)
+    with Cluster(servers=3, gateways=1) as cluster:
+        cluster.wait_whole()
+        cluster.client(0).create_bucket(Bucket="load")
+        stop(cluster, "s2")
+        environment = dict(os.environ, LD_PRELOAD=library, FAULTY_IO_CONTROL=control)
+        log = open(os.path.join(cluster.data, "s2.log"), "ab")
+        faulty = subprocess.Popen([BINARY, *cluster.find("s2")["command"][1:]], env=environment, stderr=log, cwd=cluster.data)
+        try:
+            cluster.wait_whole()
+            with Load(cluster, "load", f"{SEED}-failed") as load:
+                load.goes_on()
+                with open(control + ".new", "w") as file:
+                    file.write(volume_of(cluster, "s2") + "\n")
+                os.rename(control + ".new", control)
+                wait_for(lambda: "degraded: 1 of 3" in cluster.ready("g1") or "critical: 1 of 3" in cluster.ready("g1"),
+                         "the volume of s2 is closed")
+                wait_for(lambda: "event=volume_lost" in open(log.name).read(), "s2 has noticed it, and tells the others")
+                load.goes_on()
+        finally:
+            faulty.terminate()
+            faulty.wait(60)
+        start(cluster, "s2")  # its disk answers again
+        wait_for(lambda: "it failed since the machine was booted" in cluster.ready("s2"), "s2 stays out")
+        assert load.failed_reads == [] and load.wrong == []
+        load.check_all()

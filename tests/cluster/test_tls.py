@@ -1,0 +1,96 @@
+"""A cluster whose processes know each other by certificates: it serves; who has a wrong certificate, or none, gets nowhere and both
+ends say why; certificates are read again."""
+import concurrent.futures
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from processes import SCRIPT, Cluster, bytes_of
+from store import BINARY, wait_for
+
+loader = importlib.machinery.SourceFileLoader("cluster_script", SCRIPT)
+script = importlib.util.module_from_spec(importlib.util.spec_from_loader("cluster_script", loader))
+loader.exec_module(script)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(servers=3, gateways=1, tls=True) as running:
+        running.wait_whole()
+        yield running
+
+
+def cluster_id(cluster):
+    folder = cluster.info["tls"]
+    text = subprocess.run(["openssl", "x509", "-in", f"{folder}/admin.pem", "-noout", "-ext", "subjectAltName"], capture_output=True, text=True).stdout
+    return text.split("penstock://")[1].split("/")[0]
+
+
+def knock(cluster, *trust):
+    """What a process is told that calls the first server."""
+    made = subprocess.run([BINARY, "ring", "make", *trust, "--map", os.path.join(cluster.directory.name, "no-map"), "--server",
+                           cluster.find("s1")["address"]], capture_output=True, text=True, timeout=60)
+    assert made.returncode == 1
+    return made.stderr
+
+
+def trust_of(folder, role="admin", authority=None):
+    return ["--tls-cert", f"{folder}/{role}.pem", "--tls-key", f"{folder}/{role}.key", "--tls-ca", f"{authority or folder}/ca.pem"]
+
+
+def test_it_serves(cluster):
+    s3 = cluster.client(0)
+    s3.create_bucket(Bucket="tls")
+    for size in (10, 3_000_000):
+        s3.put_object(Bucket="tls", Key=str(size), Body=bytes_of(str(size), size))
+        assert s3.get_object(Bucket="tls", Key=str(size))["Body"].read() == bytes_of(str(size), size)
+    assert "already" in knock(cluster, *trust_of(cluster.info["tls"]))  # it got in: the volumes have a map
+
+
+def test_wrong_certificates_are_refused(cluster, tmp_path):
+    good, other = cluster.info["tls"], str(tmp_path / "other")
+    script.make_certificates(other, cluster_id(cluster))
+    stranger = str(tmp_path / "stranger")
+    shutil.copytree(good, stranger)
+    script.make_role("admin", stranger, "0" * 31 + "1")
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # each is patient for some seconds
+        told = list(pool.map(lambda trust: knock(cluster, *trust), [trust_of(other), trust_of(other, authority=good), trust_of(stranger)]))
+    assert "the peer's certificate is refused" in told[0]
+    assert "the peer refuses this process: tlsv1 alert unknown ca" in told[1]
+    assert "another cluster" in told[2]
+    assert 'of a role "gateway"; this process is "admin"' in knock(cluster, *trust_of(good, "gateway"))
+    assert "peer_refused" in cluster.log("s1") and "certificate is refused" in cluster.log("s1")
+    cluster.wait_whole()
+
+
+def test_plain_and_tls_do_not_meet(cluster, tmp_path):
+    key = str(tmp_path / "cluster.key")
+    subprocess.run([BINARY, "admin", "keygen", key], check=True, stdout=subprocess.DEVNULL)
+    assert "does not speak it, this server does" in knock(cluster, "--key", key)
+    with Cluster(servers=1, gateways=1) as plain:
+        assert "perhaps it speaks no TLS" in knock(plain, *trust_of(cluster.info["tls"]))
+        wait_for(lambda: "the peer speaks TLS, this process does not" in plain.log("s1"), "the server says why")
+
+
+def test_certificates_are_read_again(cluster):
+    folder, server = cluster.info["tls"], cluster.find("s1")
+    script.make_role("server", folder, cluster_id(cluster))
+    os.kill(server["pid"], signal.SIGHUP)
+    wait_for(lambda: "event=certificates_read" in cluster.log("s1"), "the server reads its certificate")
+    with open(f"{folder}/server.pem", "w") as file:
+        file.write("nonsense")
+    os.kill(server["pid"], signal.SIGHUP)
+    wait_for(lambda: "event=certificates_kept" in cluster.log("s1"), "the server keeps what it had")
+    cluster.run("kill", "g1")
+    cluster.run("start", "g1")  # new connections
+    cluster.wait_whole()
+
+
+def test_half_of_the_options_is_none(tmp_path):
+    done = subprocess.run([BINARY, "server", "--tls-cert", "x", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 2 and "--tls-" in done.stderr

@@ -1,0 +1,112 @@
+// A world of servers and gateways that are processes of their own, with connections between them.
+#include <algorithm>
+#include <cassert>
+
+#include "tests/sim/world.h"
+
+namespace penstock::sim {
+namespace {
+
+constexpr SimMicros kConnected = 2 * kSecond;  // by then all have met, where nothing fails
+
+}  // namespace
+
+std::shared_ptr<SimServer> World::add_server() {
+  SimServerParts parts{
+      time_, network_, cluster_, random_.bits(), server_address(servers_.size()), plan_.page_rows};
+  servers_.push_back(std::make_shared<SimServer>(std::move(parts)));
+  return servers_.back();
+}
+
+void World::build_servers() {
+  for (std::size_t i = 0; i < cluster_.map->volumes.size(); ++i) {
+    const MapVolume& entry = cluster_.map->volumes[i];
+    if (servers_.empty() || servers_.back()->address() != entry.address) add_server();
+    SimServer& server = *servers_.back();
+    assert(server.address() == entry.address);
+    volumes_.push_back(std::make_shared<SimVolume>(time_, random_.bits(), entry, cluster_.map,
+                                                   plan_.volume, server.host()->clock));
+    [[maybe_unused]] const auto formatted = volumes_.back()->format();
+    assert(formatted);
+    server.add(volumes_.back());
+  }
+  for (const auto& server : servers_) start_server(*server);
+  for (int i = 0; i < plan_.gateways; ++i) add_peer_gateway();
+  time_.run_until([] { return false; }, time_.now() + kConnected);
+}
+
+std::shared_ptr<SimGateway> World::add_peer_gateway() {
+  const Place place = network_.add_place();
+  gateways_.push_back(make_peer_gateway(time_, network_, place, cluster_, random_.bits()));
+  places_[gateways_.back().get()] = place;
+  return gateways_.back();
+}
+
+SimServer& World::server_of(std::size_t volume) {
+  const VolumeId id = volumes_[volume]->id();
+  const auto at = std::find_if(servers_.begin(), servers_.end(),
+                               [id](const auto& server) { return server->has(id); });
+  assert(at != servers_.end());
+  return **at;
+}
+
+void World::start_server(SimServer& server) {
+  server.start([this](SimVolume& volume, const Error& error) {
+    if (volume.damaged() || volume.full()) return;
+    history_.violation("volume " + std::to_string(volume.id().value) +
+                       " does not start: " + error.context);
+  });
+  gateways_.push_back(server.work());
+  const bool drives = driver_ && !driver_->alive() && server.has(volumes_.back()->id());
+  if (drives) drive_replacement(server.work());
+}
+
+void World::stop_server(SimServer& server, SimServer::End end) { server.die(end); }
+
+void World::restart_server(SimServer& server, SimMicros delay) {
+  outage_after(delay, [this, &server] {
+    if (!server.running()) start_server(server);
+  });
+}
+
+void World::bring_back_servers() {
+  for (const auto& server : servers_) {
+    bool serves = server->running();
+    for (const auto& volume : server->volumes()) {
+      if (volume->lost()) continue;
+      volume->disk().heal();
+      const auto client = volume->opened();
+      serves = serves && client && client->status().state == VolumeStatus::State::open;
+    }
+    if (serves) continue;
+    stop_server(*server, SimServer::End::without_power);
+    restart_server(*server, 1'000);
+  }
+}
+
+// Of a gateway that clients ask, or of a server.
+Place World::any_place() {
+  if (random_.chance(0.6)) return places_.at(pick_gateway().get());
+  return random_.pick(servers_)->place();
+}
+
+void World::cut_places(Place from, Place to) {
+  if (from == to) return;
+  if (random_.chance(0.5)) std::swap(from, to);
+  network_.cut(from, to, true);
+  time_.after(random_.between(10'000, plan_.outage_max), [this, from, to] {
+    if (faults_on_) network_.cut(from, to, false);
+  });
+}
+
+void World::break_off() {
+  const Place one = any_place();
+  const Place other = random_.pick(servers_)->place();
+  if (random_.chance(0.7)) return network_.break_between(one, other);
+  network_.slow_down(one, other, random_.between(1'000, kSecond));
+  time_.after(random_.between(10'000, plan_.outage_max), [this, one, other] {
+    if (faults_on_) network_.slow_down(one, other, 0);
+  });
+}
+
+}  // namespace penstock::sim

@@ -1,0 +1,178 @@
+#include "server/map_source/map_follower.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/fake/fake_cluster.h"
+#include "tests/fake/fake_map_source.h"
+
+namespace penstock {
+namespace {
+
+using Map = std::shared_ptr<const ClusterMap>;
+
+// A server with the first volume of six, or a gateway.
+struct FollowerHarness {
+  FakeCluster cluster;
+  FakeMapSource source{cluster.clock};
+  Map current = cluster.map;
+  VolumeClients own = first(1);
+  bool misses = false;
+  std::vector<Announcement> met;
+  std::unique_ptr<MapFollower> follower;
+
+  FollowerHarness() { source.set(cluster.map); }
+  ~FollowerHarness() {
+    follower->stop();
+    cluster.io.restart();
+    cluster.io.poll();
+  }
+
+  void start(bool with_source) {
+    FollowerParts parts{cluster.clock, with_source ? &source : nullptr, {}, {}, {}, {}, {}, {}, {}};
+    parts.current = [this] { return current; };
+    parts.take = [this](Map map) -> Result<> {
+      CHECK((current == nullptr || map->epoch > current->epoch));
+      current = std::move(map);
+      return {};
+    };
+    parts.clients = [this](const ClusterMap*) { return all(); };
+    parts.own = [this] { return own; };
+    parts.moved = [] { return false; };
+    parts.misses = [this] { return misses; };
+    parts.meet = [this](const std::vector<Announcement>& all) { met = all; };
+    follower = std::make_unique<MapFollower>(std::move(parts));
+    follower->start(cluster.io.get_executor());
+  }
+  VolumeClients first(std::size_t count) {
+    return {cluster.volumes.begin(), cluster.volumes.begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+  VolumeClients all() { return {cluster.volumes.begin(), cluster.volumes.end()}; }
+
+  template <class Done>
+  bool within(Duration time, Done done) {
+    const BootTime end = cluster.clock.boot() + time;
+    cluster.io.restart();
+    run_until(cluster.io, cluster.clock, [&] { return done() || cluster.clock.boot() >= end; });
+    return done();
+  }
+  static Map after(const Map& map, const std::string& zone = "") {
+    ClusterMap next = *map;
+    next.volumes[0].zone = zone;
+    auto raised = past_epoch(std::move(next), map->epoch);
+    REQUIRE(raised);
+    return std::make_shared<const ClusterMap>(std::move(*raised));
+  }
+  // As another process does.
+  void install(const Map& map, const VolumeClients& volumes) {
+    REQUIRE(cluster.run(install_map(map, volumes, cluster.clock, cluster.soon())));
+  }
+  Map held_by(std::size_t index) {
+    const auto text = cluster.run(cluster.volumes[index]->read_map(cluster.soon()));
+    REQUIRE(text);
+    auto map = ClusterMap::parse(**text);
+    REQUIRE(map);
+    return std::make_shared<const ClusterMap>(std::move(*map));
+  }
+  MapTrouble trouble() const { return follower->state().trouble; }
+};
+
+constexpr Duration kSoon = std::chrono::seconds(1);
+constexpr Duration kLater = std::chrono::seconds(40);
+
+}  // namespace
+
+TEST_CASE("a new head is followed at once, and the own volumes are brought to it") {
+  FollowerHarness h;
+  h.start(true);
+  CHECK(!h.within(kSoon, [&] { return h.current != h.cluster.map; }));
+  const Map next = h.after(h.cluster.map);
+  h.source.set(next);
+  CHECK(h.within(kSoon, [&] { return h.current == next; }));
+  CHECK(h.within(kSoon, [&] { return h.follower->state().epoch == next->epoch; }));
+  h.within(kSoon, [] { return false; });
+  CHECK(h.held_by(0)->digest == next->digest);
+  CHECK(h.held_by(1)->digest == h.cluster.map->digest);  // its own server's matter
+  CHECK(h.trouble() == MapTrouble::none);
+}
+
+TEST_CASE("without a source, what majorities hold is followed, and nothing else") {
+  FollowerHarness h;
+  h.start(false);
+  const Map next = h.after(h.cluster.map);
+  h.install(next, {h.cluster.volumes[5]});
+  CHECK(!h.within(kLater, [&] { return h.current != h.cluster.map; }));
+  CHECK(h.trouble() == MapTrouble::volumes_ahead);
+  h.install(next, {h.cluster.volumes.begin() + 1, h.cluster.volumes.end()});
+  CHECK(h.within(kLater, [&] { return h.current->digest == next->digest; }));
+  CHECK(h.within(kSoon, [&] { return h.trouble() == MapTrouble::none; }));
+  CHECK(h.held_by(0)->digest == next->digest);
+}
+
+TEST_CASE("a source that is away is told, and the map of majorities is followed meanwhile") {
+  FollowerHarness h;
+  h.start(true);
+  h.source.failure = Errc::unavailable;
+  h.source.set(h.cluster.map);  // wakes who waits
+  CHECK(h.within(kLater, [&] { return !h.follower->state().source_error.empty(); }));
+  CHECK(map_lines(h.follower->state()).find("map source away: ") != std::string::npos);
+  const Map next = h.after(h.cluster.map);
+  h.install(next, h.all());
+  CHECK(h.within(kLater, [&] { return h.current->digest == next->digest; }));
+  h.source.failure.reset();
+  CHECK(h.within(kLater, [&] { return h.follower->state().source_error.empty(); }));
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_behind; }));
+}
+
+TEST_CASE("a source that comes back older takes nothing back, and is told until it is restored") {
+  FollowerHarness h;
+  h.own.clear();
+  const Map old = h.cluster.map;
+  const Map next = h.after(old);
+  h.source.set(next);
+  h.install(next, h.all());
+  h.start(true);
+  CHECK(h.within(kLater, [&] { return h.current->digest == next->digest; }));
+  h.source.set(old);
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_behind; }));
+  h.source.set(h.after(old, "forked"));
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_forked; }));
+  h.source.set(nullptr);
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_empty; }));
+  CHECK(h.current->digest == next->digest);
+  h.source.set(next);
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::none; }));
+  CHECK(h.current->digest == next->digest);
+}
+
+TEST_CASE("while volumes are missing, what servers announce is looked at") {
+  FollowerHarness h;
+  h.source.announcements = {{"10.0.0.9:9200", "", "", {{VolumeId{2}, 7}}}};
+  h.start(true);
+  CHECK(!h.within(kLater, [&] { return !h.met.empty(); }));
+  h.misses = true;
+  CHECK(h.within(2 * kSoon, [&] { return h.met == h.source.announcements; }));
+}
+
+TEST_CASE("a candidate takes no map before one names it, then joins as all do") {
+  FollowerHarness h;
+  h.current = nullptr;
+  h.cluster.add_volume(VolumeId{99});
+  h.own = VolumeClients{h.cluster.volumes.back()};
+  h.start(true);
+  CHECK(!h.within(kLater, [&] { return h.current != nullptr; }));
+  ClusterMap wider = *h.cluster.map;
+  MapVolume named;
+  named.id = VolumeId{99};
+  named.name = "added";
+  named.host = "added";
+  wider.volumes.push_back(named);
+  auto raised = past_epoch(std::move(wider), h.cluster.map->epoch);
+  REQUIRE(raised);
+  const Map next = std::make_shared<const ClusterMap>(std::move(*raised));
+  h.source.set(next);
+  CHECK(h.within(kSoon, [&] { return h.current == next; }));
+  h.within(kLater, [] { return false; });
+  CHECK(h.held_by(FakeCluster::kVolumes)->digest == next->digest);
+}
+
+}  // namespace penstock

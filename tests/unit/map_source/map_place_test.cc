@@ -1,0 +1,43 @@
+#include "server/map_source/map_place.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/fake/code_of.h"
+
+namespace penstock {
+namespace {
+const ClusterId kCluster{0x1122334455667788ull, 0x99aabbccddeeff00ull};
+const std::string kId = "112233445566778899aabbccddeeff00";
+}  // namespace
+
+TEST_CASE("a map source is a file or etcd") {
+  CHECK(parse_map_place("map.json", kCluster)->file == "map.json");
+  CHECK(parse_map_place("file:/etc/a:b", kCluster)->file == "/etc/a:b");
+  CHECK(parse_map_place("file:/etc/a", kCluster)->text == "file:/etc/a");
+  const auto one = parse_map_place("etcd://127.0.0.1:2379/" + kId, kCluster);
+  REQUIRE(one);
+  CHECK(one->file.empty());
+  CHECK(one->endpoints == std::vector<EtcdEndpoint>{{"127.0.0.1", 2379}});
+  const auto more = parse_map_place("etcd://me:p@ss@e1:1,[::1]:2,e3:3/" + kId, kCluster);
+  REQUIRE(more);
+  CHECK(more->endpoints == std::vector<EtcdEndpoint>{{"e1", 1}, {"::1", 2}, {"e3", 3}});
+  CHECK(more->user == "me");
+  CHECK(more->password == "p@ss");
+  CHECK(more->text == "etcd://e1:1,[::1]:2,e3:3/" + kId);
+}
+
+TEST_CASE("what names no map source is refused") {
+  std::string many = "etcd://e:1";
+  for (int i = 0; i < 16; ++i) many += ",e:1";
+  for (const std::string& text :
+       {std::string(), std::string("file:"), std::string("http://a:1/") + kId, "etcd://" + kId,
+        "etcd:///" + kId, "etcd://host/" + kId, "etcd://host:0/" + kId, "etcd://host:65536/" + kId,
+        "etcd://:1/" + kId, "etcd://a:1,/" + kId, "etcd://a b:c:1/" + kId, "etcd://user@a:1/" + kId,
+        std::string("etcd://a:1/"), std::string("etcd://a:1"), "etcd://a:1/" + std::string(32, '0'),
+        "etcd://a:1/" + kId + "0", many + "/" + kId}) {
+    CAPTURE(text);
+    CHECK(code_of(parse_map_place(text, kCluster)) == Errc::invalid);
+  }
+}
+
+}  // namespace penstock
