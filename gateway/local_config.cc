@@ -198,6 +198,7 @@ Result<ReadConfig> read_document(const Json& document) {
   fields.number("connections_per_address_max", config.connections_per_address_max, 0, 1'000'000);
   fields.number("reader_pause_seconds", config.reader_pause_seconds, 1, 24 * 3600);
   fields.number("free_space_min_bytes", config.free_space_min_bytes, 0, limits::kTiB);
+  fields.number("free_space_min_percent", config.free_space_min_percent, 0, 50);
   fields.number("ballast_bytes", config.ballast_bytes, 0, limits::kGiB);
   fields.number("disk_call_max_seconds", config.disk_call_max_seconds, 3, 3600);
   fields.flag("read_on_caller", config.read_on_caller);

@@ -23,8 +23,9 @@ struct LocalConfig {
   std::uint64_t connections_per_address_max = 0;  // 0: as HttpOptions has it
   std::uint64_t reader_pause_seconds =            // a client that takes nothing so long is gone
       std::chrono::seconds(limits::kReaderPause).count();
-  std::uint64_t free_space_min_bytes =
-      limits::kGiB;  // a volume with less (or 2 %) takes no new data
+  // A volume with less free space than the larger of the two takes no new data.
+  std::uint64_t free_space_min_bytes = limits::kGiB;
+  std::uint64_t free_space_min_percent = 2;
   std::uint64_t ballast_bytes =
       64 * limits::kMiB;  // kept on each volume so that its log can always end well
   std::uint64_t disk_call_max_seconds = limits::kDiskCallMax.count();

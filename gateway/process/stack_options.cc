@@ -23,7 +23,7 @@ ServerOptions options_of_server(const LocalConfig& config, const DescriptorShare
   volume.read_on_caller = config.read_on_caller;
   volume.disk_call_max = std::chrono::seconds(config.disk_call_max_seconds);
   volume.space.reserve_bytes = config.free_space_min_bytes;
-  if (config.free_space_min_bytes == 0) volume.space.reserve_fraction = 0;
+  volume.space.reserve_fraction = static_cast<double>(config.free_space_min_percent) / 100;
   volume.space.ballast_bytes = config.ballast_bytes;
   volume.fragments.lease = config.removal.lease;
   volume.fragments.reader_pin = 2 * config.removal.hint_delay;

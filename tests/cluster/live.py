@@ -189,10 +189,10 @@ class Faults:
         self.store.process.send_signal(signal.SIGCONT)
 
     def full(self):
-        """Restarted with a reserve that no disk has, then with the usual one."""
+        """Restarted with the largest reserve, which few disks have, then with the usual one."""
         usual = self.store.config["free_space_min_bytes"]
         self.store.kill()
-        self.store.config["free_space_min_bytes"] = 1 << 50
+        self.store.config["free_space_min_bytes"] = 1 << 40
         self.store.start(wait=False)
         time.sleep(self.dice.uniform(0.5, 2))
         self.store.kill()

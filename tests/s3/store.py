@@ -21,7 +21,7 @@ ACCOUNTS = [
      "account_id": "2" * 64, "display_name": "second", "email": "second@example.com"},
 ]
 # Small reserves, so that tests run on a nearly full disk, too.
-CONFIG = {"free_space_min_bytes": 64 << 20, "ballast_bytes": 1 << 20, "domains": ["s3.localhost"]}
+CONFIG = {"free_space_min_bytes": 64 << 20, "free_space_min_percent": 0, "ballast_bytes": 1 << 20, "domains": ["s3.localhost"]}
 
 
 def free_ports():

@@ -22,7 +22,7 @@ class Server(Store):
     """A store in a directory of its own, and the sockets that were opened to it."""
 
     def __init__(self, directory, config=None, **options):
-        super().__init__(str(directory), config=dict({"free_space_min_bytes": 0}, **(config or {})), **options)
+        super().__init__(str(directory), config=dict({"free_space_min_bytes": 0, "free_space_min_percent": 0}, **(config or {})), **options)
         self.sockets = []
 
     def __exit__(self, *error):

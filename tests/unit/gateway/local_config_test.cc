@@ -50,8 +50,8 @@ TEST_CASE("the example files list each key that counts, with its default, and no
         without(all, {"region", "strict_region", "domains", "signature_v2", "access_log",
                       "connections_max", "connections_per_address_max", "reader_pause_seconds",
                       "sendfile"}));
-  auto gateway = without(all, {"free_space_min_bytes", "ballast_bytes", "disk_call_max_seconds",
-                               "read_on_caller", "sendfile"});
+  auto gateway = without(all, {"free_space_min_bytes", "free_space_min_percent", "ballast_bytes",
+                               "disk_call_max_seconds", "read_on_caller", "sendfile"});
   gateway["removal"] = {{"hint_delay_seconds", all["removal"]["hint_delay_seconds"]},
                         {"lease_seconds", all["removal"]["lease_seconds"]}};
   CHECK(example("gateway") == gateway);
@@ -86,6 +86,7 @@ TEST_CASE("what is wrong is named") {
       {R"({"layout":{"k":1,"m":1,"k":2}})", "\"k\" is there twice"},
       {R"({"free_space_min_bytes":-1})", "from 0 to"},
       {R"({"free_space_min_bytes":1.5})", "whole number"},
+      {R"({"free_space_min_percent":51})", "from 0 to 50"},
       {R"({"region":"eu/1"})", "region"},
       {R"({"region":"eu 1"})", "region"},
       {R"({"domains":["a.test",""]})", "domains"},
