@@ -1,4 +1,5 @@
 """A cluster of processes on loopback (scripts/cluster): started, killed, paused, looked into."""
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -116,16 +117,16 @@ def bytes_of(key, size):
     return (hashlib.sha256(key.encode()).digest() * (size // 32 + 1))[:size]
 
 
-SIZES = (100, 20_000, 300_000, 5_000_000)
+SIZES = (100, 20_000, 300_000, 2_000_000)
 
 
 class Load:
-    """Readers and writers through all gateways until they are stopped; what failed is kept."""
+    """Readers and writers through all gateways until they are stopped; what failed is kept. What failed is tried again through the next
+    gateway, `retries` times: like an SDK's retries, but a gateway that is down for long costs no minutes of waiting for it."""
 
     def __init__(self, cluster, bucket, seed, retries=0):
-        gateways = len(cluster.info["gateways"])
-        self.clients = [cluster.client(i, retries={"max_attempts": retries, "mode": "standard"}) for i in range(gateways)]
-        self.bucket, self.seed = bucket, seed
+        self.clients = [cluster.client(i) for i in range(len(cluster.info["gateways"]))]
+        self.bucket, self.seed, self.retries = bucket, seed, retries
         self.sizes, self.failed_reads, self.failed_writes, self.wrong = {}, [], [], []
         self.reads = self.writes = 0
         self.lock, self.stopping, self.threads = threading.Lock(), threading.Event(), []
@@ -134,13 +135,23 @@ class Load:
             self.clients[0].put_object(Bucket=bucket, Key=key, Body=bytes_of(key, size))
             self.sizes[key] = size
 
+    def attempt(self, dice, operation):
+        first = dice.randrange(len(self.clients))
+        for turn in range(self.retries + 1):
+            try:
+                return operation(self.clients[(first + turn) % len(self.clients)])
+            except Exception:  # any failure is one
+                if turn == self.retries:
+                    raise
+            self.stopping.wait(dice.uniform(0, 0.1 * 2 ** turn))
+
     def read(self, dice):
         with self.lock:
             key = dice.choice(list(self.sizes))
             size = self.sizes[key]
         try:
-            body = dice.choice(self.clients).get_object(Bucket=self.bucket, Key=key)["Body"].read()
-        except Exception as error:  # any failure of a read is one
+            body = self.attempt(dice, lambda client: client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+        except Exception as error:
             self.failed_reads.append(f"{key}: {error}")
             return
         self.reads += 1
@@ -150,7 +161,7 @@ class Load:
     def write(self, dice, number, count):
         key, size = f"w{number}-{count}", dice.choice(SIZES)
         try:
-            dice.choice(self.clients).put_object(Bucket=self.bucket, Key=key, Body=bytes_of(key, size))
+            self.attempt(dice, lambda client: client.put_object(Bucket=self.bucket, Key=key, Body=bytes_of(key, size)))
         except Exception as error:
             self.failed_writes.append(f"{key}: {error}")
             return
@@ -179,6 +190,9 @@ class Load:
 
     def check_all(self):
         """Each acknowledged object, through each gateway."""
-        for client in self.clients:
+        def check(client):
             for key, size in self.sizes.items():
                 assert client.get_object(Bucket=self.bucket, Key=key)["Body"].read() == bytes_of(key, size), key
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(check, self.clients))
