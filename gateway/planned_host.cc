@@ -67,9 +67,14 @@ Result<PlannedHost> parse_planned_host(std::string_view text) {
   if (host.name.empty() || host.name.find('=') != std::string::npos) {
     return fail(Errc::invalid, "--add wants " + shape);
   }
+  std::set<std::string_view> keys;
   while (!text.empty()) {
     const std::string_view word = next_word(text);
     const auto equals = word.find('=');
+    if (!keys.insert(word.substr(0, equals)).second) {
+      return fail(Errc::invalid,
+                  "--add: \"" + std::string(word.substr(0, equals)) + "\" stands twice");
+    }
     if (equals == std::string_view::npos ||
         !set_field(host, word.substr(0, equals), word.substr(equals + 1))) {
       return fail(Errc::invalid, "--add: \"" + std::string(word) + "\" makes no sense: " + shape);

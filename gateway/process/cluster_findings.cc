@@ -36,8 +36,22 @@ class Findings {
     if (verdict.trouble != MapTrouble::none) {
       add(std::string(to_string(verdict.trouble)), "", verdict.meaning);
     } else if (!verdict.follow && !look_.maps.head.map) {
-      add("no_map", "", "there is no map yet: `penstock ring make` makes one");
+      find_of_nothing();
     }
+  }
+
+  // Nobody has a map. Who does not answer may have one.
+  void find_of_nothing() {
+    bool silent = look_.servers.empty();
+    for (const FoundServer& server : look_.servers) {
+      if (server.trouble.empty()) continue;
+      silent = true;
+      add("server_away", "", server.trouble + ": start the server, or mend the way to it");
+    }
+    if (!silent) return add("no_map", "", "there is no map yet: `penstock ring make` makes one");
+    add("no_map_found", "",
+        "nobody who answers holds a map. Look whether the command names the right place; only for "
+        "a new cluster `penstock ring make` makes one");
   }
 
   void find_of_volume(const MapVolume& entry) {
@@ -48,6 +62,7 @@ class Findings {
               ": gateways find it there where servers announce themselves; else start the server "
               "at its old address");
     }
+    find_twins(entry);
     const HeldMap* held = held_by(look_, entry.id);
     if (held == nullptr || !held->answered) return find_silent(entry);
     const DescribedVolume* told = look_.volume(entry.id);
@@ -59,6 +74,27 @@ class Findings {
                  "it holds no map yet: its server takes the newest within seconds");
     }
     compare(entry, *held->map);
+  }
+
+  // Two processes that serve one volume are two acceptors of one name.
+  void find_twins(const MapVolume& entry) {
+    std::string at;
+    std::size_t count = 0;
+    for (const FoundServer& server : look_.servers) {
+      if (!server.told) continue;
+      const auto& volumes = server.told->volumes;
+      const bool open = std::any_of(volumes.begin(), volumes.end(), [&entry](const auto& volume) {
+        return volume.id == entry.id && volume.status.state == VolumeStatus::State::open;
+      });
+      if (!open) continue;
+      at += (at.empty() ? "" : " and ") + server.address;
+      ++count;
+    }
+    if (count < 2) return;
+    add("volume_twice", entry.name,
+        "it is open at " + at +
+            ": one of them has a copy of its directory. Stop all but the one "
+            "that was there first");
   }
 
   void compare(const MapVolume& entry, const ClusterMap& own) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include "gateway/map_text.h"
 #include "gateway/planned_host.h"
@@ -73,8 +74,12 @@ Result<std::vector<MapVolume>> plan(const ClusterMap& base, const std::vector<st
   const std::uint64_t usual = mean_room(room);
   ClusterMap grown = base;
   std::vector<MapVolume> joining;
+  std::set<std::string> names;
   for (const std::string& text : add) {
     TRY(host, parse_planned_host(text));
+    if (!names.insert(host.name).second) {
+      return fail(Errc::invalid, "--add names " + host.name + " twice: volumes=N gives it more");
+    }
     for (MapVolume& volume : planned_volumes(grown, host)) {
       const std::uint64_t bytes = host.size_bytes > 0 ? host.size_bytes : usual;
       if (bytes > 0) room[volume.id] = bytes;

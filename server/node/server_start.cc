@@ -75,9 +75,9 @@ Result<> ServerStart::run() {
   const bool none = std::none_of(slots.begin(), slots.end(),
                                  [](const auto& slot) { return slot->volume != nullptr; });
   if (none) {
-    return fail(Errc::not_found,
-                "none of the directories is a volume that can be opened. New "
-                "ones are made of empty directories with --format");
+    std::string why = "no volume can be opened";
+    for (const auto& slot : slots) why += "; " + slot->path + ": " + slot->refused.reason;
+    return fail(Errc::not_found, why + ". New volumes are made of empty directories, by --format");
   }
   parts_.volumes.begin_stall_watch();
   return {};

@@ -38,9 +38,9 @@ TEST_CASE("a planned host is a name with what differs from the usual") {
 }
 
 TEST_CASE("what makes no sense is refused with the word") {
-  for (const char* text :
-       {"", ",zone=a", "zone=a", "h,colour=red", "h,volumes=0", "h,volumes=x", "h,volumes=1001",
-        "h,weight=0", "h,weight=nan", "h,size=-1", "h,zone", "h,size=T", "h,volumes="}) {
+  for (const char* text : {"", ",zone=a", "zone=a", "h,colour=red", "h,volumes=0", "h,volumes=x",
+                           "h,volumes=1001", "h,weight=0", "h,weight=nan", "h,size=-1", "h,zone",
+                           "h,size=T", "h,volumes=", "h,zone=a,zone=b"}) {
     CAPTURE(text);
     CHECK(code_of(parse_planned_host(text)) == Errc::invalid);
   }
