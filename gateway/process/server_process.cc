@@ -398,8 +398,10 @@ void ServerProcess::stop() {
   log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
   leaving_.store(true);
   follower_->stop();
-  server_.end_watch_soon();
   stop_limit_.begin();
+  // Before the admissions: they tell others which volumes its last look finds failed.
+  stop_limit_.waits_for("the watch over volumes");
+  server_.end_watch();
   IoThreads& io = server_.base().io;
   stop_limit_.waits_for("the admission of volumes");
   admissions_->stop();
@@ -413,7 +415,6 @@ void ServerProcess::stop() {
   others_->stop();
   others_->wait_ended(kLinksEnd);
   stop_limit_.waits_for("volumes");
-  server_.end_watch();
   const std::size_t stalled = server_.close(disk_call_max_);
   io.stop();
   if (stalled > 0) {

@@ -302,6 +302,7 @@ Awaitable<void> StartAdmission::run() {
     ++rounds_;
     if (!stopping_) co_await wakeup_.wait(parts_.clock, again);
   }
+  if (failed_ && !is_all_told()) co_await step();  // found just before the stop
 }
 
 void StartAdmission::stop() {

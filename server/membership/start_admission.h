@@ -77,6 +77,7 @@ class StartAdmission {
   // The same, and then goes on until stop(): tells peers that come later, and asks again when the
   // volume gets its first map.
   Awaitable<void> run();
+  // A failure that was told before is noted still, by those that answer within limits::kNoProgress.
   void stop();
   // The volume has failed: its peers note that, as soon as each can.
   void tell_failure();

@@ -323,6 +323,20 @@ TEST_CASE("a failure is told to each peer as soon as it is there") {
   CHECK(world.peer(2).notes[failure_note(VolumeId{1})] == "this boot");
 }
 
+TEST_CASE("a failure that is found just before the stop is told still, once") {
+  World world;
+  world.begin();
+  world.run_for(kLater);
+  world.lose(2);
+  world.admission->tell_failure();
+  world.admission->stop();
+  world.run_for(kLater);
+  CHECK(world.peer(3).notes[failure_note(VolumeId{1})] == "this boot");
+  world.bring(2);
+  world.run_for(kLater);
+  CHECK_FALSE(world.peer(2).notes.contains(failure_note(VolumeId{1})));
+}
+
 TEST_CASE("where all volumes are one process's, nobody is waited for") {
   World world;
   for (std::uint64_t id : {2, 3, 4, 5, 6}) world.peers.erase(VolumeId{id});
