@@ -133,7 +133,7 @@ Readiness GatewayProcess::tell_readiness() const {
   readiness.text = state_lines(state);
   for (const VolumeFinding& volume : findings) {
     readiness.text += volume_line(volume.entry->name + " " + volume.entry->address, volume.status,
-                                  volume.suspect);
+                                  volume.suspect, volume.slow);
   }
   readiness.text += map_lines(follower_->state());
   return readiness;

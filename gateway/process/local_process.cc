@@ -158,7 +158,8 @@ Readiness LocalProcess::tell_readiness() {
   readiness.text += work_->ring().line();
   const Membership& membership = gateway_->objects().membership();
   for (const auto& volume : server_.volumes().states()) {
-    readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id));
+    readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id),
+                                  membership.slow(volume.id));
   }
   return readiness;
 }

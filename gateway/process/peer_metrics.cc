@@ -101,8 +101,10 @@ constexpr FindingFamily kFindingFamilies[] = {
     {kGauge, "penstock_cluster_volume_suspect", "1 while the volume is skipped as late.",
      [](const Membership&, const VolumeFinding& volume) {
        const bool open = volume.status.state == VolumeStatus::State::open;
-       return open && volume.suspect ? 1.0 : 0.0;
+       return open && volume.suspect && !volume.slow ? 1.0 : 0.0;
      }},
+    {kGauge, "penstock_cluster_volume_slow", "1 while the volume is skipped as slow.",
+     [](const Membership&, const VolumeFinding& volume) { return volume.slow ? 1.0 : 0.0; }},
     {kCounter, "penstock_cluster_volume_suspicions_total", "How often it became late or failed.",
      [](const Membership& membership, const VolumeFinding& volume) {
        return number(membership.suspicions(volume.entry->id));

@@ -7,11 +7,12 @@
 
 namespace penstock {
 
-inline std::string volume_line(std::string name, const VolumeStatus& status, bool suspect) {
+inline std::string volume_line(std::string name, const VolumeStatus& status, bool suspect,
+                               bool slow) {
   std::string line = std::move(name) + " ";
   line += state_name(status.state);
   if (status.full) line += " full";
-  if (suspect && status.state == VolumeStatus::State::open) line += " suspect";
+  if (suspect && status.state == VolumeStatus::State::open) line += slow ? " slow" : " suspect";
   if (!status.reason.empty()) line += " (" + status.reason + ")";
   return line + "\n";
 }

@@ -80,13 +80,18 @@ Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_
                                  std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
                                  Deadline deadline) {
   Result<Piece> piece = fail(Errc::io, "no answer");
+  const std::uint64_t bytes = request.length;
   try {
     piece = co_await client->read_fragment(std::move(request), deadline);
   } catch (...) {
     piece = error_of_exception("a read of a fragment");
   }
   fetch->watch.reset();
-  if (piece) self->context.membership.report_fragment(fetch->volume, true);
+  if (piece) {
+    self->context.membership.report_fragment(fetch->volume, true);
+    const Duration took = self->context.clock.boot() - fetch->began;
+    self->context.membership.report_transfer(fetch->volume, bytes, took);
+  }
   if (!fetch->given_up) fetch->result.emplace(std::move(piece));
   self->wakeup.notify();
 }

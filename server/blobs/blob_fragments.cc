@@ -121,7 +121,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     const Deadline deadline = step.deadline;
     const auto id = self->fragment(index);
     FragmentShape shape;
-    shape.data_bytes = self->layout_.fragment_bytes(index);
+    const std::uint64_t data_bytes = self->layout_.fragment_bytes(index);
+    shape.data_bytes = data_bytes;
     if (kind == StepKind::open) shape.owner = self->owner_;
     Result<> done;
     try {
@@ -139,6 +140,9 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     } else if (kind == StepKind::commit) {
       slot.committed = true;
       self->context_.membership.report_durable(slot.volume);
+      const Duration took = self->context_.clock.boot() - slot.step_began;
+      const Duration transfer = std::max<Duration>(took - Duration(limits::kSyncTime), {});
+      self->context_.membership.report_transfer(slot.volume, data_bytes, transfer);
     }
     self->wakeup_.notify();
   }

@@ -8,10 +8,16 @@ BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob>
                  Layout::Run run, bool file_allowed)
     : fetcher_(std::move(fetcher)), open_(std::move(open)), run_(run), file_allowed_(file_allowed) {
   const VolumeId volume = open_->blob.locations[run_.slot].volume;
-  if (volume.value != 0 && fetcher_->context.membership.suspect(volume)) {
-    direct_skipped_ = true;
-    if (fetcher_->executor) fetcher_->context.membership.probe_suspects(*fetcher_->executor);
-  } else {
+  Membership& membership = fetcher_->context.membership;
+  if (volume.value != 0 && membership.suspect(volume)) {
+    if (run_.length >= limits::kSlowTryBytes && membership.take_turn_to_read(volume)) {
+      raced_ = true;
+    } else {
+      direct_skipped_ = true;
+    }
+    if (fetcher_->executor) membership.probe_suspects(*fetcher_->executor);
+  }
+  if (!direct_skipped_) {
     start_direct();
   }
 }
@@ -26,8 +32,9 @@ void BlobRun::look(BootTime now, bool hedge_allowed) {
   if (done()) return;
   if (direct_ != nullptr) look_at_direct(now);
   if (done()) return;
-  const bool hedge = direct_ != nullptr && !rebuilding_ && hedge_allowed && late_volume(now) &&
-                     fetcher_->context.hedges.spend(open_->blob.shape.k);
+  const bool hedge = direct_ != nullptr && !rebuilding_ &&
+                     (raced_ || (hedge_allowed && late_volume(now) &&
+                                 fetcher_->context.hedges.spend(open_->blob.shape.k)));
   if ((direct_ == nullptr || hedge) && !rebuilding_) start_columns();
   if (rebuilding_ && !done()) look_at_columns(now);
 }

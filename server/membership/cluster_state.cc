@@ -62,6 +62,7 @@ std::vector<VolumeFinding> findings_of(const Membership& membership, const Clust
     const auto client = membership.volume(entry.id);
     if (client) finding.status = client->status();
     finding.suspect = membership.suspect(entry.id);
+    finding.slow = membership.slow(entry.id);
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -80,6 +81,7 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
       continue;
     }
     open.insert(finding.entry->id);
+    if (finding.slow) state.slow.push_back(name);
     if (finding.status.full) state.full.push_back(name);
     if (!finding.status.full) ++roomy;
   }
@@ -96,7 +98,7 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
   state.groups = map.groups.size();
   state.changing = state.changing || map.staying() < map.volumes.size();
   state.writable = is_writable(map, open, roomy);
-  const bool whole = state.lost.empty() && state.full.empty() && !state.changing;
+  const bool whole = state.lost.empty() && state.full.empty() && state.slow.empty() && !state.changing;
   if (!whole) state.level = ClusterState::Level::degraded;
   if (!state.writable || (!state.lost.empty() && spare <= 0)) {
     state.level = ClusterState::Level::critical;
@@ -131,6 +133,10 @@ std::string state_lines(const ClusterState& state) {
   if (!state.full.empty()) {
     reasons.push_back(std::to_string(state.full.size()) + " volumes take no new data (" +
                       names_of(state.full) + ")");
+  }
+  if (!state.slow.empty()) {
+    reasons.push_back(std::to_string(state.slow.size()) + " volumes are slow (" +
+                      names_of(state.slow) + ")");
   }
   if (state.changing) reasons.emplace_back("the map is being changed");
   for (std::size_t i = 0; i < reasons.size(); ++i) text += (i == 0 ? ": " : "; ") + reasons[i];

@@ -18,10 +18,11 @@ struct VolumeFinding {
   const MapVolume* entry = nullptr;
   VolumeStatus status;
   bool suspect = false;
-  bool serves() const { return status.state == VolumeStatus::State::open && !suspect; }
+  bool slow = false;  // it answers, but far later than others: suspect, and not lost
+  bool serves() const { return status.state == VolumeStatus::State::open && (!suspect || slow); }
 };
 
-// whole: nothing is lost. degraded: something is, and a further volume (of clusters of three hosts
+// whole: nothing is lost or slow. degraded: something is, and a further volume (of clusters of three hosts
 // and more: a host) may be lost. critical: none may be.
 struct ClusterState {
   enum class Level : std::uint8_t { whole, degraded, critical };
@@ -30,6 +31,7 @@ struct ClusterState {
   std::size_t volumes = 0;
   std::vector<std::string> lost;  // "v3 10.0.0.3:9200", by the map's order
   std::vector<std::string> full;
+  std::vector<std::string> slow;
   std::size_t groups = 0;
   std::size_t groups_without_majority = 0;
   bool changing = false;  // a volume is being replaced, or groups get new lists

@@ -1,5 +1,6 @@
 #include "server/membership/membership.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,6 +12,7 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
+#include "server/membership/slow_volumes.h"
 
 namespace penstock {
 namespace {
@@ -23,16 +25,20 @@ struct Health {
   std::atomic<std::uint32_t> suspect{0};     // by what: a set of Cause
   std::atomic<std::uint64_t> suspicions{0};  // how often it became one
   std::atomic<BootTime::rep> probed{0};      // when it became suspect or was last tried again
-
-  // True for one caller per interval.
-  bool take_turn_to_probe(BootTime::rep now) {
-    BootTime::rep last = probed.load();
-    const auto due = last + Duration(limits::kProbeEvery).count();
-    return now >= due && probed.compare_exchange_strong(last, now);
-  }
+  std::atomic<BootTime::rep> read{0};        // the same of a slow one
+  std::atomic<std::uint64_t> bytes{0};       // delivered in this window
+  std::atomic<std::uint64_t> late_bytes{0};
+  VolumePace pace;  // of the last window; guarded by State::pace_mutex
 };
 
-enum Cause : std::uint32_t { kRegisters = 1, kFragments = 2 };
+// True for one caller per interval.
+bool take_turn(std::atomic<BootTime::rep>& taken, BootTime::rep now, Duration every) {
+  BootTime::rep last = taken.load();
+  return now >= last + every.count() && taken.compare_exchange_strong(last, now);
+}
+
+enum Cause : std::uint32_t { kRegisters = 1, kFragments = 2, kSlow = 4 };
+constexpr std::uint32_t kNoAnswers = kRegisters | kFragments;
 
 struct Member {
   std::shared_ptr<VolumeClient> client;
@@ -58,7 +64,7 @@ Awaitable<void> run_probe(Probe probe) {
   Health& health = probe.member->health;
   health.failures.store(0);
   health.fragment_failures.store(0);
-  if (health.suspect.exchange(0) != 0) {
+  if ((health.suspect.fetch_and(kSlow) & kNoAnswers) != 0) {
     log_event(LogLevel::info, "volume_answers_again", {{"volume", probe.name}});
   }
 }
@@ -91,16 +97,19 @@ struct Membership::State {
   }
   BootTime::rep now() const { return clock.boot().time_since_epoch().count(); }
   void make_suspect(VolumeId id, Member& member, Cause cause) {
-    if (member.health.suspect.fetch_or(cause) != 0) return;
+    if ((member.health.suspect.fetch_or(cause) & kNoAnswers) != 0) return;
     member.health.suspicions.fetch_add(1);
     member.health.probed.store(now());
     log_event(LogLevel::warn, "volume_suspect", {{"volume", name_of(id)}});
   }
   void clear(VolumeId id, Member& member, Cause cause) {
-    if (member.health.suspect.fetch_and(~static_cast<std::uint32_t>(cause)) == cause) {
+    const std::uint32_t before =
+        member.health.suspect.fetch_and(~static_cast<std::uint32_t>(cause));
+    if ((before & kNoAnswers) == cause) {
       log_event(LogLevel::info, "volume_answers_again", {{"volume", name_of(id)}});
     }
   }
+  void end_pace_window();
   std::string name_of(VolumeId id) const {
     const MapVolume* volume = view().map->find(id);
     return volume == nullptr ? std::to_string(id.value) : volume->name;
@@ -141,15 +150,57 @@ struct Membership::State {
 
   Clock& clock;
   const Connector connect;
+  std::atomic<BootTime::rep> pace_due{0};  // when the window ends
+  std::mutex pace_mutex;                   // guards the next, and Health::pace
+  BootTime pace_began{};
   std::mutex change_mutex;  // guards the next
   std::deque<std::unique_ptr<const View>> views;
   std::atomic<const View*> current{nullptr};  // the last of them; readers take no lock
 };
 
+// A window with too little to compare goes on, for a while.
+void Membership::State::end_pace_window() {
+  const BootTime::rep due_at = now();
+  if (!take_turn(pace_due, due_at, Duration(limits::kPaceWindow))) return;
+  const std::lock_guard lock(pace_mutex);
+  const BootTime time = clock.boot();
+  std::vector<VolumeId> ids;
+  std::vector<VolumePace> paces;
+  for (const MapVolume& volume : view().map->volumes) {
+    Member* const member = find(volume.id);
+    if (member == nullptr) continue;
+    VolumePace pace = member->health.pace;
+    pace.bytes = member->health.bytes.load();
+    pace.late = std::min(member->health.late_bytes.load(), pace.bytes);
+    pace.lost = !member->open() || (member->health.suspect.load() & kNoAnswers) != 0;
+    ids.push_back(volume.id);
+    paces.push_back(pace);
+  }
+  if (!tells_paces(paces) && time - pace_began < limits::kPaceWindowMax) return;
+  pace_began = time;
+  judge_paces(paces, time);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    Health& health = find(ids[i])->health;
+    health.bytes.fetch_sub(paces[i].bytes);
+    health.late_bytes.fetch_sub(paces[i].late);
+    health.pace = paces[i];
+    const bool before = (paces[i].slow ? health.suspect.fetch_or(kSlow)
+                                       : health.suspect.fetch_and(~std::uint32_t{kSlow})) &
+                        kSlow;
+    if (before == paces[i].slow) continue;
+    if (paces[i].slow) health.read.store(due_at);
+    log_event(paces[i].slow ? LogLevel::warn : LogLevel::info,
+              paces[i].slow ? "volume_slow" : "volume_no_longer_slow",
+              {{"volume", name_of(ids[i])}});
+  }
+}
+
 Membership::Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                        std::vector<std::shared_ptr<VolumeClient>> volumes, Clock& clock,
                        Connector connect) {
   state_ = std::make_unique<State>(clock, std::move(connect));
+  state_->pace_began = clock.boot();
+  state_->pace_due.store(state_->now());
   state_->install(std::move(map), std::move(ring), std::move(volumes));
 }
 
@@ -233,7 +284,7 @@ void Membership::report_fragment(VolumeId id, bool success) {
   if (member == nullptr) return;
   Health& health = member->health;
   if (success) {
-    if (health.suspect.load() != 0) return;
+    if ((health.suspect.load() & kNoAnswers) != 0) return;
     if (health.fragment_failures.load() != 0) health.fragment_failures.store(0);
   } else if (health.fragment_failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures) {
     state_->make_suspect(id, *member, kFragments);
@@ -255,6 +306,26 @@ void Membership::report_stalled(VolumeId id) {
   state_->make_suspect(id, *member, kFragments);
 }
 
+void Membership::report_transfer(VolumeId id, std::uint64_t bytes, Duration took) {
+  Member* member = state_->find(id);
+  if (member == nullptr) return;
+  member->health.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (is_late_transfer(bytes, took)) {
+    member->health.late_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  state_->end_pace_window();
+}
+
+bool Membership::slow(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member != nullptr && member->health.suspect.load() == kSlow && member->open();
+}
+
+bool Membership::take_turn_to_read(VolumeId id) {
+  if (!slow(id)) return false;
+  return take_turn(state_->find(id)->health.read, state_->now(), Duration(limits::kSlowTryEvery));
+}
+
 bool Membership::suspect(VolumeId id) const {
   const Member* member = state_->find(id);
   return member == nullptr || member->health.suspect.load() != 0 || !member->open();
@@ -266,11 +337,12 @@ std::uint64_t Membership::suspicions(VolumeId id) const {
 }
 
 void Membership::probe_suspects(Executor executor) {
+  state_->end_pace_window();
   for (const auto& [id, place] : state_->view().places) {
-    if (!place.member || place.member->health.suspect.load() == 0 || !place.member->open()) {
-      continue;
-    }
-    if (!place.member->health.take_turn_to_probe(state_->now())) continue;
+    if (!place.member || !place.member->open()) continue;
+    Health& health = place.member->health;
+    if ((health.suspect.load() & kNoAnswers) == 0) continue;
+    if (!take_turn(health.probed, state_->now(), Duration(limits::kProbeEvery))) continue;
     const Deadline until = state_->clock.boot() + Duration(limits::kNoProgress);
     Probe probe{place.member, id, state_->name_of(id), until};
     boost::asio::co_spawn(executor, run_probe(std::move(probe)), boost::asio::detached);

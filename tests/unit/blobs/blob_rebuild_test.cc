@@ -120,6 +120,31 @@ TEST_CASE("a suspect volume is read if nothing else helps, and only then") {
   }
 }
 
+TEST_CASE("a slow volume is asked once a second, for no little, and nobody waits for it") {
+  for (const std::size_t length : {kSmallUnit, kSmallUnit / 2}) {
+    CAPTURE(length);
+    OneStripe stripe(kSmallUnit, length);
+    Membership& membership = *stripe.world.membership;
+    for (int window = 0; window < 3; ++window) {
+      for (std::uint32_t unit = 0; unit < 6; ++unit) {
+        const milliseconds took(unit == 0 ? 300 : 3);
+        membership.report_transfer(stripe.at(unit).id(), 1 << 20, took);
+      }
+      stripe.world.clock.advance(seconds(1));
+      membership.probe_suspects(stripe.world.io.get_executor());
+    }
+    REQUIRE(membership.slow(stripe.at(0).id()));
+    stripe.at(0).faults.stall_reads = true;
+    for (const auto& [pause, asked] : {std::pair(0, 0), {1, 1}, {0, 1}, {1, 2}}) {
+      stripe.world.clock.advance(seconds(pause));
+      const BootTime before = stripe.world.clock.boot();
+      CHECK(stripe.get().value() == stripe.text());
+      CHECK(stripe.world.clock.boot() == before);
+      CHECK(stripe.at(0).counters.reads == (length < limits::kSlowTryBytes ? 0 : asked));
+    }
+  }
+}
+
 TEST_CASE("columns are taken from healthy volumes first, and from suspects if need be") {
   for (const bool needed : {false, true}) {
     CAPTURE(needed);

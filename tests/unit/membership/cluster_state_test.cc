@@ -65,6 +65,22 @@ TEST_CASE("volumes without room are named, and too few with room end writes") {
   CHECK_FALSE(state_of(map, {}, {0, 1, 2, 3, 4}).writable);
 }
 
+TEST_CASE("a slow volume is named, and is not lost") {
+  const ClusterMap map = map_of(6, 1);
+  std::vector<VolumeFinding> findings(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    findings[i].entry = &map.volumes[i];
+    findings[i].status.state = VolumeStatus::State::open;
+    findings[i].suspect = findings[i].slow = i < 3;
+  }
+  const ClusterState state = judge(map, findings);
+  CHECK(state.writable);
+  CHECK(state.lost.empty());
+  CHECK(state_lines(state) ==
+        "ready\ndegraded: 3 volumes are slow (v0 10.0.0.0:9200, v1 10.0.0.1:9200, "
+        "v2 10.0.0.2:9200)\n");
+}
+
 TEST_CASE("a replacement is no whole cluster") {
   ClusterMap map = map_of(6, 1);
   map.groups.front().joint = map.groups.front().replicas;
