@@ -1,5 +1,6 @@
 // What the commands of a cluster are given by their command lines.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ struct TrustArguments {
   std::string tls_authorities;
 };
 
+// Of a process: what is empty may stand in its settings (role_settings.h).
 struct ServerArguments {
   std::vector<std::string> directories;
-  std::string listen = "127.0.0.1:9200";
+  std::optional<std::string> listen;
   std::string admin_listen;  // empty: the port after that
   TrustArguments trust;
   std::string map;      // the map source; empty: none
@@ -31,7 +33,7 @@ struct ServerArguments {
 };
 
 struct GatewayArguments {
-  std::string listen = "127.0.0.1:9000";
+  std::optional<std::string> listen;
   std::string admin_listen;
   TrustArguments trust;
   std::string map;                   // the map source; empty: none

@@ -6,6 +6,7 @@
 
 #include "gateway/program_version.h"
 #include "gateway/ring_command_line.h"
+#include "gateway/role_settings.h"
 #include "gateway/trust_options.h"
 
 namespace penstock {
@@ -21,11 +22,10 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
       "SIGHUP reads the accounts again and reopens the access log.\n"
       "Examples: penstock local /data\n"
       "          penstock local --format /mnt/d1 /mnt/d2 /mnt/d3 /mnt/d4 /mnt/d5 /mnt/d6");
-  local
-      ->add_option(
-          "DIR", arguments.directories,
-          "One directory for all volumes, or one per volume when several are given (one per disk)")
-      ->required();
+  local->add_option(
+      "DIR", arguments.directories,
+      "One directory for all volumes, or one per volume when several are given (one per disk).\n"
+      "Needed, unless the settings name them");
   local->add_flag("--format", arguments.format,
                   "Make a new store of several DIRs that are all empty. Give it once: without it\n"
                   "disks that are not mounted are never taken for a new store. It changes nothing\n"
@@ -34,7 +34,7 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
       ->add_option("--listen", arguments.listen,
                    "ADDRESS:PORT of the S3 endpoint; :PORT is all IPv4 addresses, IPv6 stands in\n"
                    "brackets ([::1]:9000), port 0 is any free one (see store_ready in the log)")
-      ->capture_default_str();
+      ->default_str("127.0.0.1:9000");
   local->add_option("--admin-listen", arguments.admin_listen,
                     "ADDRESS:PORT of /healthz, /readyz and /metrics; default: the S3 port + 1");
   local->add_option(
@@ -84,13 +84,13 @@ CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
       "reads\n"
       "certificates again.\n"
       "Example: penstock server --key cluster.key --listen 10.0.0.1:9200 --format /mnt/d1 /mnt/d2");
-  server->add_option("DIR", arguments.directories, "Directories of volumes, one per disk")
-      ->required();
+  server->add_option("DIR", arguments.directories,
+                     "Directories of volumes, one per disk. Needed, unless the settings name them");
   add_trust(*server, arguments.trust);
   server
       ->add_option("--listen", arguments.listen,
                    "ADDRESS:PORT for gateways and other servers; the cluster's map names it")
-      ->capture_default_str();
+      ->default_str("127.0.0.1:9200");
   add_map(*server, arguments.map,
           "The server announces its volumes there, and brings them to the map that it holds");
   server->add_option("--address,--advertise", arguments.address,
@@ -126,11 +126,6 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
       "access\n"
       "log.\n"
       "Example: penstock gateway --key cluster.key --map map.json --credentials accounts.json");
-  gateway->callback([&arguments] {
-    if (!has_trust(arguments.trust)) return;  // complained of below
-    if (!arguments.map.empty() || !arguments.servers.empty()) return;
-    throw CLI::RequiredError("--map or --servers");
-  });
   add_trust(*gateway, arguments.trust);
   add_map(*gateway, arguments.map, "A newer map is followed at once");
   gateway
@@ -139,15 +134,13 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
           "HOST:PORT,... of servers that are asked for the map: without --map, or while it "
           "cannot\nbe reached")
       ->delimiter(',');
-  gateway
-      ->add_option(
-          "--credentials", arguments.credentials_file,
-          "JSON file of accounts, the same for all gateways:\n"
-          "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
-          "Only its owner may read it (chmod 600). It is read again when it changes")
-      ->required();
+  gateway->add_option(
+      "--credentials", arguments.credentials_file,
+      "JSON file of accounts, the same for all gateways:\n"
+      "[{\"access_key\",\"secret_key\",\"account_id\",\"display_name\",\"email\"}, ...].\n"
+      "Only its owner may read it (chmod 600). It is read again when it changes. Needed");
   gateway->add_option("--listen", arguments.listen, "ADDRESS:PORT of the S3 endpoint")
-      ->capture_default_str();
+      ->default_str("127.0.0.1:9000");
   add_admin_and_config(*gateway, arguments.admin_listen, arguments.config_file);
   gateway->add_option("--access-log", arguments.access_log,
                       "Where to write one JSON line per request: stdout, or a file, which SIGHUP\n"
@@ -214,6 +207,12 @@ int complain_of_use(const std::string& what, const std::string& path) {
   return kUsageError;
 }
 
+// Is all said that is needed?
+template <class Arguments>
+Result<> said(Arguments arguments) {
+  return take_settings(RoleSettings{}, arguments);
+}
+
 }  // namespace
 
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
@@ -244,11 +243,12 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& wrong) {
     return {std::nullopt, complain_of_use(wrong.what(), path)};
   }
-  for (const auto& [command, trust] :
-       {std::pair{server, &line.server.trust}, std::pair{gateway, &line.gateway.trust}}) {
-    if (!command->parsed() || has_trust(*trust)) continue;
-    return {std::nullopt,
-            complain_of_use("--key is required, or --tls-cert, --tls-key and --tls-ca", path)};
+  // What a settings file may still say is looked for when it has been read.
+  for (const auto& missing :
+       {local->parsed() && line.local.config_file.empty() ? said(line.local) : Result<>{},
+        server->parsed() && line.server.config_file.empty() ? said(line.server) : Result<>{},
+        gateway->parsed() && line.gateway.config_file.empty() ? said(line.gateway) : Result<>{}}) {
+    if (!missing) return {std::nullopt, complain_of_use(missing.error().context, path)};
   }
   for (const auto& [command, means] : table) {
     if (command->parsed()) line.command = means;

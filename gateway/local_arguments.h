@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@
 
 namespace penstock {
 
+// What is empty may stand in the settings (role_settings.h).
 struct LocalArguments {
-  std::string listen = "127.0.0.1:9000";
+  std::optional<std::string> listen;
   std::string admin_listen;
   std::string credentials_file;
   std::string config_file;

@@ -147,6 +147,24 @@ Result<Document> read_removal(const Json& object, RemovalOptions& removal) {
   CHECK_OK(fields.finish());
   return Document{fields.defaults()};
 }
+
+void read_role(ConfigFields& fields, RoleSettings& role) {
+  fields.text("listen", role.listen);
+  fields.text("admin_listen", role.admin_listen);
+  fields.texts("directories", role.directories);
+  fields.text("credentials", role.credentials);
+  fields.text("key", role.key);
+  fields.text("tls_cert", role.tls_cert);
+  fields.text("tls_key", role.tls_key);
+  fields.text("tls_ca", role.tls_ca);
+  fields.text("map", role.map);
+  fields.text("address", role.address);
+  fields.text("host", role.host);
+  fields.text("zone", role.zone);
+  fields.texts("peers", role.peers);
+  fields.texts("servers", role.servers);
+}
+
 // A region is signed as it is named here, between slashes.
 Result<> check_names(const GatewayConfig& gateway) {
   constexpr std::size_t kRegionBytesMax = 64;
@@ -189,6 +207,7 @@ Result<ReadConfig> read_document(const Json& document) {
   LocalConfig config;
   ConfigFields fields(document, "");
   std::uint64_t io_threads = 0;
+  read_role(fields, config.role);
   fields.text("region", config.gateway.region);
   fields.texts("domains", config.gateway.domains);
   fields.flag("strict_region", config.gateway.strict_region);

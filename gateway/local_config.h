@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/operations/operations.h"
 #include "penstock/limits.h"
@@ -15,7 +16,20 @@
 
 namespace penstock {
 
+// What the command line may say as well (role_settings.h). Empty: not said.
+struct RoleSettings {
+  std::string listen, admin_listen;
+  std::vector<std::string> directories;
+  std::string credentials;                       // a file
+  std::string key, tls_cert, tls_key, tls_ca;    // files
+  std::string map;                               // a map source
+  std::string address, host, zone;               // of a server, as it announces itself
+  std::vector<std::string> peers;                // of a server
+  std::vector<std::string> servers;              // that a gateway asks for the map
+};
+
 struct LocalConfig {
+  RoleSettings role;
   GatewayConfig gateway;                                           // region, domains, strict_region
   unsigned io_threads = 0;                                         // 0 = one per core
   std::uint64_t memory_budget_bytes = limits::kMemoryBudgetBytes;  // all request bodies together

@@ -16,6 +16,7 @@
 #include "gateway/process/local_process.h"
 #include "gateway/process/server_process.h"
 #include "gateway/ring_command.h"
+#include "gateway/role_settings.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
 
@@ -38,11 +39,12 @@ struct Prepared {
   LocalConfig config;
   Endpoints endpoints;
 };
-// Errors: invalid; not_found.
-Result<Prepared> prepare(const std::string& config_file, const std::string& listen,
-                         const std::string& admin_listen) {
+// `arguments` get what the settings say of them. Errors: invalid; not_found.
+template <class Arguments>
+Result<Prepared> prepare(Arguments& arguments) {
   ::umask(0077);  // what the volumes hold is for nobody else on this machine
-  TRY(config, read_config(config_file));
+  TRY(config, read_config(arguments.config_file));
+  CHECK_OK(take_settings(config.role, arguments));
   const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
                                                {"info", LogLevel::info},
                                                {"warn", LogLevel::warn},
@@ -52,7 +54,7 @@ Result<Prepared> prepare(const std::string& config_file, const std::string& list
     return fail(Errc::invalid, "log_level wants debug, info, warn or error");
   }
   set_log_level(level->second);
-  TRY(endpoints, read_endpoints(listen, admin_listen));
+  TRY(endpoints, read_endpoints(arguments.listen.value(), arguments.admin_listen));
   return Prepared{std::move(config), std::move(endpoints)};
 }
 
@@ -82,7 +84,7 @@ int run_process(Process& process, const sigset_t& signals, const Endpoints& endp
 }
 
 int run_local(LocalArguments arguments) {
-  auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+  auto prepared = prepare(arguments);
   if (!prepared) return complain(prepared.error());
   auto& [config, endpoints] = *prepared;
   const sigset_t signals = block_signals();
@@ -97,7 +99,7 @@ int run_local(LocalArguments arguments) {
 }
 
 int run_server(ServerArguments arguments) {
-  const auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+  const auto prepared = prepare(arguments);
   if (!prepared) return complain(prepared.error());
   auto trust = read_trust(arguments.trust, PeerRole::server);
   if (!trust) return complain(trust.error());
@@ -110,8 +112,8 @@ int run_server(ServerArguments arguments) {
   return run_process(process, signals, prepared->endpoints);
 }
 
-int run_gateway(const GatewayArguments& arguments) {
-  auto prepared = prepare(arguments.config_file, arguments.listen, arguments.admin_listen);
+int run_gateway(GatewayArguments arguments) {
+  auto prepared = prepare(arguments);
   if (!prepared) return complain(prepared.error());
   auto& [config, endpoints] = *prepared;
   auto trust = read_trust(arguments.trust, PeerRole::gateway);

@@ -95,7 +95,7 @@ std::shared_ptr<const ServiceParts> ServerProcess::service_parts() {
       ServiceParts{base.clock,
                    base.random,
                    base.buffers,
-                   terms_of(trust_, PeerRole::server, arguments_.listen),
+                   terms_of(trust_, PeerRole::server, arguments_.listen.value()),
                    {},
                    {},
                    {},
@@ -137,7 +137,7 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
     const auto map = volumes.map();
     return map ? stamp_of(*map) : MapStamp{};
   };
-  others_ = make_peers(server_.base(), trust_, PeerRole::server, arguments_.listen,
+  others_ = make_peers(server_.base(), trust_, PeerRole::server, arguments_.listen.value(),
                        std::move(stamp), [this] { return own_places(); });
   follower_ = make_follower();
   peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts(),

@@ -42,6 +42,30 @@ def test_options_come_from_the_command_line_then_the_environment_then_the_file()
         assert "from-environment" in told and "from-file" not in told
 
 
+def test_each_role_takes_what_its_options_say_from_its_file_too():
+    def told(role, settings, *arguments, **environment):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
+            json.dump(settings, config)
+            config.flush()
+            done = run(role, "--config", config.name, *arguments, env={**os.environ, **environment})
+            assert done.returncode == 1, done.stderr
+            return done.stderr
+    # Each value is one that no process can start with, so that the one that counts is named.
+    needed = {"local": {"directories": ["/nonexistent/d"]}, "server": {"directories": ["/nonexistent/d"], "key": "/nonexistent/key"},
+              "gateway": {"credentials": "/nonexistent/accounts", "key": "/nonexistent/key", "map": "/nonexistent/map"}}
+    for role, settings in needed.items():
+        listens = dict(settings, listen="from-file")
+        assert "from-file" in told(role, listens)
+        assert "from-environment" in told(role, listens, PENSTOCK_LISTEN="from-environment")
+        assert "from-line" in told(role, listens, "--listen", "from-line", PENSTOCK_LISTEN="from-environment")
+        for key in settings:
+            missing = told(role, {k: v for k, v in settings.items() if k != key})
+            assert {"directories": "DIR", "map": "--map or --servers"}.get(key, f"--{key}") in missing
+        if role != "local":
+            assert "/nonexistent/key" in told(role, settings)
+            assert "/nonexistent/other" in told(role, settings, "--key", "/nonexistent/other")
+
+
 @pytest.mark.parametrize("role", ["local", "server", "gateway"])
 def test_help_names_the_environment(role):
     text = run(role, "--help").stdout

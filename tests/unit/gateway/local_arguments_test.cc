@@ -41,19 +41,19 @@ TEST_CASE("an endpoint is an address and a port") {
 TEST_CASE("the admin port follows the S3 port, unless there is none or it is given") {
   LocalArguments arguments;
   arguments.listen = "127.0.0.1:9000";
-  CHECK(read_endpoints(arguments.listen, arguments.admin_listen)->admin.port == 9001);
+  CHECK(read_endpoints(*arguments.listen, arguments.admin_listen)->admin.port == 9001);
   arguments.listen = "[::1]:0";
-  CHECK(read_endpoints(arguments.listen, arguments.admin_listen)->admin.port == 0);
-  CHECK(read_endpoints(arguments.listen, arguments.admin_listen)->admin.address == "::1");
+  CHECK(read_endpoints(*arguments.listen, arguments.admin_listen)->admin.port == 0);
+  CHECK(read_endpoints(*arguments.listen, arguments.admin_listen)->admin.address == "::1");
   arguments.listen = ":65535";
-  REQUIRE_FALSE(read_endpoints(arguments.listen, arguments.admin_listen));
-  CHECK(read_endpoints(arguments.listen, arguments.admin_listen)
+  REQUIRE_FALSE(read_endpoints(*arguments.listen, arguments.admin_listen));
+  CHECK(read_endpoints(*arguments.listen, arguments.admin_listen)
             .error()
             .context.find("--admin-listen") != std::string::npos);
   arguments.admin_listen = "127.0.0.1:9001";
-  CHECK(read_endpoints(arguments.listen, arguments.admin_listen)->admin.port == 9001);
+  CHECK(read_endpoints(*arguments.listen, arguments.admin_listen)->admin.port == 9001);
   arguments.listen = "127.0.0.1:9001";
-  CHECK_FALSE(read_endpoints(arguments.listen, arguments.admin_listen));
+  CHECK_FALSE(read_endpoints(*arguments.listen, arguments.admin_listen));
 }
 
 ParsedCommandLine parse(std::vector<const char*> words) {
