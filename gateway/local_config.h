@@ -20,12 +20,12 @@ namespace penstock {
 struct RoleSettings {
   std::string listen, admin_listen;
   std::vector<std::string> directories;
-  std::string credentials;                       // a file
-  std::string key, tls_cert, tls_key, tls_ca;    // files
-  std::string map;                               // a map source
-  std::string address, host, zone;               // of a server, as it announces itself
-  std::vector<std::string> peers;                // of a server
-  std::vector<std::string> servers;              // that a gateway asks for the map
+  std::string credentials;                     // a file
+  std::string key, tls_cert, tls_key, tls_ca;  // files
+  std::string map;                             // a map source
+  std::string address, host, zone;             // of a server, as it announces itself
+  std::vector<std::string> peers;              // of a server
+  std::vector<std::string> servers;            // that a gateway asks for the map
 };
 
 struct LocalConfig {

@@ -51,7 +51,8 @@ Result<> GatewayProcess::open() {
     const GatewayStack* const made = serving_.load();
     return made ? stamp_of(*gateway_->objects().membership().map()) : MapStamp{};
   };
-  peers_ = make_peers(base_, trust_, PeerRole::gateway, arguments_.listen.value(), std::move(stamp));
+  peers_ =
+      make_peers(base_, trust_, PeerRole::gateway, arguments_.listen.value(), std::move(stamp));
   TRY(map, find_first_map());
   auto connect = [this](const MapVolume& volume) -> std::shared_ptr<VolumeClient> {
     return peers_->volume(volume.id, volume.address);

@@ -127,19 +127,6 @@ inline constexpr int kSuspectAfterFailures = 2;
 inline constexpr std::chrono::seconds kNoProgress{2};
 inline constexpr std::chrono::seconds kProbeEvery{1};
 
-// ---- slow volumes: which deliver, but far later than the others
-inline constexpr std::chrono::milliseconds kLateTransfer{40};  // more is late, beside its bytes at
-inline constexpr std::uint64_t kSlowBytesPerMicrosecond = 16;  // ... this rate: a slow disk's
-inline constexpr std::chrono::milliseconds kSyncTime{200};     // a commit may take so much more
-inline constexpr std::chrono::seconds kPaceWindow{1};          // in which volumes are compared
-inline constexpr std::chrono::seconds kPaceWindowMax{10};      // ... if there is little to compare
-inline constexpr std::uint64_t kPaceBytesMin = 64 * kKiB;      // of a volume: fewer tell nothing
-inline constexpr int kSlowAfterWindows = 3;    // late ones in a row: a pause of a machine is none
-inline constexpr int kTimelyAfterWindows = 5;  // that make a slow one as good as any
-inline constexpr std::chrono::seconds kSlowTryEvery{1};    // a read of a slow one beside its columns
-inline constexpr std::uint64_t kSlowTryBytes = 64 * kKiB;  // ... of so much: less passes any queue
-inline constexpr std::chrono::seconds kSlowForgotten{30};  // without bytes: perhaps it is well again
-
 // ---- disks that hang
 inline constexpr std::chrono::seconds kDiskCallMax{
     10};  // a volume with an older call is closed: drives give up a sector after 7 s or less

@@ -10,6 +10,7 @@
 #include "penstock/log.h"
 #include "penstock/planted.h"
 #include "server/blobs/blob_shape.h"
+#include "server/membership/slow_volumes.h"
 
 namespace penstock {
 namespace {
@@ -141,7 +142,7 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
       slot.committed = true;
       self->context_.membership.report_durable(slot.volume);
       const Duration took = self->context_.clock.boot() - slot.step_began;
-      const Duration transfer = std::max<Duration>(took - Duration(limits::kSyncTime), {});
+      const Duration transfer = std::max<Duration>(took - Duration(kSyncTime), {});
       self->context_.membership.report_transfer(slot.volume, data_bytes, transfer);
     }
     self->wakeup_.notify();

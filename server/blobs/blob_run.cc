@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "server/membership/slow_volumes.h"
 namespace penstock {
 
 BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open,
@@ -10,7 +11,7 @@ BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob>
   const VolumeId volume = open_->blob.locations[run_.slot].volume;
   Membership& membership = fetcher_->context.membership;
   if (volume.value != 0 && membership.suspect(volume)) {
-    if (run_.length >= limits::kSlowTryBytes && membership.take_turn_to_read(volume)) {
+    if (run_.length >= kSlowReadBytes && membership.take_turn_to_read(volume)) {
       raced_ = true;
     } else {
       direct_skipped_ = true;

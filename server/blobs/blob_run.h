@@ -70,7 +70,7 @@ class BlobRun {
   Layout::Run run_;
   bool file_allowed_;
   std::shared_ptr<Fetch> direct_;
-  bool raced_ = false;           // its volume is slow: beside its columns, to see whether it still is
+  bool raced_ = false;  // its volume is slow: beside its columns, to see whether it still is
   bool direct_skipped_ = false;  // its volume is suspect: only if nothing else helps
   bool rebuilding_ = false;
   bool columns_exhausted_ = false;

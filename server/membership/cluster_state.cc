@@ -98,7 +98,8 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
   state.groups = map.groups.size();
   state.changing = state.changing || map.staying() < map.volumes.size();
   state.writable = is_writable(map, open, roomy);
-  const bool whole = state.lost.empty() && state.full.empty() && state.slow.empty() && !state.changing;
+  const bool whole =
+      state.lost.empty() && state.full.empty() && state.slow.empty() && !state.changing;
   if (!whole) state.level = ClusterState::Level::degraded;
   if (!state.writable || (!state.lost.empty() && spare <= 0)) {
     state.level = ClusterState::Level::critical;

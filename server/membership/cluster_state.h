@@ -22,8 +22,8 @@ struct VolumeFinding {
   bool serves() const { return status.state == VolumeStatus::State::open && (!suspect || slow); }
 };
 
-// whole: nothing is lost or slow. degraded: something is, and a further volume (of clusters of three hosts
-// and more: a host) may be lost. critical: none may be.
+// whole: nothing is lost or slow. degraded: something is, and a further volume (of clusters of
+// three hosts and more: a host) may be lost. critical: none may be.
 struct ClusterState {
   enum class Level : std::uint8_t { whole, degraded, critical };
   bool writable = false;  // all groups have their majority, and a blob finds volumes enough

@@ -161,7 +161,7 @@ struct Membership::State {
 // A window with too little to compare goes on, for a while.
 void Membership::State::end_pace_window() {
   const BootTime::rep due_at = now();
-  if (!take_turn(pace_due, due_at, Duration(limits::kPaceWindow))) return;
+  if (!take_turn(pace_due, due_at, Duration(kPaceWindow))) return;
   const std::lock_guard lock(pace_mutex);
   const BootTime time = clock.boot();
   std::vector<VolumeId> ids;
@@ -176,7 +176,7 @@ void Membership::State::end_pace_window() {
     ids.push_back(volume.id);
     paces.push_back(pace);
   }
-  if (!tells_paces(paces) && time - pace_began < limits::kPaceWindowMax) return;
+  if (!tells_paces(paces) && time - pace_began < kPaceWindowMax) return;
   pace_began = time;
   judge_paces(paces, time);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -323,7 +323,7 @@ bool Membership::slow(VolumeId id) const {
 
 bool Membership::take_turn_to_read(VolumeId id) {
   if (!slow(id)) return false;
-  return take_turn(state_->find(id)->health.read, state_->now(), Duration(limits::kSlowTryEvery));
+  return take_turn(state_->find(id)->health.read, state_->now(), Duration(kSlowReadEvery));
 }
 
 bool Membership::suspect(VolumeId id) const {

@@ -59,16 +59,16 @@ class Membership {
   void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed
-  // So many bytes came from a volume, or were made durable there, and took so long. A volume that is
-  // slow beside the others (slow_volumes.h) is suspect, too: not asked while others have the bytes,
-  // and left out of new blobs. Whoever reads from it now and then finds that it is well again.
+  // So many bytes came from a volume, or were made durable there, and took so long. A volume that
+  // is slow beside the others (slow_volumes.h) is suspect, too: not asked while others have the
+  // bytes, and left out of new blobs. Whoever reads from it finds that it is well again.
   void report_transfer(VolumeId id, std::uint64_t bytes, Duration took);
-  bool suspect(VolumeId id) const;                  // suspect, slow, closed or unknown
-  bool slow(VolumeId id) const;                     // open, and suspect as slow alone
+  bool suspect(VolumeId id) const;  // suspect, slow, closed or unknown
+  bool slow(VolumeId id) const;     // open, and suspect as slow alone
   // Slow, and may it be asked once more, beside others who have the same? True for one caller each
-  // limits::kSlowTryEvery.
+  // kSlowReadEvery.
   bool take_turn_to_read(VolumeId id);
-  std::uint64_t suspicions(VolumeId id) const;      // how often it became suspect
+  std::uint64_t suspicions(VolumeId id) const;  // how often it became suspect
   // Ends the window in which volumes are compared, if it is due. Probes each suspect that is due
   // (once each limits::kProbeEvery, from when it became one; not what is only slow), on
   // `executor`, beside the caller. A success clears all reports. Called by whoever meets a suspect,

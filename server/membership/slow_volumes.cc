@@ -10,7 +10,7 @@ constexpr std::uint64_t kWhole = 1000;  // shares are in thousandths
 constexpr std::uint64_t kTimesTheOthers = 4;
 
 bool tells(const VolumePace& volume) {
-  return volume.slow ? volume.bytes > 0 : volume.bytes >= limits::kPaceBytesMin;
+  return volume.slow ? volume.bytes > 0 : volume.bytes >= kPaceBytesMin;
 }
 
 std::uint64_t share_of(const VolumePace& volume) { return volume.late * kWhole / volume.bytes; }
@@ -20,7 +20,8 @@ std::optional<std::uint64_t> share_of_others(const std::vector<VolumePace>& volu
                                              std::size_t without) {
   std::vector<std::uint64_t> shares;
   for (std::size_t i = 0; i < volumes.size(); ++i) {
-    if (i != without && !volumes[i].slow && tells(volumes[i])) shares.push_back(share_of(volumes[i]));
+    if (i != without && !volumes[i].slow && tells(volumes[i]))
+      shares.push_back(share_of(volumes[i]));
   }
   if (shares.size() < 2) return std::nullopt;
   const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
@@ -35,6 +36,7 @@ std::optional<bool> was_late(const std::vector<VolumePace>& volumes, std::size_t
   const std::uint64_t share = share_of(volume);
   if (share * 2 < kWhole) return false;
   const auto others = share_of_others(volumes, index);
+  if (!others && volume.slow) return true;  // as before
   if (!others) return std::nullopt;
   return share >= kTimesTheOthers * *others;
 }
@@ -55,10 +57,10 @@ void judge_paces(std::vector<VolumePace>& volumes, BootTime now) {
     VolumePace& volume = volumes[i];
     if (volume.bytes > 0) volume.heard = now;
     if (late[i]) volume.windows = *late[i] != volume.slow ? volume.windows + 1 : 0;
-    const int enough = volume.slow ? limits::kTimelyAfterWindows : limits::kSlowAfterWindows;
+    const int enough = volume.slow ? kTimelyAfterWindows : kSlowAfterWindows;
     bool turns = volume.windows >= enough;
     if (volume.slow) {
-      turns = turns || away > away_max || now - volume.heard >= limits::kSlowForgotten;
+      turns = turns || away > away_max || now - volume.heard >= kSlowForgotten;
     } else {
       turns = turns && !volume.lost && away < away_max;
     }

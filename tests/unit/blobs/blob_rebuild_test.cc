@@ -2,6 +2,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include "server/membership/slow_volumes.h"
 #include "tests/unit/blobs/blob_world.h"
 
 namespace penstock {
@@ -140,7 +141,7 @@ TEST_CASE("a slow volume is asked once a second, for no little, and nobody waits
       const BootTime before = stripe.world.clock.boot();
       CHECK(stripe.get().value() == stripe.text());
       CHECK(stripe.world.clock.boot() == before);
-      CHECK(stripe.at(0).counters.reads == (length < limits::kSlowTryBytes ? 0 : asked));
+      CHECK(stripe.at(0).counters.reads == (length < kSlowReadBytes ? 0 : asked));
     }
   }
 }
