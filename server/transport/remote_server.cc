@@ -111,6 +111,11 @@ bool RemoteServer::leaves() const {
   return leaving_;
 }
 
+bool RemoteServer::is_refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
 ServerLink::Counts RemoteServer::counts() const {
   ServerLink::Counts sum;
   for (const auto& link : links_) sum += link->counts();
@@ -129,12 +134,19 @@ Task<std::string> RemoteServer::describe(Deadline deadline) const {
   co_return std::move(answer.fields);
 }
 
-void RemoteServer::connected(const MetPeer&) { poll_now_.notify(); }
+void RemoteServer::connected(const MetPeer&) {
+  {
+    const std::lock_guard lock(mutex_);
+    refused_ = false;
+  }
+  poll_now_.notify();
+}
 
 void RemoteServer::disconnected(const Error& why) {
   const std::lock_guard lock(mutex_);
   status_.reset();
   why_ = "server " + address_ + ": " + why.context;
+  refused_ = why.code == Errc::invalid;
 }
 
 void RemoteServer::leaving(bool leaves) {

@@ -43,6 +43,9 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   // What its volumes are, as of the last answer; empty without one.
   std::map<VolumeId, VolumeStatus> statuses() const;
   bool leaves() const;
+  // Has it, or this process, refused the last connection for a reason that does not pass by itself,
+  // as another cluster or key? Tries go on all the same.
+  bool is_refused() const;
   ServerLink::Counts counts() const;
   // The same as it said itself; nullopt: it does not answer, or has no such volume.
   std::optional<VolumeStatus> known_status(VolumeId id) const;
@@ -77,10 +80,11 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   std::weak_ptr<CallConnection> announced_on_;
   std::vector<wire::Place> announced_;
 
-  mutable std::mutex mutex_;  // guards the next three
+  mutable std::mutex mutex_;  // guards what follows
   std::optional<std::map<VolumeId, VolumeStatus>> status_;
   std::string why_;
   bool leaving_ = false;
+  bool refused_ = false;
 };
 
 }  // namespace penstock

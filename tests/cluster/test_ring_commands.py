@@ -200,6 +200,11 @@ def test_what_cannot_join_is_refused(cluster):
     member = cluster.info["servers"][0]["address"]
     assert "Nothing to add" in penstock(*add_words(cluster, member))
     assert "refused" in penstock(*add_words(cluster, "127.0.0.1:1"), code=1)
+    other = os.path.join(cluster.data, "other.key")
+    penstock("admin", "keygen", other)
+    begin = time.monotonic()
+    assert "another cluster" in penstock("ring", "make", "--key", other, "--map", other + ".map", "--server", member, code=1)
+    assert time.monotonic() - begin < 5  # it will say so again: there is nothing to wait for
     assert "--server" in penstock("ring", "add", "--cluster", cluster.data, code=1)
     assert "--map" in penstock("ring", "add", "--key", cluster.info["key"], "--server", member, code=1)
     assert "--key" in penstock("ring", "show", "--servers", member, code=1)

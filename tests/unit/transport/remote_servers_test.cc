@@ -50,6 +50,7 @@ struct World {
     std::vector<wire::Place> places;  // that it passes on
     std::vector<wire::Place> heard;
     bool leaves = false;
+    std::string key;  // of its cluster
   };
   explicit World(PeerRole role = PeerRole::gateway) {
     parts = std::make_shared<LinkParts>(
@@ -75,7 +76,7 @@ struct World {
     if (found == sites.end()) co_return fail(Errc::unavailable, "connection refused");
     Site* site = &found->second;
     auto service = std::make_shared<ServiceParts>(
-        ServiceParts{clock, random, buffers, make_terms(PeerRole::server), {}, {}, {}, {}});
+        ServiceParts{clock, random, buffers, make_terms(PeerRole::server, site->key), {}, {}, {}, {}});
     service->volumes = [site] { return site->volumes; };
     service->find = [site](VolumeId id) -> std::shared_ptr<VolumeClient> {
       for (const auto& volume : site->volumes) {
@@ -146,6 +147,41 @@ TEST_CASE("a server with other volumes at an old address is not taken for the on
   world.servers->hear({place(3, kNew)});
   world.run_for(kSoon);
   CHECK(volume->status().state == VolumeStatus::State::open);
+}
+
+TEST_CASE("a server that refuses this process is told from one that is not there") {
+  World world;
+  world.add(kOld, 3);
+  world.sites[kOld].key = "another";
+  world.begin();
+  const auto refusing = world.servers->server(kOld);
+  const auto absent = world.servers->server(kNew);
+  CHECK_FALSE(refusing->is_refused());
+  world.run_for(kSoon);
+  CHECK(refusing->is_refused());
+  CHECK_FALSE(absent->is_refused());
+  world.sites[kOld].key.clear();
+  world.run_for(std::chrono::seconds(10));
+  CHECK_FALSE(refusing->is_refused());
+  CHECK(refusing->volumes() == std::vector{VolumeId{3}});
+}
+
+TEST_CASE("what is asked for after the stop calls nobody") {
+  World world;
+  world.add(kOld, 3);
+  world.begin();
+  (void)world.servers->volume(VolumeId{3}, kOld);
+  world.run_for(kSoon);
+  CHECK(world.dials[kOld] > 0);
+  world.servers->stop();
+  const auto late = world.servers->volume(VolumeId{4}, kNew);
+  (void)world.servers->volume(VolumeId{3}, kNew);
+  (void)world.servers->server(kOther);
+  world.servers->hear({place(5, kOther)});
+  world.run_for(kSoon);
+  CHECK(world.dials[kNew] == 0);
+  CHECK(world.dials[kOther] == 0);
+  CHECK(late->status().state == VolumeStatus::State::missing);
 }
 
 TEST_CASE("a volume stays where it is open, whoever claims it; where it is not, it moves") {
