@@ -78,16 +78,24 @@ Task<> EtcdStream::connect(EtcdEndpoint endpoint, Duration patience) {
   co_return Result<>{};
 }
 
-Task<EtcdAnswer> EtcdStream::ask(EtcdRequest request, Duration patience) {
+// Begins the time of the whole call.
+Task<> EtcdStream::send(EtcdRequest request, Duration patience) {
   const Request message = request_of(std::move(request));
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(kAnswerBytesMax);
-  parser.header_limit(kHeadBytesMax);
   error_code error;
   auto token = asio::redirect_error(use_task, error);
   parts_->stream.expires_after(patience);
   (void)co_await http::async_write(parts_->stream, message, token);
   if (error) co_return unknown(error);
+  co_return Result<>{};
+}
+
+Task<EtcdAnswer> EtcdStream::ask(EtcdRequest request, Duration patience) {
+  CO_CHECK(co_await send(std::move(request), patience));
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kAnswerBytesMax);
+  parser.header_limit(kHeadBytesMax);
+  error_code error;
+  auto token = asio::redirect_error(use_task, error);
   (void)co_await http::async_read(parts_->stream, parts_->buffer, parser, token);
   if (error) co_return unknown(error);
   EtcdAnswer answer;
@@ -98,15 +106,12 @@ Task<EtcdAnswer> EtcdStream::ask(EtcdRequest request, Duration patience) {
 }
 
 Task<EtcdAnswer> EtcdStream::begin(EtcdRequest request, Duration patience) {
-  const Request message = request_of(std::move(request));
+  CO_CHECK(co_await send(std::move(request), patience));
   auto& parser = parts_->endless.emplace();
   parser.body_limit(boost::none);
   parser.header_limit(kHeadBytesMax);
   error_code error;
   auto token = asio::redirect_error(use_task, error);
-  parts_->stream.expires_after(patience);
-  (void)co_await http::async_write(parts_->stream, message, token);
-  if (error) co_return unknown(error);
   (void)co_await http::async_read_header(parts_->stream, parts_->buffer, parser, token);
   if (error) co_return unknown(error);
   EtcdAnswer answer;

@@ -40,6 +40,8 @@ class EtcdStream {
   void close();
 
  private:
+  Task<> send(EtcdRequest request, Duration patience);
+
   struct Parts;
   const std::unique_ptr<Parts> parts_;
 };
