@@ -157,22 +157,19 @@ void add_collectors_of_peers(Metrics& metrics, const RemoteServers& peers) {
   metrics.add_collector(kCounter, "penstock_peer_connects_total",
                         "Connections made to the server, also again; tries that failed.",
                         [&peers] { return connects_of(peers.servers()); });
-  metrics.add_collector(kCounter, "penstock_peer_calls_total",
-                        "Calls to the server by operation and outcome.", [&peers] {
-                          Samples samples;
-                          for (const auto& peer : peers.servers()) {
-                            add_calls(samples, name_of(*peer), peer->counts().calls);
-                          }
-                          return samples;
-                        });
-  metrics.add_collector(kCounter, "penstock_peer_errors_total",
-                        "Calls to the server that did not succeed, by code.", [&peers] {
-                          Samples samples;
-                          for (const auto& peer : peers.servers()) {
-                            add_errors(samples, name_of(*peer), peer->counts().calls);
-                          }
-                          return samples;
-                        });
+  using Add = void (*)(Samples&, const Labels&, const CallCounts&);
+  const auto add = [&metrics, &peers](const char* name, const char* help, Add add_peer) {
+    metrics.add_collector(kCounter, name, help, [&peers, add_peer] {
+      Samples samples;
+      for (const auto& peer : peers.servers()) {
+        add_peer(samples, name_of(*peer), peer->counts().calls);
+      }
+      return samples;
+    });
+  };
+  add("penstock_peer_calls_total", "Calls to the server by operation and outcome.", add_calls);
+  add("penstock_peer_errors_total", "Calls to the server that did not succeed, by code.",
+      add_errors);
   metrics.add_histograms("penstock_peer_call_duration_seconds",
                          "From a call to its end, by what it is for.", [&peers] {
                            HistogramSamples samples;
