@@ -12,6 +12,7 @@
 
 #include "penstock/hmac.h"
 #include "penstock/text_codec.h"
+#include "penstock/whole_file.h"
 
 namespace penstock {
 namespace {
@@ -50,24 +51,6 @@ Result<> check_private(const struct stat& status, const std::string& path) {
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
   return fail(Errc::invalid, path + " holds secrets and is open to others than its owner (mode " +
                                  mode + "): chmod 600 " + path);
-}
-
-Result<> write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t put = ::write(fd, text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail(Errc::io, system_error("cannot write", path));
-    text.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return {};
-}
-
-Result<> sync_directory(const std::string& directory) {
-  const File file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file.is_open() || ::fsync(file.fd()) != 0) {
-    return fail(Errc::io, system_error("cannot sync", directory));
-  }
-  return {};
 }
 
 Result<Account> parse_account(const nlohmann::json& entry, const std::string& where) {
@@ -261,8 +244,8 @@ std::string root_credentials_path(const std::string& directory) {
 }
 
 namespace {
-// Beside the file that it will be, durable. Returns its path.
-Result<std::string> write_beside(const std::string& path, const Account& account) {
+// As the file holds it.
+Result<std::string> text_of(const Account& account) {
   CHECK_OK(check_account(account));
   const nlohmann::ordered_json document = nlohmann::ordered_json::array({{
       {"access_key", account.access_key},
@@ -271,36 +254,18 @@ Result<std::string> write_beside(const std::string& path, const Account& account
       {"display_name", account.display_name},
       {"email", account.email},
   }});
-  const std::string temporary = path + ".new";
-  ::unlink(temporary.c_str());  // left by a crash between the steps that follow
-  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.is_open()) return fail(Errc::io, system_error("cannot create", temporary));
-  CHECK_OK(write_all(file.fd(), document.dump(2) + "\n", temporary));
-  if (::fsync(file.fd()) != 0) return fail(Errc::io, system_error("cannot sync", temporary));
-  return temporary;
+  return document.dump(2) + "\n";
 }
 }  // namespace
 
 Result<> write_root_credentials(const std::string& directory, const Account& account) {
-  const std::string path = root_credentials_path(directory);
-  TRY(temporary, write_beside(path, account));
-  // link() gives the name only if it is free, with the bytes already in place.
-  if (::link(temporary.c_str(), path.c_str()) != 0) {
-    return fail(errno == EEXIST ? Errc::invalid : Errc::io, system_error("cannot make", path));
-  }
-  if (::unlink(temporary.c_str()) != 0) {
-    return fail(Errc::io, system_error("cannot remove", temporary));
-  }
-  return sync_directory(directory);
+  TRY(text, text_of(account));
+  return make_whole_file(root_credentials_path(directory), text);
 }
 
 Result<> replace_root_credentials(const std::string& directory, const Account& account) {
-  const std::string path = root_credentials_path(directory);
-  TRY(temporary, write_beside(path, account));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return fail(Errc::io, system_error("cannot replace", path));
-  }
-  return sync_directory(directory);
+  TRY(text, text_of(account));
+  return replace_whole_file(root_credentials_path(directory), text, 0600, ModeOfOld::replaced);
 }
 
 Result<Account> read_root_credentials(const std::string& directory) {

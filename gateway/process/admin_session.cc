@@ -110,7 +110,9 @@ Task<> AdminSession::connect(std::set<std::string> addresses, Duration patience)
   }
   const BootTime until = base_.clock.boot() + patience;
   // One that refuses this process will do so again; one that does not listen may be starting.
-  const auto silent = [](const auto& server) { return !server->volumes() && !server->is_refused(); };
+  const auto silent = [](const auto& server) {
+    return !server->volumes() && !server->is_refused();
+  };
   while (std::any_of(waited.begin(), waited.end(), silent) && base_.clock.boot() < until) {
     co_await base_.clock.sleep_until(base_.clock.boot() + kLook);
   }

@@ -50,9 +50,26 @@ std::string directory_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The bytes under the temporary name, synced.
+Result<> sync_directory_of(const std::string& path) {
+  const std::string directory = directory_of(path);
+  const Descriptor entry(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entry.get() < 0 || ::fsync(entry.get()) != 0) return system_error(directory);
+  return {};
+}
+
+// A name that is free again when this is gone, however it ends.
+struct Temporary {
+  explicit Temporary(std::string name) : path(std::move(name)) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() { ::unlink(path.c_str()); }
+  const std::string path;
+};
+
+// The bytes under the temporary name, synced. What a crash has left there goes.
 Result<> write_temporary(const std::string& temporary, std::string_view bytes, unsigned mode) {
-  const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+  ::unlink(temporary.c_str());
+  const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (file.get() < 0) return system_error(temporary);
   if (::fchmod(file.get(), mode) != 0) return system_error(temporary);
   CHECK_OK(write_all(file.get(), bytes, temporary));
@@ -80,19 +97,26 @@ Result<std::string> read_whole_file(const std::string& path, std::size_t bytes_m
   }
 }
 
-Result<> replace_whole_file(const std::string& path, std::string_view bytes, unsigned mode) {
+Result<> replace_whole_file(const std::string& path, std::string_view bytes, unsigned mode,
+                            ModeOfOld old) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) mode = status.st_mode & 07777;
-  const std::string temporary = path + ".tmp";
-  if (auto written = write_temporary(temporary, bytes, mode); !written) {
-    ::unlink(temporary.c_str());
-    return written;
+  if (old == ModeOfOld::kept && ::stat(path.c_str(), &status) == 0) mode = status.st_mode & 07777;
+  const Temporary temporary(path + ".tmp");
+  CHECK_OK(write_temporary(temporary.path, bytes, mode));
+  if (::rename(temporary.path.c_str(), path.c_str()) != 0) return system_error(path);
+  return sync_directory_of(path);
+}
+
+Result<> make_whole_file(const std::string& path, std::string_view bytes, unsigned mode) {
+  const Temporary temporary(path + ".tmp");
+  CHECK_OK(write_temporary(temporary.path, bytes, mode));
+  // link() gives the name only if it is free, with the bytes already in place.
+  if (::link(temporary.path.c_str(), path.c_str()) != 0) {
+    if (errno == EEXIST) return fail(Errc::invalid, path + " is there already");
+    return system_error(path);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return system_error(path);
-  const std::string directory = directory_of(path);
-  const Descriptor entry(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entry.get() < 0 || ::fsync(entry.get()) != 0) return system_error(directory);
-  return {};
+  if (::unlink(temporary.path.c_str()) != 0) return system_error(temporary.path);
+  return sync_directory_of(path);
 }
 
 Result<FileLock> FileLock::try_lock(const std::string& path) {

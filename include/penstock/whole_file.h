@@ -12,9 +12,15 @@ namespace penstock {
 // Errors: not_found; invalid - no regular file, or longer than `bytes_max`; io.
 Result<std::string> read_whole_file(const std::string& path, std::size_t bytes_max);
 // Old or new, never between: temporary name in the same directory, sync, rename, sync of the
-// directory. Durable when it succeeds; after an error it may be there or not. A file that is there
-// keeps its mode, a new one gets `mode`. Errors: io; full.
-Result<> replace_whole_file(const std::string& path, std::string_view bytes, unsigned mode = 0600);
+// directory. Durable when it succeeds; after an error it may be there or not. A new file gets
+// `mode`, and so does one that is there, unless it keeps its own. Errors: io; full.
+enum class ModeOfOld : bool { replaced, kept };
+Result<> replace_whole_file(const std::string& path, std::string_view bytes, unsigned mode = 0600,
+                            ModeOfOld old = ModeOfOld::kept);
+
+// Makes a file that is not there, whole or not at all and as durably; one that is there stays as it
+// is. Errors: invalid - there is one; io; full.
+Result<> make_whole_file(const std::string& path, std::string_view bytes, unsigned mode = 0600);
 
 // The exclusive lock on a file that is made if it is not there: flock(2), gone with the process.
 class FileLock {

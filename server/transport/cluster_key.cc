@@ -11,6 +11,7 @@
 #include <span>
 
 #include "penstock/text_codec.h"
+#include "penstock/whole_file.h"
 
 namespace penstock {
 namespace {
@@ -61,17 +62,6 @@ Result<ClusterKey> parse_cluster_key(const std::string& path, const std::string&
   return key;
 }
 
-Result<> write_all(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(path);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::fsync(fd) != 0) return system_error(path);
-  return {};
-}
-
 }  // namespace
 
 std::string cluster_text(ClusterId cluster) {
@@ -102,12 +92,9 @@ ClusterKey make_cluster_key(Random& random) {
 Result<> write_cluster_key(const std::string& path, const ClusterKey& key) {
   const Json json{{"cluster", cluster_text(key.cluster)},
                   {"key", hex_encode(std::as_bytes(std::span(key.key)))}};
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.get() < 0) {
-    if (errno != EEXIST) return system_error(path);
-    return fail(Errc::invalid, path + " is there already: a cluster keeps the key that it has");
-  }
-  return write_all(file.get(), json.dump(2) + "\n", path);
+  const Result<> made = make_whole_file(path, json.dump(2) + "\n");
+  if (made || made.error().code != Errc::invalid) return made;
+  return fail(Errc::invalid, made.error().context + ": a cluster keeps the key that it has");
 }
 
 Result<ClusterKey> read_cluster_key(const std::string& path) {

@@ -112,4 +112,17 @@ TEST_CASE("a file keeps its mode when it is replaced, and leaves nothing beside 
   CHECK(std::distance(std::filesystem::directory_iterator(h.directory), {}) == 1);
 }
 
+TEST_CASE("a file is made whole, but never in the place of another") {
+  FileHarness h;
+  CHECK(make_whole_file(h.path(), "one", 0640));
+  CHECK(std::filesystem::status(h.path()).permissions() == std::filesystem::perms{0640});
+  CHECK(code_of(make_whole_file(h.path(), "two")) == Errc::invalid);
+  CHECK(*read_whole_file(h.path(), 100) == "one");
+  CHECK(replace_whole_file(h.path(), "two", 0600, ModeOfOld::replaced));
+  CHECK(std::filesystem::status(h.path()).permissions() == std::filesystem::perms{0600});
+  CHECK(*read_whole_file(h.path(), 100) == "two");
+  CHECK(code_of(make_whole_file(h.directory + "/no/file", "x")) == Errc::not_found);
+  CHECK(std::distance(std::filesystem::directory_iterator(h.directory), {}) == 1);
+}
+
 }  // namespace penstock

@@ -75,8 +75,8 @@ struct World {
     const auto found = sites.find(address);
     if (found == sites.end()) co_return fail(Errc::unavailable, "connection refused");
     Site* site = &found->second;
-    auto service = std::make_shared<ServiceParts>(
-        ServiceParts{clock, random, buffers, make_terms(PeerRole::server, site->key), {}, {}, {}, {}});
+    auto service = std::make_shared<ServiceParts>(ServiceParts{
+        clock, random, buffers, make_terms(PeerRole::server, site->key), {}, {}, {}, {}});
     service->volumes = [site] { return site->volumes; };
     service->find = [site](VolumeId id) -> std::shared_ptr<VolumeClient> {
       for (const auto& volume : site->volumes) {

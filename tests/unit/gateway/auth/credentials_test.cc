@@ -167,7 +167,7 @@ TEST_CASE("the root pair's file is private, read back as written, and never over
   const Account account = make_root_account(random);
   CHECK(read_root_credentials(directory.path()).error().code == Errc::not_found);
   // A crash may have left the file that is renamed last.
-  std::ofstream(root_credentials_path(directory.path()) + ".new") << "half";
+  std::ofstream(root_credentials_path(directory.path()) + ".tmp") << "half";
   REQUIRE(write_root_credentials(directory.path(), account));
   struct stat status;
   REQUIRE(::stat(root_credentials_path(directory.path()).c_str(), &status) == 0);
@@ -180,6 +180,13 @@ TEST_CASE("the root pair's file is private, read back as written, and never over
   const Account other = make_root_account(random);
   CHECK(code_of(write_root_credentials(directory.path(), other)) == Errc::invalid);
   CHECK(read_root_credentials(directory.path())->access_key == account.access_key);
+  // One that is damaged is replaced, and is for nobody else whatever it was.
+  std::ofstream(root_credentials_path(directory.path())) << "half";
+  REQUIRE(::chmod(root_credentials_path(directory.path()).c_str(), 0644) == 0);
+  REQUIRE(replace_root_credentials(directory.path(), other));
+  REQUIRE(::stat(root_credentials_path(directory.path()).c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0600);
+  CHECK(read_root_credentials(directory.path())->access_key == other.access_key);
 }
 
 TEST_CASE("the environment replaces the root pair as a whole and keeps what it owns") {
