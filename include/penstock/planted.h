@@ -64,6 +64,7 @@ enum class Rule : std::uint8_t {
   hint_upload,
   hint_reader,
   hint_page_parts,
+  hint_age,
   sweep_round,
   sweep_accept,
   sweep_pinned,

@@ -54,6 +54,8 @@ struct StoredHint {
   std::string key;        // of the object
   std::string upload_id;  // empty, or the upload that must be terminal first
   std::string locations;
+  // Since its volume committed it, or since the volume's start, by that volume's own clock.
+  Duration age{};
 };
 struct HintListRequest {
   std::optional<HintName> after;

@@ -104,11 +104,12 @@ std::string encode(const HintListReply& reply) {
     writer.hint_name(hint.name).ballot(hint.ballot);
     writer.number(hint.bucket.value).number(hint.partitions);
     writer.text(hint.key).text(hint.upload_id).text(hint.locations);
+    writer.number(static_cast<std::uint64_t>(hint.age.count()));
   }
   return writer.number(reply.count).finish();
 }
 Result<HintListReply> decode_hint_list_reply(std::string_view bytes) {
-  constexpr std::size_t kHintBytesMin = 24 + 24 + 12 + 12;
+  constexpr std::size_t kHintBytesMin = 24 + 24 + 12 + 12 + 8;
   FieldReader reader(bytes);
   HintListReply reply;
   for (std::size_t left = reader.count(kHintBytesMin); left > 0 && reader.ok(); --left) {
@@ -120,6 +121,7 @@ Result<HintListReply> decode_hint_list_reply(std::string_view bytes) {
     hint.key = reader.text();
     hint.upload_id = reader.text();
     hint.locations = reader.text();
+    hint.age = Duration(static_cast<std::int64_t>(reader.number<std::uint64_t>()));
     reply.hints.push_back(std::move(hint));
   }
   reply.count = reader.number<std::uint64_t>();

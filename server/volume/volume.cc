@@ -120,7 +120,7 @@ Result<> Volume::open_stores(const WorkerFactory& make_worker, const VolumeMeta&
   };
   hooks.on_failure = [this](const Error& error) { fail_with(error); };
   registers_ = std::make_unique<RegisterStore>(
-      *database_, clock_, meta, guarded_worker(make_worker, "commit", 1),
+      *database_, clock_, random_.next(), meta, guarded_worker(make_worker, "commit", 1),
       guarded_worker(make_worker, "register-read", options_.register_read_threads),
       std::move(hooks), options_.registers);
   health_->listen([this](const Error& why) { registers_->close(why); });

@@ -175,7 +175,8 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
     const HintName name{hint.due, hint.write_id};
     stored_hints[name] = {name,           request.ballot,  request.key.bucket,
                           row.partitions, request.key.key, hint.upload_id,
-                          hint.locations};
+                          hint.locations, {}};
+    hint_arrivals[name] = clock_.boot();
   }
   reply.accepted = true;
   return reply;
@@ -204,6 +205,8 @@ Task<HintListReply> FakeAcceptor::list_hints(HintListRequest request, Deadline) 
     if (name.due > request.due_until) break;
     if (reply.hints.size() == std::min<std::size_t>(request.rows_max, listed_max)) break;
     reply.hints.push_back(hint);
+    const auto arrived = hint_arrivals.find(name);
+    if (arrived != hint_arrivals.end()) reply.hints.back().age = clock_.boot() - arrived->second;
   }
   co_return reply;
 }

@@ -55,6 +55,7 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   std::map<RegisterKey, Row> rows;
   std::map<RegisterKey, std::vector<Hint>> hints;  // of the last accept
   std::map<HintName, StoredHint> stored_hints;     // all that were not dropped
+  std::map<HintName, BootTime> hint_arrivals;      // none: it is just committed
   std::map<std::string, std::string> notes;        // of other volumes
   bool takes_notes = true;                         // else they time out
   std::uint64_t ceiling = 0, floor = 0, horizon = 0;

@@ -85,6 +85,8 @@ constexpr std::array kRules{
     PlantedRule{Rule::hint_reader, "hint_reader", "a hint is worked off under a reader"},
     PlantedRule{Rule::hint_page_parts, "hint_page_parts",
                 "a freed manifest page takes parts along that the object names"},
+    PlantedRule{Rule::hint_age, "hint_age",
+                "when a hint is worked off is judged by the clock of whoever wrote it"},
     PlantedRule{Rule::sweep_round, "sweep_round", "the sweep condemns by a plain read"},
     PlantedRule{Rule::sweep_accept, "sweep_accept", "the sweep condemns by a prepare alone"},
     PlantedRule{Rule::sweep_pinned, "sweep_pinned",

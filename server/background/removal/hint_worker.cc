@@ -89,9 +89,10 @@ bool HintWorker::takes(VolumeId volume, const StoredHint& hint) const {
   const auto retry = retries_.find(hint.name);
   if (retry != retries_.end() && context_.clock.boot() < retry->second.next) return false;
   const auto rank = rank_in_group(context_, volume, hint.bucket, hint.partitions, hint.key);
-  if (!rank) return true;  // nobody else will find it here
-  const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
-  return context_.clock.wall() >= hint.name.due + turn;
+  // On a volume that is not of the group nobody else will find it.
+  const auto turn = static_cast<Duration::rep>(rank.value_or(0)) * context_.options.takeover;
+  if (!holds(Rule::hint_age)) return context_.clock.wall() >= hint.name.due + turn;
+  return hint.age >= context_.options.hint_delay + turn;
 }
 
 Task<> HintWorker::work_off(VolumeId volume, StoredHint hint) {

@@ -11,7 +11,9 @@
 // Otherwise the hint is tried again, ever more rarely, for 24 h, and then dropped: the sweep finds
 // what it named. The first live volume of the group works its hints off; each later one waits
 // longer.
-// Safety needs no clock: due times only spare readers a restart.
+// How old a hint is its volume says, by its own clock. Due times are of the wall clock of whoever
+// wrote it: they put the hints in order, and a clock that is ahead delays its hints by so much.
+// Safety needs no clock: the delay only spares readers a restart.
 // Thread-safety: one executor.
 #pragma once
 #include <cstdint>

@@ -274,7 +274,7 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
     for (const Hint& hint : request.hints) {
       if (!holds(Rule::hint_with_accept)) break;
       const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
-      batch.Put(hint_key, encode_hint(hint_key, request, hint));
+      batch.Put(hint_key, encode_hint(hint_key, request, hint, core_.start.stamp()));
     }
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));

@@ -23,12 +23,17 @@ namespace penstock {
 // moment when it shows the new one for ever; a scan therefore never runs ahead of a read.
 class RegisterCore {
  public:
-  RegisterCore(Database& database_in, Clock& clock_in, const VolumeMeta& meta,
-               std::size_t cache_bytes, std::size_t promise_slots)
-      : database(database_in), clock(clock_in), acceptor(meta, promise_slots), cache(cache_bytes) {}
+  RegisterCore(Database& database_in, Clock& clock_in, std::uint64_t start_number,
+               const VolumeMeta& meta, std::size_t cache_bytes, std::size_t promise_slots)
+      : database(database_in),
+        clock(clock_in),
+        start(clock_in, start_number),
+        acceptor(meta, promise_slots),
+        cache(cache_bytes) {}
 
   Database& database;
   Clock& clock;
+  const VolumeStart start;
   const std::shared_ptr<PendingCalls> pending = std::make_shared<PendingCalls>();
 
   // A read that is under way remembers the stamp of its key; it may fill the cache only if no write

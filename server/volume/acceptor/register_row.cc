@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "penstock/byte_codec.h"
 #include "server/volume/rows/sealed_row.h"
 
@@ -75,7 +77,18 @@ Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
   return row;
 }
 
-std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint) {
+CommitStamp VolumeStart::stamp() const {
+  return {number_, static_cast<std::uint64_t>(clock_.boot().time_since_epoch().count())};
+}
+
+Duration VolumeStart::age(const CommitStamp& stamp) const {
+  const BootTime committed{Duration(static_cast<Duration::rep>(stamp.committed_us))};
+  const BootTime from = stamp.start == number_ ? committed : began_;
+  return std::max(clock_.boot() - from, Duration{});
+}
+
+std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint,
+                        const CommitStamp& stamp) {
   std::string payload;
   ByteWriter writer(payload);
   writer.number(request.key.bucket.value);
@@ -84,10 +97,13 @@ std::string encode_hint(std::string_view row_key, const AcceptRequest& request, 
   writer.text(request.key.key);
   writer.text(hint.upload_id);
   writer.text(hint.locations);
+  writer.number(stamp.start);
+  writer.number(stamp.committed_us);
   return seal_row(row_key, payload);
 }
 
-Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes) {
+Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes,
+                               const VolumeStart& start) {
   TRY(payload, unseal_row(row_key, bytes));
   ByteReader reader(payload);
   StoredHint hint;
@@ -98,6 +114,12 @@ Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::str
   hint.key = reader.text();
   hint.upload_id = reader.text();
   hint.locations = reader.text();
+  CommitStamp stamp;
+  if (reader.ok() && !reader.at_end()) {
+    stamp.start = reader.number<std::uint64_t>();
+    stamp.committed_us = reader.number<std::uint64_t>();
+  }
+  hint.age = start.age(stamp);
   if (!reader.ok() || !reader.at_end() || hint.partitions == 0) {
     return fail(Errc::corrupt, "a malformed hint");
   }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "penstock/register_value.h"
+#include "penstock/runtime.h"
 #include "penstock/volume_client.h"
 
 namespace penstock {
@@ -49,11 +50,35 @@ struct RowHead {
 };
 Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes);
 
+// When a row was committed: in which start of the volume, and by its boot clock.
+struct CommitStamp {
+  std::uint64_t start = 0;  // a random number of each start
+  std::uint64_t committed_us = 0;
+};
+
+// This start of a volume, which tells ages by its boot clock alone.
+class VolumeStart {
+ public:
+  VolumeStart(Clock& clock, std::uint64_t number)
+      : clock_(clock), number_(number), began_(clock.boot()) {}
+  CommitStamp stamp() const;
+  // Of what was committed before this start: since this start. Never negative.
+  Duration age(const CommitStamp& stamp) const;
+
+ private:
+  Clock& clock_;
+  const std::uint64_t number_;
+  const BootTime began_;
+};
+
 // Payload of a hint's sealed row: bucket 8 | partitions 4 | ballot 24 | text key | text upload-id |
-// text locations. On disk, never change.
-std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint);
-// Errors: corrupt.
-Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes);
+// text locations | start 8 | committed at 8. On disk, never change. Rows of earlier versions end
+// behind the locations; they count as of an earlier start.
+std::string encode_hint(std::string_view row_key, const AcceptRequest& request, const Hint& hint,
+                        const CommitStamp& stamp);
+// Errors: corrupt. Its age is as of now, by the clock of `start`.
+Result<StoredHint> decode_hint(HintName name, std::string_view row_key, std::string_view bytes,
+                               const VolumeStart& start);
 
 struct RegisterKeyHash {
   std::size_t operator()(const RegisterKey& key) const noexcept;

@@ -39,11 +39,11 @@ Result<> check_accept(const AcceptRequest& request) {
 
 }  // namespace
 
-RegisterStore::RegisterStore(Database& database, Clock& clock, const VolumeMeta& meta,
-                             std::unique_ptr<Worker> commit_worker,
+RegisterStore::RegisterStore(Database& database, Clock& clock, std::uint64_t start,
+                             const VolumeMeta& meta, std::unique_ptr<Worker> commit_worker,
                              std::unique_ptr<Worker> read_worker, RegisterCommit::Hooks hooks,
                              RegisterStoreOptions options)
-    : core_(database, clock, meta, options.cache_bytes, options.promise_slots),
+    : core_(database, clock, start, meta, options.cache_bytes, options.promise_slots),
       commit_(core_, *commit_worker, std::move(hooks)),
       reader_(core_, *read_worker),
       read_worker_(std::move(read_worker)),

@@ -32,7 +32,8 @@ struct RegisterStoreOptions {
 class RegisterStore {
  public:
   // `database` must outlive the store; the workers end with it. `commit_worker` has one thread.
-  RegisterStore(Database& database, Clock& clock, const VolumeMeta& meta,
+  // `start` is this start of the volume, by a random number.
+  RegisterStore(Database& database, Clock& clock, std::uint64_t start, const VolumeMeta& meta,
                 std::unique_ptr<Worker> commit_worker, std::unique_ptr<Worker> read_worker,
                 RegisterCommit::Hooks hooks, RegisterStoreOptions options = {});
   ~RegisterStore();

@@ -23,7 +23,8 @@ Result<HintName> hint_name_of(std::string_view row_key) {
 }
 
 // Damaged rows are passed over: what a hint does not free the sweep frees.
-Result<HintListReply> find_hints(Database& database, const HintListRequest& request) {
+Result<HintListReply> find_hints(Database& database, const HintListRequest& request,
+                                 const VolumeStart& this_start) {
   const std::string prefix(1, static_cast<char>(RowKind::hint));
   const auto cursor = database.scan();
   HintListReply reply;
@@ -33,7 +34,7 @@ Result<HintListReply> find_hints(Database& database, const HintListRequest& requ
     if (reply.hints.size() >= request.rows_max || bytes >= limits::kReplyBytesMax) break;
     TRY(name, hint_name_of(cursor->key()));
     if (name.due > request.due_until) break;
-    auto hint = decode_hint(name, cursor->key(), cursor->value());
+    auto hint = decode_hint(name, cursor->key(), cursor->value(), this_start);
     if (!hint) continue;
     bytes += kEntryHeadBytes + hint->key.size() + hint->upload_id.size() + hint->locations.size();
     reply.hints.push_back(std::move(*hint));
@@ -48,11 +49,11 @@ Result<HintListReply> find_hints(Database& database, const HintListRequest& requ
   return reply;
 }
 
-Result<Ballot> find_hint(Database& database, const HintName& name) {
+Result<Ballot> find_hint(Database& database, const HintName& name, const VolumeStart& start) {
   const std::string row_key = row_key_of(name);
   TRY(row, database.get(row_key));
   if (!row) return Ballot{};
-  TRY(hint, decode_hint(name, row_key, *row));
+  TRY(hint, decode_hint(name, row_key, *row, start));
   return hint.ballot;
 }
 
@@ -111,12 +112,14 @@ Task<T> RegisterStore::look_up(Look look, Deadline deadline) {
 
 Task<HintListReply> RegisterStore::list_hints(HintListRequest request, Deadline deadline) {
   CO_CHECK(check_rows_max(request.rows_max));
-  auto look = [request](Database& database) { return find_hints(database, request); };
+  auto look = [this, request](Database& database) {
+    return find_hints(database, request, core_.start);
+  };
   co_return co_await look_up<HintListReply>(std::move(look), deadline);
 }
 
 Task<Ballot> RegisterStore::read_hint(HintName name, Deadline deadline) {
-  auto look = [name](Database& database) { return find_hint(database, name); };
+  auto look = [this, name](Database& database) { return find_hint(database, name, core_.start); };
   co_return co_await look_up<Ballot>(std::move(look), deadline);
 }
 

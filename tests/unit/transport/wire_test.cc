@@ -163,6 +163,7 @@ HintListReply some_hints() {
   hint.key = "k";
   hint.upload_id = "up";
   hint.locations = "where";
+  hint.age = Duration(9);
   reply.hints.push_back(hint);
   reply.count = 3;
   return reply;
@@ -245,7 +246,8 @@ TEST_CASE("the answers of upkeep of the first version are frozen") {
   CHECK(hex_encode(encode(some_hints())) ==
         "010000004d00000000000000010000000000000002000000000000000a00000000000000"
         "0b000000000000000c00000000000000070000000000000010000000010000006b020000"
-        "0075700500000077686572650300000000000000");
+        "0075700500000077686572650900000000000000"
+        "0300000000000000");
   CHECK(hex_encode(encode(some_entries())) ==
         "010000000100000000000000020000000000000003040000000000000063000000000000"
         "00000500000000000000070000000000000010000000010000006b020000007570");

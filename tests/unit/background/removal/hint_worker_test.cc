@@ -46,6 +46,36 @@ TEST_CASE("what an overwrite freed is removed after the grace, not before, and t
   CHECK(f.context.board->read().hints_waiting == 0);
 }
 
+TEST_CASE("a gateway whose clock is an hour behind takes nothing of the readers' grace") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.cluster.clock.set_wall(f.cluster.clock.wall() - std::chrono::hours(1));
+  f.put();
+  f.cluster.clock.set_wall(f.cluster.clock.wall() + std::chrono::hours(1));
+  f.work();
+  CHECK(f.held(old) == 6);
+  f.wait(kHintGrace - std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 6);
+  f.wait(std::chrono::seconds(20));
+  f.work();
+  CHECK(f.held(old) == 0);
+}
+
+TEST_CASE("a gateway whose clock is an hour ahead delays its hints by so much") {
+  HintFixture f;
+  const BlobRef old = f.put();
+  f.cluster.clock.set_wall(f.cluster.clock.wall() + std::chrono::hours(1));
+  f.put();
+  f.cluster.clock.set_wall(f.cluster.clock.wall() - std::chrono::hours(1));
+  f.wait(kHintGrace + std::chrono::seconds(10));
+  f.work();
+  CHECK(f.held(old) == 6);
+  f.wait(std::chrono::hours(1));
+  f.work();
+  CHECK(f.held(old) == 0);
+}
+
 namespace {
 
 // An object of many parts: a page of its record names them.
@@ -307,6 +337,7 @@ TEST_CASE("a hint on a volume that is no replica of its key any more is worked o
   auto& volumes = f.cluster.volumes;
   FakeVolume& apart = **std::find_if(volumes.begin(), volumes.end(), is_apart);
   apart.acceptor.stored_hints = f.volume(replicas[0]).acceptor.stored_hints;
+  apart.acceptor.hint_arrivals = f.volume(replicas[0]).acceptor.hint_arrivals;
   f.context.local = {apart.id()};
   HintWorker worker(f.context);
   f.wait(kHintGrace + std::chrono::seconds(10));

@@ -107,7 +107,7 @@ TEST_CASE("a list of 10,000 hints with the longest key comes in pages that fit i
     const auto request = h.accept_request(h.object(kLongestKey), h.ballot(1), h.value(1));
     const Hint hint{WriteId{1, i}, due, std::string(32 * 16, 'l'), std::string(32, 'u')};
     const std::string key = hint_row_key({hint.due, hint.write_id, kEverySlot});
-    batch.Put(key, encode_hint(key, *request, hint));
+    batch.Put(key, encode_hint(key, *request, hint, CommitStamp()));
   });
   HintListRequest request;
   request.due_until = due;
