@@ -60,7 +60,8 @@ Result<> GatewayProcess::open() {
   GatewayParts parts{contexts_of(base_.io),
                      ObjectStackParts{map, clients_of(*map, connect), connect, base_.clock,
                                       base_.random, base_.buffers, base_.budget, base_.codecs,
-                                      config_.removal.lease, config_.removal.hint_delay},
+                                      config_.removal.lease, config_.removal.hint_delay,
+                                      changes_of(*peers_)},
                      std::move(accounts), std::move(access_log),
                      [this] { return tell_readiness(); }};
   auto options = options_of_gateway(config_, arguments_.credentials_file);

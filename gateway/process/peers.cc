@@ -35,6 +35,10 @@ std::unique_ptr<RemoteServers> make_peers(ProcessBase& base, const Trust& trust,
   return std::make_unique<RemoteServers>(contexts_of(base.io), std::move(parts));
 }
 
+std::function<std::uint64_t()> changes_of(const RemoteServers& peers) {
+  return [changes = peers.connection_changes()] { return changes->count(); };
+}
+
 std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
                                                       const Membership::Connector& connect) {
   std::vector<std::shared_ptr<VolumeClient>> clients;

@@ -24,6 +24,9 @@ std::unique_ptr<RemoteServers> make_peers(
     ProcessBase& base, const Trust& trust, PeerRole role, std::string name,
     std::function<MapStamp()> stamp, std::function<std::vector<wire::Place>()> announcement = {});
 
+// What ObjectStackParts wants of connections; it may be kept longer than `peers`.
+std::function<std::uint64_t()> changes_of(const RemoteServers& peers);
+
 // A client of each volume of the map, by its address.
 std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
                                                       const Membership::Connector& connect);

@@ -323,7 +323,8 @@ Result<> ServerProcess::begin_work(std::shared_ptr<const ClusterMap> map) {
   auto work = std::make_unique<Work>();
   TRY(objects, ObjectStack::make(ObjectStackParts{
                    map, clients_of(*map, connect), connect, base.clock, base.random, base.buffers,
-                   base.budget, base.codecs, config_.removal.lease, config_.removal.hint_delay}));
+                   base.budget, base.codecs, config_.removal.lease, config_.removal.hint_delay,
+                   changes_of(*others_)}));
   work->objects = std::move(objects);
   ObjectStack& parts = *work->objects;
   work->background = std::make_unique<BackgroundWork>(

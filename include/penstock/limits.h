@@ -200,6 +200,10 @@ inline constexpr std::size_t kAccessLogFieldMax = 512;  // bytes of what a clien
 
 // ---- fragments
 inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's boot clock (R10)
+// What a start of a volume grants to all that was written before. Writers learn of the start within
+// seconds, from their connections; a fragment that a replacement made is named within an hour.
+inline constexpr std::chrono::hours kStartLease{2};
+static_assert(kStartLease < kFragmentLease);
 inline constexpr std::size_t kFragmentLeasesMax = 1'000'000;  // pins in memory, about 64 bytes each
 inline constexpr std::size_t kFragmentReadsMax = 4096;  // reads of one volume waiting for a worker
 inline constexpr std::size_t kFragmentListMax = 1000;   // entries of one step of a sweep

@@ -52,6 +52,7 @@ enum class Rule : std::uint8_t {
   leases,
   lease_after_promise,
   unpinned_left_out,
+  lease_connections,
   kept_after_accept,
   fragment_sync,
   block_checksum,

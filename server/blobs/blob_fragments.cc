@@ -124,7 +124,10 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     FragmentShape shape;
     const std::uint64_t data_bytes = self->layout_.fragment_bytes(index);
     shape.data_bytes = data_bytes;
-    if (kind == StepKind::open) shape.owner = self->owner_;
+    if (kind == StepKind::open) {
+      shape.owner = self->owner_;
+      slot.lease = self->lease_from_now();
+    }
     Result<> done;
     try {
       done = co_await run_step(&slot, std::move(step), id, std::move(shape));
@@ -176,7 +179,6 @@ Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentSha
   const Deadline deadline = step.deadline;
   switch (step.kind) {
     case StepKind::open: {
-      slot->lease_from = slot->step_began;
       CO_TRY(writer, co_await slot->client->write_fragment(id, std::move(shape), deadline));
       slot->writer = std::move(writer);
       co_return Result<>{};
@@ -332,13 +334,27 @@ std::vector<std::pair<VolumeId, Errc>> BlobFragments::dropped() const {
   return list;
 }
 
+BlobFragments::Lease BlobFragments::lease_from_now() const {
+  const auto& changes = context_.options.connection_changes;
+  return {context_.clock.boot(), changes ? changes() : 0};
+}
+
+// A holder that has started anew remembers no lease for long. Its connections to this process broke
+// with it: whatever connection did, it may have been that holder.
+bool BlobFragments::is_fresh(const std::optional<Lease>& lease) const {
+  if (!lease) return false;
+  const Lease now = lease_from_now();
+  const bool kept = now.changes == lease->changes || !holds(Rule::lease_connections);
+  return kept && now.from - lease->from < context_.options.lease_fresh;
+}
+
 Task<bool> BlobFragments::pin_one(Self self, std::uint32_t index, FragmentId id,
                                   std::shared_ptr<VolumeClient> client, Deadline deadline) {
-  const BootTime sent = self->context_.clock.boot();
+  const Lease lease = self->lease_from_now();
   std::vector<FragmentId> ids(1, id);
   CO_TRY(missing, co_await client->pin(std::move(ids), deadline));
   if (!missing.empty()) co_return false;
-  if (id == self->fragment(index)) self->slots_[index].lease_from = sent;
+  if (id == self->fragment(index)) self->slots_[index].lease = lease;
   co_return true;
 }
 
@@ -356,8 +372,7 @@ Task<std::vector<FragmentId>> BlobFragments::ensure_leases(BlobRef blob, Deadlin
     if (!stays && holds(Rule::leaving_unnamed)) continue;
     const FragmentId id = blob.fragment(i);
     const bool ours = i < slots_.size() && id == fragment(i);
-    if (ours && slots_[i].lease_from &&
-        now - *slots_[i].lease_from < context_.options.lease_fresh) {
+    if (ours && is_fresh(slots_[i].lease)) {
       pinned.add(i);
       continue;
     }

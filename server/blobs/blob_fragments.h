@@ -63,6 +63,11 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     std::shared_ptr<const void> held;
     std::shared_ptr<const Memory> memory;
   };
+  // When the call that gave it was sent, and what connection_changes() was then.
+  struct Lease {
+    BootTime from;
+    std::uint64_t changes = 0;
+  };
   struct Slot {
     VolumeId volume;
     Generation generation;
@@ -76,7 +81,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     bool committed = false;
     bool removed = false;
     BootTime step_began{};
-    std::optional<BootTime> lease_from;  // when the call that gave the lease was sent
+    std::optional<Lease> lease;
   };
   using Self = std::shared_ptr<BlobFragments>;
 
@@ -95,6 +100,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   static bool is_busy(const Slot& slot);
   bool late(const Slot& slot, BootTime now) const;
   FragmentId fragment(std::uint32_t index) const;
+  Lease lease_from_now() const;
+  bool is_fresh(const std::optional<Lease>& lease) const;
 
   BlobContext& context_;
   Executor executor_;

@@ -8,6 +8,7 @@
 // Thread-safety: all methods from any I/O thread; each writer and reader belongs to one executor.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ struct BlobOptions {
   // A read that takes longer pins what it has still to read, and again each time. A third of the
   // grace that readers have, or less.
   Duration reader_pin_every = limits::kReaderPinEvery;
+  // How often connections of this process to servers were made or have broken: with each the holder
+  // of a lease may have started anew. From any thread; empty: there are no connections.
+  std::function<std::uint64_t()> connection_changes{};
 };
 
 class Blobs {

@@ -12,6 +12,7 @@ BlobOptions graces_of(const ObjectStackParts& parts) {
   BlobOptions graces;
   graces.lease_fresh = parts.lease / 2;
   graces.reader_pin_every = parts.hint_delay / 3;
+  graces.connection_changes = parts.connection_changes;
   return graces;
 }
 

@@ -8,6 +8,8 @@
 #pragma once
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,6 +36,8 @@ struct ObjectStackParts {
   // may use what an update freed.
   Duration lease;
   Duration hint_delay;
+  // As BlobOptions wants it; empty: no volume is reached by a connection.
+  std::function<std::uint64_t()> connection_changes{};
 };
 
 class ObjectStack {

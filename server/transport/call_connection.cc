@@ -133,6 +133,7 @@ void CallConnection::tell(Call call) {
 void CallConnection::close(Error reason) {
   if (closed_) return;
   closed_ = std::move(reason);
+  if (parts_.changes) parts_.changes->add();
   stream_->close();
   std::vector<std::pair<std::uint64_t, bool>> ends;  // and whether they were sent
   for (const auto& [id, pending] : pending_) {

@@ -20,6 +20,7 @@
 #include "penstock/buffer.h"
 #include "penstock/runtime.h"
 #include "server/transport/call_counters.h"
+#include "server/transport/connection_changes.h"
 #include "server/transport/frame.h"
 
 namespace penstock {
@@ -54,6 +55,7 @@ struct CallParts {
   std::string peer_name{};                            // for errors
   std::uint64_t features = 0;                         // that the peer knows, too
   std::shared_ptr<CallCounters> counters{};           // may be null
+  std::shared_ptr<ConnectionChanges> changes{};       // counts its end; may be null
 };
 
 class CallConnection : public std::enable_shared_from_this<CallConnection> {

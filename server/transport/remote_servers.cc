@@ -150,6 +150,10 @@ std::vector<std::shared_ptr<RemoteServer>> RemoteServers::servers() const {
   return all;
 }
 
+std::shared_ptr<const ConnectionChanges> RemoteServers::connection_changes() const {
+  return state_->parts->changes;
+}
+
 void RemoteServers::stop() {
   const std::lock_guard lock(state_->mutex);
   state_->stopped = true;

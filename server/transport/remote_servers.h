@@ -36,6 +36,8 @@ class RemoteServers {
   // All that was heard and holds.
   std::vector<wire::Place> places() const;
   std::size_t server_count() const;
+  // Of all connections to all servers. It may be kept longer than this object.
+  std::shared_ptr<const ConnectionChanges> connection_changes() const;
 
   // Breaks all connections; calls under way end soon.
   void stop();

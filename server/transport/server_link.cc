@@ -104,6 +104,8 @@ Task<MetPeer> ServerLink::connect(std::size_t index) {
   parts.peer_name = address_;
   parts.features = peer->features;
   parts.counters = calls_;
+  parts.changes = parts_->changes;
+  parts_->changes->add();
   if (index == 0) {
     parts.heard_leaving = [listener = listener_](bool leaves) {
       if (const auto told = listener.lock()) told->leaving(leaves);

@@ -31,6 +31,7 @@ struct LinkParts {
   std::function<void(const MapStamp& peer)> heard;  // of each answer; may be empty
   // Of a server: where its own volumes are served, told to each server that is met. May be empty.
   std::function<std::vector<wire::Place>()> announcement{};
+  std::shared_ptr<ConnectionChanges> changes = std::make_shared<ConnectionChanges>();
 };
 
 // Told what becomes of the connection for small calls, on the link's executor.

@@ -92,6 +92,7 @@ std::span<const Directed> directed_schedules() {
       {"promise_outlives_eviction", promise_outlives_eviction},
       {"horizon_outlives_restart", horizon_outlives_restart},
       {"leases_outlive_restart", leases_outlive_restart},
+      {"lease_ends_with_its_connection", lease_ends_with_its_connection},
       {"readers_outlive_restart", readers_outlive_restart},
       {"pin_meets_removal", pin_meets_removal},
       {"last_modified_does_not_go_back", last_modified_does_not_go_back},

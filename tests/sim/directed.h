@@ -138,6 +138,7 @@ Violations leaving_volume_is_not_named(SimClusters& clusters);
 Violations promise_outlives_eviction(SimClusters& clusters);
 Violations horizon_outlives_restart(SimClusters& clusters);
 Violations leases_outlive_restart(SimClusters& clusters);
+Violations lease_ends_with_its_connection(SimClusters& clusters);
 Violations readers_outlive_restart(SimClusters& clusters);
 Violations pin_meets_removal(SimClusters& clusters);
 // directed_hangs.cc

@@ -1,6 +1,7 @@
 // What a restart, or a table that is full, may not make a volume forget.
 #include "server/volume/acceptor/register_row.h"
 #include "tests/sim/blob_stage.h"
+#include "tests/sim/graces.h"
 
 namespace penstock::sim {
 namespace {
@@ -77,18 +78,39 @@ Violations horizon_outlives_restart(SimClusters& clusters) {
   return stage.violations;
 }
 
-// R11: leases are in memory alone, so after a restart everything counts as just pinned, however
-// long ago it was written: its writer may still rely on a lease that is forgotten.
+// R11: leases are in memory alone, so after a restart everything counts as pinned for a while,
+// however long ago it was written: its writer does not know yet that its lease is forgotten.
 Violations leases_outlive_restart(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   const auto stored = store_blob(stage, kHeld);
   if (!stored) return stage.violations;
-  stage.run_for(10 * kSecond);
+  stage.run_for(graces::kLease.count() - 2 * kSecond);
   for (std::size_t i = 0; i < 3; ++i) restart(stage, i);
-  stage.run_for(10 * kSecond);  // of the lease that came with the write nothing is left
+  stage.run_for(3 * kSecond);  // of the lease that came with the write nothing is left
   remove_all(stage, stored->blob, RemovalRule::unpinned);
   stage.expect(fragments_there(stage, stored->blob) == 3,
                "a fragment goes that its writer had pinned before a restart");
+  return stage.violations;
+}
+
+// R10: what a start grants is short, and a writer that holds on to a lease of before may not name
+// what has gone since: its connections broke with the holders.
+Violations lease_ends_with_its_connection(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  auto stored = store_blob(stage, kHeld);
+  if (!stored) return stage.violations;
+  for (std::size_t i = 0; i < 3; ++i) restart(stage, i);
+  // The writer's clock says that its lease is fresh.
+  stage.run_for(graces::kLeaseFresh.count() - kSecond);
+  remove_all(stage, stored->blob, RemovalRule::unpinned);
+  stage.expect(fragments_there(stage, stored->blob) == 0, "restarts keep an orphan for ever");
+  WriterLease lease(*stored->writer, stored->blob);
+  Objects& objects = stage.gateway(0).background_context().objects;
+  Condition none;
+  const auto put = stage.wait(objects.put(stage.bucket(), kHeld, stored->record(), nullptr, none,
+                                          stage.until(), &lease));
+  stage.expect(!put.has_value(), "an object names fragments that are gone");
+  stage.expect(stage.ask(0, "GET", kHeld).status == 404, "an object has lost its body");
   return stage.violations;
 }
 

@@ -11,6 +11,8 @@ inline constexpr Duration kHintDelay = std::chrono::seconds(2);
 inline constexpr Duration kHintGiveUp = std::chrono::seconds(40);
 inline constexpr Duration kLease = std::chrono::seconds(16);
 inline constexpr Duration kLeaseFresh = std::chrono::seconds(8);
+// Writers learn at once that a volume has started anew.
+inline constexpr Duration kStartLease = std::chrono::seconds(4);
 inline constexpr Duration kReaderPin = std::chrono::seconds(6);
 inline constexpr Duration kReaderPinEvery = std::chrono::seconds(1);
 inline constexpr Duration kRollForwardAfter = std::chrono::seconds(5);

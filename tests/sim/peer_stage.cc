@@ -13,6 +13,7 @@ PeerStage::PeerStage(SimClusters& clusters, std::uint32_t servers, std::uint32_t
   SimVolumeOptions options;
   options.disk_delay_max = 10;
   options.reserve = true;
+  options.start_lease = graces::kLease;
   for (const MapVolume& entry : map().volumes) {
     if (servers_.empty() || servers_.back()->address() != entry.address) {
       SimServerParts parts{time(), network_, cluster_, servers_.size() + 1, entry.address};

@@ -67,6 +67,8 @@ constexpr std::array kRules{
                 "leases are looked at before the promise"},
     PlantedRule{Rule::unpinned_left_out, "unpinned_left_out",
                 "a record names fragments that could not be pinned"},
+    PlantedRule{Rule::lease_connections, "lease_connections",
+                "a lease is trusted whose holder may have started anew"},
     PlantedRule{Rule::kept_after_accept, "kept_after_accept",
                 "a writer removes its fragments when its PUT fails"},
     PlantedRule{Rule::fragment_sync, "fragment_sync", "fragments are not synced"},

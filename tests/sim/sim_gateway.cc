@@ -57,7 +57,8 @@ SimGateway::SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts
       index_(membership_, proposer_, clock(), random()),
       budget_(64 * limits::kMiB),
       blobs_(membership_, clock(), random(), parts_.host->buffers, budget_, codecs_,
-             BlobOptions{graces::kLeaseFresh, graces::kReaderPinEvery}),
+             BlobOptions{graces::kLeaseFresh, graces::kReaderPinEvery,
+                         [this] { return this->connection_changes(); }}),
       objects_(proposer_, blobs_, clock(), graces::kHintDelay),
       multipart_(index_, proposer_, blobs_, random(), clock(), graces::kHintDelay),
       gateway_{index_,  blobs_,   objects_,        multipart_, budget_, parts_.host->buffers,
@@ -78,6 +79,13 @@ std::shared_ptr<VolumeClient> SimGateway::connect(const MapVolume& volume) {
   wires.push_back(std::make_shared<Wire>());
   if (!alive_) wires.back()->cut_requests = wires.back()->cut_answers = true;
   return parts_.connect(volume, wires.back());
+}
+
+std::uint64_t SimGateway::connection_changes() const {
+  if (parts_.connection_changes) return parts_.connection_changes();
+  std::uint64_t sum = 0;
+  for (const auto& wire : parts_.wires) sum += wire->host ? wire->host->stops() : 0;
+  return sum;
 }
 
 void SimGateway::kill() {

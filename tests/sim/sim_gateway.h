@@ -41,6 +41,8 @@ struct SimGatewayParts {
   bool serves_clients = true;
   std::uint32_t page_rows = RemovalOptions().page_rows;
   std::function<void()> on_kill;  // cuts it off from the others; may be empty
+  // Of its connections, as BlobOptions wants it; empty: what the hosts of the wires say.
+  std::function<std::uint64_t()> connection_changes{};
 };
 
 class SimGateway {
@@ -85,6 +87,7 @@ class SimGateway {
   std::shared_ptr<VolumeClient> connect(const MapVolume& volume);
 
  private:
+  std::uint64_t connection_changes() const;
   SimGatewayParts parts_;
   Membership membership_;
   Proposer proposer_;

@@ -139,7 +139,9 @@ Task<Piece> read_there(VolumeClient& volume, FragmentReadRequest request, Deadli
 
 SimLink::SimLink(SimTime& time, SimRandom& random, const NetworkFaults& faults,
                  std::shared_ptr<VolumeHost> host, std::shared_ptr<Wire> wire, bool direct)
-    : state_(new State{time, random, faults, std::move(host), std::move(wire), direct}) {}
+    : state_(new State{time, random, faults, std::move(host), std::move(wire), direct}) {
+  state_->wire->host = state_->host;
+}
 SimLink::~SimLink() = default;
 
 VolumeId SimLink::id() const { return state_->host->id(); }

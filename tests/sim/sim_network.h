@@ -23,6 +23,8 @@ class VolumeHost {
   // Until when a call that arrives now may take, by the volume's own clock: a deadline of the
   // caller's clock means nothing there.
   virtual Deadline bound() const = 0;
+  // How often it has gone down: then a connection to it breaks.
+  virtual std::uint64_t stops() const = 0;
 };
 
 struct NetworkFaults {
@@ -44,6 +46,7 @@ struct Wire {
   SimMicros slow_requests = 0;  // later by so much
   SimMicros slow_answers = 0;
   SimMicros slow_writes = 0;  // fragments are opened later by so much
+  std::shared_ptr<const VolumeHost> host{};  // at the other end; null: no link uses it
 };
 
 class SimLink final : public VolumeClient {

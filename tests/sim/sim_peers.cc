@@ -74,6 +74,9 @@ std::shared_ptr<SimGateway> make_peer_gateway(SimTime& time, ByteNetwork& networ
     parts.links.push_back(peers->volume(entry));
   }
   parts.background = false;
+  parts.connection_changes = [changes = peers->servers.connection_changes()] {
+    return changes->count();
+  };
   parts.on_kill = [peers] { peers->die(NetworkProcess::End::killed); };
   const auto gateway = std::make_shared<SimGateway>(time, cluster, std::move(parts));
   *self = gateway;

@@ -102,6 +102,9 @@ void SimServer::begin_work(const std::shared_ptr<Process>& process) {
     if (volume->opened()) work.local.push_back(volume->id());
   }
   work.connect = std::move(connect);
+  work.connection_changes = [changes = process->others->servers.connection_changes()] {
+    return changes->count();
+  };
   // Named none, it would be all of the map.
   work.background = !work.local.empty();
   work.serves_clients = false;

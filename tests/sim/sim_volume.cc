@@ -86,6 +86,7 @@ Result<> SimVolume::start() {
   options.fragments.cache_bytes = 64 * limits::kKiB;
   options.fragments.lease = graces::kLease;
   options.fragments.reader_pin = graces::kReaderPin;
+  options.fragments.start_lease = options_.start_lease;
   options.space.reserve_bytes = options_.reserve ? 96 * limits::kKiB : 0;
   options.space.reserve_fraction = 0;
   options.space.ballast_bytes = 0;

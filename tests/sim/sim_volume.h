@@ -10,6 +10,7 @@
 #include "placement/cluster_map.h"
 #include "server/volume/volume.h"
 #include "tests/fake/fake_disk.h"
+#include "tests/sim/graces.h"
 #include "tests/sim/hung_disk.h"
 #include "tests/sim/sim_network.h"
 
@@ -25,6 +26,8 @@ struct SimVolumeOptions {
   // A group commit waits so long for its sync at most, while other threads of the volume go on and
   // the process may die; 0: it is one step.
   SimMicros sync_max = 0;
+  // What a start grants. Over connections it takes up to 20 s to learn that a volume is gone.
+  Duration start_lease = graces::kStartLease;
 };
 
 class SimVolume final : public VolumeHost {
@@ -80,6 +83,7 @@ class SimVolume final : public VolumeHost {
   Deadline bound() const override { return clock_->boot() + limits::kOperationDeadline; }
   std::shared_ptr<Volume> opened() const { return volume_; }
   bool running() const { return volume_ != nullptr; }
+  std::uint64_t stops() const override { return dead_.size(); }
   FakeDisk& disk() { return disk_; }
   SimClock& clock() { return *clock_; }
   SimRandom& random() { return random_; }

@@ -122,6 +122,7 @@ WorldPlan draw_plan(SimRandom& random, WorldShape shape) {
   draw_shape(random, plan);
   plan.volume.disk_delay_max = kDisks[random.below(std::size(kDisks))];
   plan.volume.reserve = random.chance(0.5);
+  if (plan.cluster) plan.volume.start_lease = graces::kLease;
   if (random.chance(0.5)) plan.volume.sync_max = plan.volume.disk_delay_max;
   // Small tables and pages: rows are read again, promises make room, walks take several steps.
   if (random.chance(0.3)) plan.volume.cache_bytes = limits::kKiB;

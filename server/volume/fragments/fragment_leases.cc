@@ -1,5 +1,7 @@
 #include "server/volume/fragments/fragment_leases.h"
 
+#include <algorithm>
+
 #include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/planted.h"
@@ -43,7 +45,9 @@ std::optional<Duration> FragmentLeases::unpinned_for(const FragmentId& id,
                                                      const ExtentRow& row) const {
   const BootTime now = clock_.boot();
   const BootTime committed{Duration(static_cast<Duration::rep>(row.committed_us))};
-  BootTime until = (row.start == start_ ? committed : opened_) + terms_.lease;
+  // Of an earlier start nobody knows what was pinned, and who reads it.
+  const Duration start = std::max(std::min(terms_.start, terms_.lease), terms_.reader_pin);
+  BootTime until = row.start == start_ ? committed + terms_.lease : opened_ + start;
   std::lock_guard lock(mutex_);
   for (const Pins* pins : {&pinned_until_, &read_until_}) {
     if (pins == &read_until_ && !holds(Rule::sweep_reader)) continue;

@@ -54,6 +54,8 @@ struct FragmentStoreOptions {
   // What a commit or a pin grants, and what a reader's pin does.
   Duration lease = limits::kFragmentLease;
   Duration reader_pin = limits::kReaderPin;
+  // What a start grants to all that is there; no more than a commit grants.
+  Duration start_lease = limits::kStartLease;
 };
 
 struct FragmentStatistics {

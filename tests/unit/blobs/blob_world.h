@@ -59,7 +59,10 @@ class BlobWorld {
     map->policy.unit_bytes = shape.unit_bytes;
     map->policy.replicated_bytes_max = shape.replicated_bytes_max;
     membership = std::make_unique<Membership>(map, Ring::build(*map).value(), clients, clock);
-    blobs = std::make_unique<Blobs>(*membership, clock, random, buffers, budget, codecs);
+    BlobOptions options;
+    options.connection_changes = [this] { return connection_changes; };
+    blobs = std::make_unique<Blobs>(*membership, clock, random, buffers, budget, codecs,
+                                    std::move(options));
   }
 
   Deadline deadline() const { return clock.boot() + std::chrono::seconds(30); }
@@ -164,6 +167,7 @@ class BlobWorld {
   std::unique_ptr<BlobWriter> writer;
   std::vector<std::pair<std::uint32_t, Errc>> damaged;
   int pieces = 0;
+  std::uint64_t connection_changes = 0;
 };
 
 }  // namespace penstock

@@ -329,7 +329,7 @@ TEST_CASE("discard removes what was committed") {
   CHECK(world.fragments() == 1);
 }
 
-TEST_CASE("fresh leases need no call, old ones are pinned again") {
+TEST_CASE("fresh leases need no call, old ones and those of before a break are pinned again") {
   BlobWorld world;
   const auto blob = run_task(world.io, world.clock, world.write(BlobWorld::body(kStripe)));
   REQUIRE(blob.has_value());
@@ -349,6 +349,11 @@ TEST_CASE("fresh leases need no call, old ones are pinned again") {
   CHECK(pins() == 6);
   CHECK(ensure().has_value());
   CHECK(pins() == 6);
+  ++world.connection_changes;  // any of the holders may have started anew
+  CHECK(ensure().has_value());
+  CHECK(pins() == 12);
+  CHECK(ensure().has_value());
+  CHECK(pins() == 12);
   world.clock.advance(hours(12));
   world.volumes[0]->faults.fail_pin = true;
   const auto unpinned = ensure();

@@ -214,6 +214,21 @@ TEST_CASE("a map that names another address is believed, but for a volume that i
   CHECK(world.servers->volume(VolumeId{3}, kOther)->server()->address() == kNew);
 }
 
+TEST_CASE("each connection that is made counts, and each that breaks") {
+  World world;
+  world.add(kOld, 3);
+  world.begin();
+  const auto changes = world.servers->connection_changes();
+  CHECK(changes->count() == 0);
+  (void)world.servers->volume(VolumeId{3}, kOld);
+  world.run_for(kSoon);
+  constexpr std::uint64_t kEach = 1 + limits::kByteConnections;
+  CHECK(changes->count() == kEach);
+  world.servers->stop();
+  world.run_for(kSoon);
+  CHECK(changes->count() == 2 * kEach);
+}
+
 TEST_CASE("an address that is out of date is not called for ever") {
   World world;
   world.begin();

@@ -40,9 +40,24 @@ TEST_CASE("of pins there are so many; then only new ones are refused, until old 
   CHECK(leases.pin(id(limits::kFragmentLeasesMax)).value());
   // Those that had not ended are kept.
   ExtentRow row;
-  CHECK(leases.unpinned_for(id(5), row) == Duration(0));
+  CHECK(leases.unpinned_for(id(5), row) == limits::kFragmentLease - limits::kStartLease);
   CHECK_FALSE(leases.unpinned_for(id(0), row));
   CHECK_FALSE(leases.unpinned_for(id(limits::kFragmentLeasesMax), row));
+}
+
+TEST_CASE("a start grants no more than a commit, and no less than a reader's pin") {
+  struct Row {
+    int lease, reader, start, granted;
+  };
+  for (const Row& row : {Row{10, 3, 5, 5}, Row{4, 3, 5, 4}, Row{10, 7, 5, 7}}) {
+    FakeClock clock;
+    const auto seconds = [](int count) { return Duration(std::chrono::seconds(count)); };
+    FragmentLeases leases(clock, 1, {seconds(row.lease), seconds(row.reader), seconds(row.start)});
+    clock.advance(seconds(row.granted) - Duration(1));
+    CHECK_FALSE(leases.unpinned_for(make_id(1), ExtentRow()));
+    clock.advance(Duration(1));
+    CHECK(leases.unpinned_for(make_id(1), ExtentRow()) == Duration(0));
+  }
 }
 
 TEST_CASE("who may send from a file gets memory all the same where there is no real file") {

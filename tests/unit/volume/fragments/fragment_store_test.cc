@@ -205,7 +205,7 @@ TEST_CASE("what is removed is gone, and its space is used again") {
   CHECK(volume.disk.files().size() == 1);
 }
 
-TEST_CASE("leases: a commit, a pin and a start keep a fragment for a day") {
+TEST_CASE("leases: a commit and a pin keep a fragment for a day, a start for two hours") {
   using Removal = FragmentStore::Removal;
   constexpr Duration kDay = limits::kFragmentLease;
   Volume volume;
@@ -226,8 +226,9 @@ TEST_CASE("leases: a commit, a pin and a start keep a fragment for a day") {
   CHECK_FALSE(volume.run(volume.store->list(std::nullopt, 10)).value().at(0).pinned);
 
   volume.reopen();
+  volume.clock.advance(Duration(limits::kStartLease) - Duration(1));
   CHECK(code_of(volume.remove(id, Removal::unpinned)) == Errc::busy);
-  volume.clock.advance(kDay);
+  volume.clock.advance(Duration(1));
   CHECK(volume.remove(id, Removal::unpinned));
   CHECK(code_of(volume.get(id, 0, 1)) == Errc::not_found);
 }
@@ -286,7 +287,7 @@ TEST_CASE("a fragment tells whose it is, and how long it has been without a leas
   auto writer = volume.run(volume.store->create(id, FragmentShape{0, owner})).value();
   REQUIRE(volume.run(writer->commit(Deadline::max())));
   volume.reopen();
-  volume.clock.advance(limits::kFragmentLease + std::chrono::minutes(5));
+  volume.clock.advance(limits::kStartLease + std::chrono::minutes(5));
   const auto entries = volume.run(volume.store->list(std::nullopt, 10)).value();
   REQUIRE(entries.size() == 1);
   CHECK(entries[0].owner == owner);
