@@ -219,6 +219,7 @@ inline constexpr std::chrono::minutes kHintTakeover{15};    // per volume of the
 inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
 inline constexpr std::chrono::seconds kRollForwardAfter{60};  // no Complete lives so long behind
                                                               // its last step: operations end at 30
+inline constexpr std::size_t kAttemptsNotedMax = 16'384;  // half-way Completes seen, in memory
 inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
 inline constexpr std::chrono::minutes kTombstoneWait{10};    // R9: from its mark to its drop
 inline constexpr std::size_t kTombstonesMarkedMax = 65'536;  // in memory, with their keys

@@ -112,6 +112,7 @@ enum class Rule : std::uint8_t {
   upload_after_promise,
   condition_stored,
   onto_object_seen,
+  stopped_by_rounds,
   manifest_compared,
   reopening_round,
   done_first,

@@ -1,5 +1,6 @@
 #include "server/background/background.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -22,6 +23,7 @@ struct Job {
   std::string name;
   Duration every;
   std::function<Task<>()> pass;
+  std::function<Duration()> again{};  // how soon after a pass the next one may be wanted
   Wakeup wakeup{};
 };
 
@@ -39,10 +41,16 @@ struct BackgroundWork::State {
     const RemovalOptions& options = context.options;
     jobs.push_back({"hints", options.hints_every, [this] { return hints.pass(); }});
     jobs.push_back({"orphans", options.sweep_every, [this] { return orphans.pass(); }});
-    jobs.push_back({"uploads", options.uploads_every, [this] { return uploads.pass(); }});
+    jobs.push_back({"uploads", options.uploads_every, [this] { return uploads.pass(); },
+                    [this] { return uploads_again(); }});
     jobs.push_back({"tombstones", options.tombstones_every, [this] { return tombstones.pass(); }});
     jobs.push_back({"buckets", options.buckets_every, [this] { return buckets.pass(); }});
     jobs.push_back({"rows", options.uploads_every, [this] { return rows.pass(); }});
+  }
+
+  Duration uploads_again() const {
+    const RemovalOptions& options = context.options;
+    return uploads.waits() ? options.roll_forward_after : options.uploads_every;
   }
 
   BackgroundContext context;
@@ -73,7 +81,9 @@ struct BackgroundWork::State {
         log_event(LogLevel::info, "background_pass_incomplete",
                   {{"what", job.name}, {"reason", done.error().context}});
       }
-      if (!self->context.stops()) co_await job.wakeup.wait(clock, began + job.every);
+      BootTime next = began + job.every;
+      if (job.again) next = std::min<BootTime>(next, clock.boot() + job.again());
+      if (!self->context.stops()) co_await job.wakeup.wait(clock, next);
     }
     --self->running;
     self->ended.notify();

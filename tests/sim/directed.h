@@ -103,6 +103,7 @@ Violations taken_over_part_stays(SimClusters& clusters);
 Violations parts_of_open_upload_stay(SimClusters& clusters);
 Violations finished_while_a_hint_is_judged(SimClusters& clusters);
 Violations readers_keep_what_is_freed(SimClusters& clusters);
+Violations hint_waits_by_its_volumes_clock(SimClusters& clusters);
 // directed_attempts.cc
 Violations swept_attempt_spares_newer_object(SimClusters& clusters);
 Violations attempt_leaves_out_a_leaving_volume(SimClusters& clusters);
@@ -116,6 +117,7 @@ Violations parts_of_reopening_upload_stay(SimClusters& clusters);
 Violations overwritten_upload_is_not_reopened(SimClusters& clusters);
 Violations vanished_object_ends_no_upload(SimClusters& clusters);
 Violations swept_attempt_stops_at_the_fence(SimClusters& clusters);
+Violations live_complete_is_not_reopened(SimClusters& clusters);
 // directed_deletes.cc
 Violations undecided_keys_hold_a_bucket(SimClusters& clusters);
 Violations list_comes_from_the_fenced(SimClusters& clusters);

@@ -363,6 +363,24 @@ Violations vanished_object_ends_no_upload(SimClusters& clusters) {
   return stage.violations;
 }
 
+// A sweeper whose clock is an hour ahead sees a Complete that is on its way: that it has stopped is
+// not told by the clock.
+Violations live_complete_is_not_reopened(SimClusters& clusters) {
+  Stage stage(clusters, 3, 2);
+  stage.stop_background();
+  Upload upload(stage);
+  BackgroundContext context = background_of(stage, 1);
+  UploadSweep sweep(context);
+  stage.gateway(1).clock().jump(3600 * kSecond);
+  const auto done = begin_slowly(stage, upload);
+  (void)stage.wait(sweep.pass());
+  stage.expect(context.board->read().uploads_rolled_forward == 0,
+               "a Complete that lives was taken for one that has stopped");
+  stage.run_until([&] { return done->has_value(); });
+  stage.expect(done->has_value() && (*done)->status == 200, "a Complete fails");
+  return stage.violations;
+}
+
 // A bucket is deleted as empty while a sweeper rolls an upload in it forward: its object stops at
 // the fence like that of a client. The deletion is played between all rounds of the sweeper.
 Violations swept_attempt_stops_at_the_fence(SimClusters& clusters) {
@@ -374,10 +392,11 @@ Violations swept_attempt_stops_at_the_fence(SimClusters& clusters) {
     stage.stop_background();
     Upload upload(stage);
     leave_completing(stage, upload, {});
-    stage.run_for(20 * kSecond);  // nobody lives who would complete it
-    for (const auto& wire : stage.gateway(1).wires()) wire->slow_requests = kRound;
     BackgroundContext context = background_of(stage, 1);
     UploadSweep sweep(context);
+    (void)stage.wait(sweep.pass());
+    stage.run_for(20 * kSecond);  // nobody lives who would complete it
+    for (const auto& wire : stage.gateway(1).wires()) wire->slow_requests = kRound;
     const auto pass = stage.start(sweep.pass());
     stage.run_for(round * kRound + kRound / 2);
     const auto dropped = stage.ask(2, "DELETE", "");

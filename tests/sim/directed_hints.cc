@@ -1,7 +1,9 @@
 // What updates free, and when it may go.
+#include "server/background/removal/hint_worker.h"
 #include "server/blobs/manifest.h"
 #include "server/objects/upload_moves.h"
 #include "tests/sim/blob_stage.h"
+#include "tests/sim/graces.h"
 
 namespace penstock::sim {
 namespace {
@@ -181,6 +183,34 @@ Violations finished_while_a_hint_is_judged(SimClusters& clusters) {
     violations.insert(violations.end(), stage.violations.begin(), stage.violations.end());
   }
   return violations;
+}
+
+// The clock of the gateway that overwrites an object is an hour behind: its hints are due from the
+// start, and readers have their time all the same.
+Violations hint_waits_by_its_volumes_clock(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  stage.run_for(8 * kSecond);  // after a start everything counts as just pinned by a reader
+  stage.stop_background();
+  BackgroundContext context = stage.gateway(0).background_context();
+  context.stopping = std::make_shared<std::atomic<bool>>(false);
+  HintWorker worker(context);
+  stage.ask(0, "PUT", kFreed, kBlobBody);
+  const RegisterRef ref = stage.object(kFreed);
+  const auto value = decode_value(ref.key, *stage.row(0, kFreed).value);
+  const auto blobs = value ? blobs_of(*value) : Result<std::vector<BlobRef>>(value.error());
+  stage.expect(blobs && blobs->size() == 1, "the object has no blob");
+  if (!blobs || blobs->size() != 1) return stage.violations;
+  stage.gateway(0).clock().jump(-3600 * kSecond);
+  const auto put = stage.ask(0, "PUT", kFreed, "other");
+  stage.expect(put.status == 200, "an overwrite fails: " + put.body);
+  stage.gateway(0).clock().jump(3600 * kSecond);
+  (void)stage.wait(worker.pass());
+  stage.expect(fragments_there(stage, blobs->front()) == 3,
+               "readers lose what was freed a moment ago");
+  stage.run_for(graces::kHintDelay.count() + kSecond);
+  (void)stage.wait(worker.pass());
+  stage.expect(fragments_there(stage, blobs->front()) == 0, "what was freed is never removed");
+  return stage.violations;
 }
 
 // A reader has pinned what an update frees.

@@ -159,6 +159,8 @@ constexpr std::array kRules{
                 "who rolls an upload forward forgets its condition"},
     PlantedRule{Rule::onto_object_seen, "onto_object_seen",
                 "the sweeper completes an upload over a newer object"},
+    PlantedRule{Rule::stopped_by_rounds, "stopped_by_rounds",
+                "the sweeper judges by the wall clock that a Complete has stopped"},
     PlantedRule{Rule::manifest_compared, "manifest_compared",
                 "a Complete of other parts gets the stored answer"},
     PlantedRule{Rule::reopening_round, "reopening_round",

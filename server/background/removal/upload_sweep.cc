@@ -1,5 +1,6 @@
 #include "server/background/removal/upload_sweep.h"
 
+#include "penstock/planted.h"
 #include "server/objects/upload_moves.h"
 
 namespace penstock {
@@ -42,11 +43,16 @@ std::shared_ptr<const Bucket> fenceless(BucketId id, std::uint32_t partitions) {
 Task<> UploadSweep::pass() {
   Progress progress(context_, "uploads", 0);
   Result<> whole;
+  ++passes_;
+  waits_ = false;
   const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
     auto swept = co_await sweep_volume(volume, progress);
     if (!swept) whole = std::move(swept);
     if (context_.stops()) co_return Result<>{};
+  }
+  if (whole) {
+    std::erase_if(noted_, [this](const auto& entry) { return entry.second.pass != passes_; });
   }
   co_return whole;
 }
@@ -74,33 +80,55 @@ Task<> UploadSweep::sweep_volume(VolumeId volume, Progress& progress) {
         home.busy = bucket.record.state != BucketState::open;
       }
       // What fails now is tried again in the next pass.
-      (void)co_await look_after(std::move(home), std::move(row));
+      (void)co_await look_after(volume, std::move(home), std::move(row));
       progress.step();
     }
   } while (request.after);
   co_return Result<>{};
 }
 
-bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
+// How much later than the group's first live volume this one does its work; nullopt: never.
+std::optional<Duration> UploadSweep::turn_of(VolumeId volume, const RegisterEntry& row) const {
   const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
-  if (!rank) return false;
-  const auto turn = static_cast<Duration::rep>(*rank) * context_.options.takeover;
+  if (!rank) return std::nullopt;
+  return static_cast<Duration::rep>(*rank) * context_.options.takeover;
+}
+
+bool UploadSweep::wants_work(VolumeId volume, const RegisterEntry& row) const {
+  const auto turn = turn_of(volume, row);
+  if (!turn) return false;
   switch (row.kind) {
     case ValueKind::upload_open:
-      return *rank == 0 || is_older(context_, row.ballot, turn);
+      return *turn == Duration{} || is_older(context_, row.ballot, *turn);
     case ValueKind::upload_completing:
     case ValueKind::upload_reopening:
-      // Before that its Complete may live, which need not give up where a sweeper must.
-      return is_older(context_, row.ballot, context_.options.roll_forward_after + turn);
+      return true;  // has_stopped() says more
     case ValueKind::upload_done:
     case ValueKind::upload_aborted:
-      return is_older(context_, row.ballot, context_.options.upload_kept + turn);
+      return is_older(context_, row.ballot, context_.options.upload_kept + *turn);
     default:
       return false;
   }
 }
 
-Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
+// Before that its Complete may live, which need not give up where a sweeper must.
+bool UploadSweep::has_stopped(VolumeId volume, const RegisterEntry& row, const Ballot& now) {
+  const auto turn = turn_of(volume, row);
+  if (!turn) return false;
+  const Duration wait = context_.options.roll_forward_after + *turn;
+  if (!holds(Rule::stopped_by_rounds)) return is_older(context_, now, wait);
+  waits_ = waits_ || *turn == Duration{};
+  const BootTime looked = context_.clock.boot();
+  const auto known = noted_.find({volume, row.key});
+  // Without room it waits until others are done.
+  if (known == noted_.end() && noted_.size() >= limits::kAttemptsNotedMax) return false;
+  Noted& noted = known == noted_.end() ? noted_[{volume, row.key}] : known->second;
+  if (noted.ballot != now) noted = {now, looked};
+  noted.pass = passes_;
+  return looked - noted.since >= wait;
+}
+
+Task<> UploadSweep::look_after(VolumeId volume, Home home, RegisterEntry row) {
   if (home.busy) co_return Result<>{};  // its deleter decides first
   const Deadline deadline = context_.step_deadline();
   UploadName name;
@@ -122,6 +150,7 @@ Task<> UploadSweep::look_after(Home home, RegisterEntry row) {
       co_return co_await end_open(std::move(home), std::move(name), std::move(upload), deadline);
     case ValueKind::upload_completing:
     case ValueKind::upload_reopening:
+      if (!has_stopped(volume, row, now.ballot)) co_return Result<>{};
       co_return co_await roll_forward(std::move(home), std::move(name), std::move(upload),
                                       deadline);
     default:

@@ -18,7 +18,9 @@ struct UploadFixture : BackgroundWorld {
     id = cluster.run(multipart().create(*bucket, "key", record, cluster.soon())).value();
   }
   void sweep() { pass(uploads); }
+  // It has seen an attempt before, so it knows by then that it has stopped.
   void sweep_later() {
+    sweep();
     cluster.clock.advance(limits::kRollForwardAfter);
     sweep();
   }
@@ -106,6 +108,33 @@ TEST_CASE("a Complete that stopped half-way is rolled forward, when it can live 
   f.sweep_later();
   CHECK(f.object() == ValueKind::object);
   CHECK(f.upload() == ValueKind::upload_done);
+}
+
+TEST_CASE("that a Complete has stopped two looks tell, not the wall clock") {
+  UploadFixture f;
+  const BlobRef blob = f.put_part();
+  f.begin_complete(blob);
+  f.cluster.clock.set_wall(f.cluster.clock.wall() + std::chrono::hours(1));
+  f.sweep();
+  CHECK(f.uploads.waits());
+  f.cluster.clock.advance(limits::kRollForwardAfter - std::chrono::seconds(5));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_completing);
+  // Another ballot: whoever has moved it lives, or did so until now.
+  const RegisterRef ref = Index::upload(*f.bucket, "key", f.id);
+  auto moved = f.cluster.gateway->proposer.write_back(ref, WriteBack::complete, true,
+                                                      f.cluster.soon());
+  REQUIRE(f.cluster.run(std::move(moved)).has_value());
+  f.cluster.settle_down();
+  f.cluster.clock.advance(std::chrono::seconds(10));
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_completing);
+  f.cluster.clock.set_wall(f.cluster.clock.wall() - std::chrono::hours(5));
+  f.cluster.clock.advance(limits::kRollForwardAfter);
+  f.sweep();
+  CHECK(f.upload() == ValueKind::upload_done);
+  f.sweep();
+  CHECK_FALSE(f.uploads.waits());
 }
 
 TEST_CASE("a half-way Complete whose object has changed since is given up") {
