@@ -34,6 +34,7 @@ GatewayProcess::GatewayProcess(const LocalConfig& config, const GatewayArguments
 
 GatewayProcess::~GatewayProcess() {
   if (follower_) follower_->stop();
+  if (clocks_) clocks_->stop();
   if (gateway_) gateway_->end_soon();
   if (peers_) peers_->stop();
   base_.io.stop();  // no coroutine runs while the parts go
@@ -73,6 +74,8 @@ Result<> GatewayProcess::open() {
   follower_ = make_follower();
   Metrics& metrics = gateway_->metrics();
   add_collectors_of_peers(metrics, *peers_);
+  clocks_ = std::make_unique<ClockWatch>(*peers_, base_.clock, false);
+  clocks_->add_collectors(metrics);
   add_collectors_of_cluster(metrics, [this] { return &gateway_->objects().membership(); });
   return {};
 }
@@ -115,6 +118,7 @@ Result<> GatewayProcess::serve(const Endpoint& s3, const Endpoint& admin) {
   CHECK_OK(gateway_->listen(s3, admin));
   gateway_->begin();
   follower_->start(base_.io.at(0).get_executor());
+  clocks_->start(base_.io.at(0).get_executor());
   const auto map = gateway_->objects().membership().map();
   log_event(LogLevel::info, "gateway_ready",
             {{"listen", endpoint_text(s3.address, gateway_->s3_port())},
@@ -137,13 +141,14 @@ Readiness GatewayProcess::tell_readiness() const {
     readiness.text += volume_line(volume.entry->name + " " + volume.entry->address, volume.status,
                                   volume.suspect, volume.slow);
   }
-  readiness.text += map_lines(follower_->state());
+  readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;
 }
 
 void GatewayProcess::stop() {
   log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
   follower_->stop();
+  clocks_->stop();
   gateway_->end_soon();
   stop_limit_.begin();
   gateway_->stop_requests();

@@ -10,6 +10,7 @@
 #include "gateway/cluster_arguments.h"
 #include "gateway/gateway_stack.h"
 #include "gateway/local_config.h"
+#include "gateway/process/clock_watch.h"
 #include "gateway/process/peers.h"
 #include "gateway/process/stop_limit.h"
 #include "server/map_source/map_follower.h"
@@ -44,6 +45,7 @@ class GatewayProcess {
   // Each uses those above it.
   ProcessBase base_;
   std::unique_ptr<RemoteServers> peers_;
+  std::unique_ptr<ClockWatch> clocks_;
   std::unique_ptr<MapSource> source_;  // null: none
   std::unique_ptr<GatewayStack> gateway_;
   std::atomic<const GatewayStack*> serving_{nullptr};  // once there is one: asked on any thread

@@ -71,6 +71,7 @@ ServerProcess::ServerProcess(const LocalConfig& config, const ServerArguments& a
 ServerProcess::~ServerProcess() {
   leaving_.store(true);
   if (follower_) follower_->stop();
+  if (clocks_) clocks_->stop();
   server_.end_watch();
   if (others_) others_->stop();
   server_.base().io.stop();  // no coroutine runs while the parts go
@@ -117,6 +118,7 @@ std::shared_ptr<const ServiceParts> ServerProcess::service_parts() {
 // All are called on the thread of the admin port, the first one, to which the work belongs.
 void ServerProcess::add_collectors() {
   add_collectors_of_peers(metrics_, *others_);
+  clocks_->add_collectors(metrics_);
   add_collectors_of_served_calls(metrics_, *peers_);
   add_collectors_of_cluster(metrics_, [this]() -> const Membership* {
     return work_ ? &work_->objects->membership() : nullptr;
@@ -139,6 +141,7 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
   };
   others_ = make_peers(server_.base(), trust_, PeerRole::server, arguments_.listen.value(),
                        std::move(stamp), [this] { return own_places(); });
+  clocks_ = std::make_unique<ClockWatch>(*others_, server_.base().clock, true);
   follower_ = make_follower();
   peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts(),
                                         arguments_.descriptors.connections);
@@ -153,6 +156,7 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
   begin_admissions();
   server_.begin_watch();
   follower_->start(io.at(0).get_executor());
+  clocks_->start(io.at(0).get_executor());
   if (source_ && source_->keeps_announcements()) {
     boost::asio::co_spawn(io.at(0), announce(), [](std::exception_ptr thrown) {
       if (thrown) report_exception("the announcement of the volumes", thrown);
@@ -381,7 +385,7 @@ Readiness ServerProcess::tell_readiness() {
     const MapVolume* entry = map ? map->find(volume.id) : nullptr;
     readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false);
   }
-  readiness.text += map_lines(follower_->state());
+  readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;
 }
 
@@ -399,6 +403,7 @@ void ServerProcess::stop() {
   log_event(LogLevel::info, "stopping", {{"reason", "signal"}});
   leaving_.store(true);
   follower_->stop();
+  clocks_->stop();
   stop_limit_.begin();
   // Before the admissions: they tell others which volumes its last look finds failed.
   stop_limit_.waits_for("the watch over volumes");

@@ -18,6 +18,7 @@
 #include "gateway/cluster_arguments.h"
 #include "gateway/local_arguments.h"
 #include "gateway/local_config.h"
+#include "gateway/process/clock_watch.h"
 #include "gateway/process/peers.h"
 #include "gateway/process/stop_limit.h"
 #include "server/background/background.h"
@@ -81,6 +82,7 @@ class ServerProcess {
   // Each uses those above it.
   ServerStack server_;
   std::unique_ptr<RemoteServers> others_;
+  std::unique_ptr<ClockWatch> clocks_;
   std::unique_ptr<VolumeAdmissions> admissions_;
   std::unique_ptr<Work> work_;               // of the first I/O thread, once it was begun
   std::atomic<const Work*> begun_{nullptr};  // the same, for the others

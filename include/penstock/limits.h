@@ -177,6 +177,9 @@ inline constexpr std::size_t kPeerConnectionsMax = 4096;  // of one server, each
 inline constexpr std::chrono::milliseconds kReconnectMin{50};
 inline constexpr std::chrono::milliseconds kReconnectMax{1000};
 inline constexpr std::chrono::seconds kPeerStatusEvery{1};
+inline constexpr std::chrono::seconds kClockLook{30};  // servers are asked for their time
+inline constexpr std::chrono::seconds kClockLookAgain{3};  // where some have not answered
+inline constexpr std::chrono::seconds kClockOff{60};       // then /readyz tells of it
 inline constexpr std::size_t kPlacesMax =
     16'384;  // volumes of other servers whose address a process remembers, some 100 bytes each
 inline constexpr std::size_t kAddressBytesMax = 256;
