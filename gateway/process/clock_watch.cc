@@ -74,7 +74,8 @@ struct ClockWatch::State {
       const Result<bool> all = co_await self->look();
       if (self->stopping) break;
       const bool whole = all && *all;
-      const Duration pause = whole ? Duration(limits::kClockLook) : Duration(limits::kClockLookAgain);
+      const Duration pause =
+          whole ? Duration(limits::kClockLook) : Duration(limits::kClockLookAgain);
       co_await self->clock.sleep_until(self->clock.boot() + pause);
     }
   }
@@ -116,8 +117,7 @@ void ClockWatch::add_collectors(Metrics& metrics) const {
                           const ClockReport now = report();
                           Samples samples;
                           for (const ClockOffset& peer : now.peers) {
-                            samples.push_back(
-                                {{{"peer", peer.address}}, seconds(now.apart(peer))});
+                            samples.push_back({{{"peer", peer.address}}, seconds(now.apart(peer))});
                           }
                           return samples;
                         });

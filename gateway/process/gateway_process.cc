@@ -58,13 +58,12 @@ Result<> GatewayProcess::open() {
   auto connect = [this](const MapVolume& volume) -> std::shared_ptr<VolumeClient> {
     return peers_->volume(volume.id, volume.address);
   };
-  GatewayParts parts{contexts_of(base_.io),
-                     ObjectStackParts{map, clients_of(*map, connect), connect, base_.clock,
-                                      base_.random, base_.buffers, base_.budget, base_.codecs,
-                                      config_.removal.lease, config_.removal.hint_delay,
-                                      changes_of(*peers_)},
-                     std::move(accounts), std::move(access_log),
-                     [this] { return tell_readiness(); }};
+  GatewayParts parts{
+      contexts_of(base_.io),
+      ObjectStackParts{map, clients_of(*map, connect), connect, base_.clock, base_.random,
+                       base_.buffers, base_.budget, base_.codecs, config_.removal.lease,
+                       config_.removal.hint_delay, changes_of(*peers_)},
+      std::move(accounts), std::move(access_log), [this] { return tell_readiness(); }};
   auto options = options_of_gateway(config_, arguments_.credentials_file);
   options.http.sendfile = false;  // there are no files here
   TRY(gateway, GatewayStack::make(std::move(options), std::move(parts)));

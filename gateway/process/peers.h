@@ -2,6 +2,7 @@
 // Order of destruction: before the I/O threads and what they borrow of the process, when none of
 // its coroutines runs any more. Thread-safety: as RemoteServers.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

@@ -177,7 +177,7 @@ inline constexpr std::size_t kPeerConnectionsMax = 4096;  // of one server, each
 inline constexpr std::chrono::milliseconds kReconnectMin{50};
 inline constexpr std::chrono::milliseconds kReconnectMax{1000};
 inline constexpr std::chrono::seconds kPeerStatusEvery{1};
-inline constexpr std::chrono::seconds kClockLook{30};  // servers are asked for their time
+inline constexpr std::chrono::seconds kClockLook{30};      // servers are asked for their time
 inline constexpr std::chrono::seconds kClockLookAgain{3};  // where some have not answered
 inline constexpr std::chrono::seconds kClockOff{60};       // then /readyz tells of it
 inline constexpr std::size_t kPlacesMax =
@@ -202,7 +202,7 @@ inline constexpr std::size_t kAccessLogBytesMax = 4 * kMiB;  // lines that wait 
 inline constexpr std::size_t kAccessLogFieldMax = 512;  // bytes of what a client says of itself
 
 // ---- fragments
-inline constexpr std::chrono::hours kFragmentLease{24};       // of the holder's boot clock (R10)
+inline constexpr std::chrono::hours kFragmentLease{24};  // of the holder's boot clock (R10)
 // What a start of a volume grants to all that was written before. Writers learn of the start within
 // seconds, from their connections; a fragment that a replacement made is named within an hour.
 inline constexpr std::chrono::hours kStartLease{2};
@@ -222,7 +222,7 @@ inline constexpr std::chrono::minutes kHintTakeover{15};    // per volume of the
 inline constexpr std::chrono::hours kUploadExpiry{7 * 24};  // an upload left open is aborted
 inline constexpr std::chrono::seconds kRollForwardAfter{60};  // no Complete lives so long behind
                                                               // its last step: operations end at 30
-inline constexpr std::size_t kAttemptsNotedMax = 16'384;  // half-way Completes seen, in memory
+inline constexpr std::size_t kAttemptsNotedMax = 16'384;      // half-way Completes seen, in memory
 inline constexpr std::chrono::hours kUploadKept{24};  // an ended one answers repeated Completes
 inline constexpr std::chrono::minutes kTombstoneWait{10};    // R9: from its mark to its drop
 inline constexpr std::size_t kTombstonesMarkedMax = 65'536;  // in memory, with their keys

@@ -173,9 +173,14 @@ Result<AcceptReply> FakeAcceptor::on_accept(const AcceptRequest& request) {
   hints[request.key] = request.hints;
   for (const Hint& hint : request.hints) {
     const HintName name{hint.due, hint.write_id};
-    stored_hints[name] = {name,           request.ballot,  request.key.bucket,
-                          row.partitions, request.key.key, hint.upload_id,
-                          hint.locations, {}};
+    stored_hints[name] = {name,
+                          request.ballot,
+                          request.key.bucket,
+                          row.partitions,
+                          request.key.key,
+                          hint.upload_id,
+                          hint.locations,
+                          {}};
     hint_arrivals[name] = clock_.boot();
   }
   reply.accepted = true;

@@ -107,8 +107,8 @@ Violations lease_ends_with_its_connection(SimClusters& clusters) {
   WriterLease lease(*stored->writer, stored->blob);
   Objects& objects = stage.gateway(0).background_context().objects;
   Condition none;
-  const auto put = stage.wait(objects.put(stage.bucket(), kHeld, stored->record(), nullptr, none,
-                                          stage.until(), &lease));
+  const auto put = stage.wait(
+      objects.put(stage.bucket(), kHeld, stored->record(), nullptr, none, stage.until(), &lease));
   stage.expect(!put.has_value(), "an object names fragments that are gone");
   stage.expect(stage.ask(0, "GET", kHeld).status == 404, "an object has lost its body");
   return stage.violations;

@@ -13,6 +13,7 @@
 // thread; results resume on the caller's executor.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -16,7 +16,8 @@ FragmentCore::FragmentCore(FragmentStoreParts p, const FragmentStoreOptions& opt
     : parts(std::move(p)),
       segments(std::make_shared<SegmentSet>(parts.disk, parts.room, options.segment_bytes)),
       files(parts.disk, parts.room),
-      leases(parts.clock, parts.random.next(), {options.lease, options.reader_pin, options.start_lease}),
+      leases(parts.clock, parts.random.next(),
+             {options.lease, options.reader_pin, options.start_lease}),
       holds(std::make_shared<FragmentHolds>(
           [set = segments](const ExtentSpan& span) { set->release(span); })),
       cache(options.cache_bytes, options.read_handles) {}

@@ -1,9 +1,9 @@
 // Which fragments may not be removed yet (R10, R11), and which are just being changed.
 //
 // Leases live in memory. A fragment has one from its commit (the row says when), one from each pin,
-// and after a restart a short one from the start: until every writer knows of it. Readers' pins are kept apart from leases: a hint must not
-// wait for the lease of a fragment that was just written. Claims keep commit, replacement and
-// removal of one fragment apart.
+// and after a restart a short one from the start, until every writer knows of it. Readers' pins are
+// kept apart from leases: a hint must not wait for the lease of a fragment that was just written.
+// Claims keep commit, replacement and removal of one fragment apart.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <cstdint>

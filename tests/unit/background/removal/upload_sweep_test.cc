@@ -122,8 +122,8 @@ TEST_CASE("that a Complete has stopped two looks tell, not the wall clock") {
   CHECK(f.upload() == ValueKind::upload_completing);
   // Another ballot: whoever has moved it lives, or did so until now.
   const RegisterRef ref = Index::upload(*f.bucket, "key", f.id);
-  auto moved = f.cluster.gateway->proposer.write_back(ref, WriteBack::complete, true,
-                                                      f.cluster.soon());
+  auto moved =
+      f.cluster.gateway->proposer.write_back(ref, WriteBack::complete, true, f.cluster.soon());
   REQUIRE(f.cluster.run(std::move(moved)).has_value());
   f.cluster.settle_down();
   f.cluster.clock.advance(std::chrono::seconds(10));
