@@ -260,11 +260,8 @@ Awaitable<void> StartAdmission::step() {
                     " names it no more: it was replaced");
     co_return;
   }
-  if (!counted_) {
-    const Result<> counted = co_await volume.count_start();
-    if (!counted) co_return refuse("its start cannot be counted: " + counted.error().context);
-    counted_ = true;
-  }
+  // Not counted: a copy from before its first map would draw level with those that have noted the
+  // original's starts.
   admitted_ = true;
   volume.admit(false);
 }

@@ -54,10 +54,9 @@ TEST_CASE("the example files list each key that counts, with its default, and no
         without(server, {"credentials", "servers", "region", "strict_region", "domains",
                          "signature_v2", "access_log", "connections_max",
                          "connections_per_address_max", "reader_pause_seconds", "sendfile"}));
-  auto gateway =
-      without(all, {"directories", "address", "host", "zone", "peers", "free_space_min_bytes",
-                    "free_space_min_percent", "ballast_bytes", "disk_call_max_seconds",
-                    "read_on_caller", "sendfile"});
+  auto gateway = without(all, {"directories", "address", "host", "zone", "peers",
+                               "free_space_min_bytes", "free_space_min_percent", "ballast_bytes",
+                               "disk_call_max_seconds", "read_on_caller", "sendfile"});
   gateway["removal"] = {{"hint_delay_seconds", all["removal"]["hint_delay_seconds"]},
                         {"lease_seconds", all["removal"]["lease_seconds"]}};
   CHECK(example("gateway") == gateway);

@@ -298,6 +298,7 @@ TEST_CASE("one that no map names serves at once; its first map makes it ask") {
   world.run_for(kSoon);
   CHECK(world.start->admitted == 1);
   CHECK_FALSE(world.start->member);
+  CHECK(world.start->counted == 0);
   world.start->text = text;
   world.start->waiting = true;  // as Volume::adopt() does
   world.run_for(kLater);
@@ -307,6 +308,19 @@ TEST_CASE("one that no map names serves at once; its first map makes it ask") {
   CHECK(world.start->admitted == 2);
   CHECK(world.start->member);
   CHECK(world.start->counted == 1);
+}
+
+TEST_CASE("a copy from before its first map stays out, however often it is started") {
+  World world;
+  const std::string text = std::exchange(world.start->text, "");
+  for (std::uint64_t id : {2, 3, 4}) world.peer(id).notes[starts_note(VolumeId{1})] = "5";
+  world.begin();
+  world.run_for(kSoon);
+  world.start->text = text;
+  world.start->waiting = true;
+  world.run_for(kLater);
+  CHECK(world.start->counted == 0);  // it would be ahead of the others at its next start
+  CHECK(world.start->refused.find("it is an old copy") == 0);
 }
 
 TEST_CASE("a failure is told to each peer as soon as it is there") {
