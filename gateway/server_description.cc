@@ -30,6 +30,13 @@ Json json_of(const DescribedJob& job) {
       {"total", job.total}, {"per_second", job.per_second}, {"since_us", microseconds(job.since)}};
 }
 
+Json json_of(const DescribedGateway& gateway) {
+  return Json{{"name", gateway.name},
+              {"address", gateway.address},
+              {"epoch", gateway.epoch.value},
+              {"connected_for_us", microseconds(gateway.connected_for)}};
+}
+
 // Reads keys of one object; remembers whether one of them was of another type than wanted.
 class Reader {
  public:
@@ -115,6 +122,17 @@ std::optional<DescribedJob> read_job(const Json& json) {
   return job;
 }
 
+std::optional<DescribedGateway> read_gateway(const Json& json) {
+  Reader reader(json);
+  DescribedGateway gateway;
+  gateway.name = reader.text("name");
+  gateway.address = reader.text("address");
+  gateway.epoch = Epoch{reader.number("epoch")};
+  gateway.connected_for = Duration(reader.integer("connected_for_us"));
+  if (!reader.ok()) return std::nullopt;
+  return gateway;
+}
+
 Error not_understood() {
   return fail(Errc::corrupt, "what the server says of itself makes no sense");
 }
@@ -132,9 +150,11 @@ std::string description_text(const ServerDescription& server) {
             {"digest", server.digest},
             {"volumes", Json::array()},
             {"jobs", Json::array()},
+            {"gateways", Json::array()},
             {"suspects", server.suspects}};
   for (const auto& volume : server.volumes) json["volumes"].push_back(json_of(volume));
   for (const auto& job : server.jobs) json["jobs"].push_back(json_of(job));
+  for (const auto& gateway : server.gateways) json["gateways"].push_back(json_of(gateway));
   // A path may be any bytes.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -160,6 +180,11 @@ Result<ServerDescription> read_description(std::string_view text) {
     auto job = read_job(each);
     if (!job) return not_understood();
     server.jobs.push_back(std::move(*job));
+  }
+  for (const Json& each : reader.list("gateways")) {
+    auto gateway = read_gateway(each);
+    if (!gateway) return not_understood();
+    server.gateways.push_back(std::move(*gateway));
   }
   for (const Json& each : reader.list("suspects")) {
     if (!each.is_string()) return not_understood();

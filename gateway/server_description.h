@@ -28,6 +28,14 @@ struct DescribedJob {
   Duration since{};  // it began so long ago or, if it does not run, ended
 };
 
+// A gateway that is connected to the server.
+struct DescribedGateway {
+  std::string name;     // where it says that it listens
+  std::string address;  // where it calls from
+  Epoch epoch;          // of its map, as of its last call; zero: none
+  Duration connected_for{};
+};
+
 struct ServerDescription {
   std::string version;
   std::string host;
@@ -39,6 +47,7 @@ struct ServerDescription {
   std::string digest;  // of that map, hexadecimal
   std::vector<DescribedVolume> volumes;
   std::vector<DescribedJob> jobs;
+  std::vector<DescribedGateway> gateways;
   std::vector<std::string> suspects;  // names of volumes that it gets no answers of
 };
 

@@ -1,6 +1,7 @@
 // `penstock admin status`.
 #include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -93,6 +94,46 @@ std::string server_text(const ClusterLook& look, const FoundServer& server) {
   return text + "\n";
 }
 
+// A gateway as the servers that answer know it.
+struct KnownGateway {
+  DescribedGateway told;    // the newest map and the longest connection of them
+  std::size_t servers = 0;  // that it is connected to
+};
+std::vector<KnownGateway> gateways_of(const ClusterLook& look) {
+  std::map<std::pair<std::string, std::string>, KnownGateway> by_name;
+  for (const FoundServer& server : look.servers) {
+    if (!server.told) continue;
+    for (const DescribedGateway& gateway : server.told->gateways) {
+      KnownGateway& known = by_name[{gateway.name, gateway.address}];
+      known.told.name = gateway.name;
+      known.told.address = gateway.address;
+      known.told.epoch = std::max(known.told.epoch, gateway.epoch);
+      known.told.connected_for = std::max(known.told.connected_for, gateway.connected_for);
+      ++known.servers;
+    }
+  }
+  std::vector<KnownGateway> all;
+  for (auto& [name, known] : by_name) all.push_back(std::move(known));
+  return all;
+}
+
+std::string gateway_text(const ClusterLook& look, const KnownGateway& gateway) {
+  const DescribedGateway& told = gateway.told;
+  std::string text = "gateway " + told.name + "  from " + told.address;
+  text += "  epoch " + (told.epoch.value ? std::to_string(told.epoch.value) : std::string("-"));
+  text += "  connected for " + since_text(told.connected_for);
+  return text + "  to " + std::to_string(gateway.servers) + " of " +
+         std::to_string(look.servers.size()) + " servers\n";
+}
+
+Json gateway_json(const KnownGateway& gateway) {
+  return Json{{"name", gateway.told.name},
+              {"address", gateway.told.address},
+              {"epoch", gateway.told.epoch.value},
+              {"connected_seconds", seconds(gateway.told.connected_for)},
+              {"servers", gateway.servers}};
+}
+
 Json volume_json(const ClusterLook& look, const DescribedVolume& volume) {
   return Json{{"id", hex_id(volume.id.value)},
               {"name", name_of(look, volume.id)},
@@ -141,6 +182,7 @@ Json server_json(const ClusterLook& look, const FoundServer& server) {
 std::string status_text(const ClusterLook& look, const std::vector<Finding>& findings) {
   std::string text;
   for (const FoundServer& server : look.servers) text += server_text(look, server);
+  for (const KnownGateway& gateway : gateways_of(look)) text += gateway_text(look, gateway);
   for (const Finding& finding : findings) {
     text += (finding.volume.empty() ? "" : finding.volume + ": ") + finding.meaning + "\n";
   }
@@ -148,8 +190,12 @@ std::string status_text(const ClusterLook& look, const std::vector<Finding>& fin
 }
 
 std::string status_json(const ClusterLook& look, const std::vector<Finding>& findings) {
-  Json json{{"ok", findings.empty()}, {"servers", Json::array()}, {"findings", Json::array()}};
+  Json json{{"ok", findings.empty()},
+            {"servers", Json::array()},
+            {"gateways", Json::array()},
+            {"findings", Json::array()}};
   for (const auto& server : look.servers) json["servers"].push_back(server_json(look, server));
+  for (const auto& gateway : gateways_of(look)) json["gateways"].push_back(gateway_json(gateway));
   for (const Finding& finding : findings) {
     json["findings"].push_back(
         {{"what", finding.what}, {"volume", finding.volume}, {"meaning", finding.meaning}});

@@ -359,6 +359,10 @@ std::string ServerProcess::describe() {
   for (const auto& volume : server_.volumes().states()) {
     told.volumes.push_back({volume.id, volume.path, volume.status});
   }
+  for (const PeerServer::Peer& peer : peers_->peers()) {
+    if (peer.role != PeerRole::gateway) continue;
+    told.gateways.push_back({peer.name, peer.address, peer.map_epoch, peer.connected_for});
+  }
   const Work* work = begun_.load();
   if (work == nullptr) return description_text(told);
   for (const auto& [what, job] : work->background->status().jobs) {

@@ -7,6 +7,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -70,6 +71,7 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
   struct Served {
     std::shared_ptr<ServedConnection> connection;
     asio::io_context* context;
+    std::string address;  // of the peer, without its port
   };
   std::unordered_map<const ServedConnection*, Served> connections;
 };
@@ -90,7 +92,8 @@ void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& contex
       std::move(stream), context.get_executor(), parts, counters.at(&context));
   {
     const std::lock_guard lock(mutex);
-    connections[connection.get()] = Served{connection, &context};
+    connections[connection.get()] =
+        Served{connection, &context, peer.substr(0, peer.find_last_of(':'))};
   }
   asio::co_spawn(context, serve(shared_from_this(), std::move(peer), connection), report_end);
 }
@@ -182,6 +185,26 @@ PeerServer::Counts PeerServer::counts() const {
     counts.under_way += counters->under_way.load();
   }
   return counts;
+}
+
+std::vector<PeerServer::Peer> PeerServer::peers() const {
+  const BootTime now = state_->parts->clock.boot();
+  std::map<std::tuple<PeerRole, std::string, std::string>, Peer> by_name;
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [key, served] : state_->connections) {
+    const auto met = served.connection->met();
+    if (met.peer == nullptr) continue;
+    const std::tuple name(met.peer->role, met.peer->name, served.address);
+    if (by_name.size() >= kPeersTold && !by_name.contains(name)) continue;
+    Peer& peer = by_name[name];
+    std::tie(peer.role, peer.name, peer.address) = name;
+    peer.map_epoch = std::max(peer.map_epoch, met.map_epoch);
+    peer.connected_for = std::max<Duration>(peer.connected_for, now - met.since);
+    ++peer.connections;
+  }
+  std::vector<Peer> all;
+  for (auto& [name, peer] : by_name) all.push_back(std::move(peer));
+  return all;
 }
 
 Awaitable<void> PeerServer::stop(Duration grace) {

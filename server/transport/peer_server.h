@@ -1,6 +1,6 @@
 // Listens for the connections of other processes and serves each on one of the I/O threads.
-// Thread-safety: counts from any thread; all else from the thread of the first context, or before
-// it runs.
+// Thread-safety: counts and peers() from any thread; all else from the thread of the first context,
+// or before it runs.
 #pragma once
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -36,6 +36,19 @@ class PeerServer {
     std::uint64_t refused = 0;  // connections that ended before their peer was known
   };
   Counts counts() const;
+
+  // Who is connected: one entry for each process, as it names itself, and address that it calls
+  // from. At most kPeersTold.
+  struct Peer {
+    PeerRole role = PeerRole::gateway;
+    std::string name;
+    std::string address;       // an IP address
+    Epoch map_epoch;           // the highest of its last calls; zero: it has none
+    Duration connected_for{};  // the oldest connection
+    std::size_t connections = 0;
+  };
+  static constexpr std::size_t kPeersTold = 1000;
+  std::vector<Peer> peers() const;
 
   // Accepts no more, waits until no call is under way, at most `grace`, and ends the connections.
   Awaitable<void> stop(Duration grace);

@@ -86,8 +86,19 @@ Task<> ServedConnection::greet() {
   for (const auto& volume : parts_->volumes()) ids.push_back(volume->id());
   CO_TRY(peer, co_await answer_hello(*stream_, reader_, parts_->terms, ids, parts_->random));
   peer_ = std::move(peer);
+  met_at_ = parts_->clock.boot();
+  has_met_.store(true, std::memory_order_release);
   counters_ = &served_->of(peer_->role);
   co_return Result<>{};
+}
+
+ServedConnection::Met ServedConnection::met() const {
+  Met met;
+  if (!has_met_.load(std::memory_order_acquire)) return met;
+  met.peer = &*peer_;
+  met.since = met_at_;
+  met.map_epoch = Epoch{map_epoch_.load(std::memory_order_relaxed)};
+  return met;
 }
 
 Task<> ServedConnection::run() {
@@ -114,6 +125,7 @@ Task<> ServedConnection::read_calls() {
     if (head->header.reply || head->header.operation == Operation::hello) {
       co_return fail(Errc::corrupt, "wire: a peer that answers or greets again");
     }
+    map_epoch_.store(head->header.map_epoch.value, std::memory_order_relaxed);
     CO_CHECK(co_await take_call(std::move(*head)));
   }
   co_return Result<>{};

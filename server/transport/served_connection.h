@@ -77,6 +77,14 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // Calls whose answers have not left yet.
   std::size_t calls_under_way() const { return room_->calls(); }
   const std::optional<MetPeer>& peer() const { return peer_; }
+  // Who it is, since when, and at which map as of its last call. From any thread; `peer`: null
+  // until the hello has ended.
+  struct Met {
+    const MetPeer* peer = nullptr;
+    BootTime since{};
+    Epoch map_epoch;
+  };
+  Met met() const;
 
  private:
   // A call on its way to its answer.
@@ -114,7 +122,10 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   FrameSender sender_;
   ServedTransfers transfers_;
   const std::shared_ptr<CallRoom> room_;
-  std::optional<MetPeer> peer_;
+  std::optional<MetPeer> peer_;  // final, as the next, once `has_met_`
+  BootTime met_at_{};
+  std::atomic<bool> has_met_{false};
+  std::atomic<std::uint64_t> map_epoch_{0};  // of the last call
   Wakeup ended_;
   bool closed_ = false;
 };

@@ -116,6 +116,11 @@ def test_every_shape_with_the_same_commands(servers, volumes, zones, layout, sur
             assert server["epoch"] == 1 and abs(server["clock_ahead_seconds"]) < 1 and not server["leaving"]
             assert len(server["volumes"]) == volumes and server["volumes"][0]["total_bytes"] > 0
             assert {job["what"] for job in server["jobs"]}
+        gateway = cluster.info["gateways"][0]["endpoint"].split("//")[1]
+        assert [(g["name"], g["epoch"], g["servers"]) for g in told["gateways"]] == [(gateway, 1, servers)]
+        assert f"gateway {gateway}  from 127.0.0.1  epoch 1" in penstock("admin", "status", "--cluster", cluster.data)
+        cluster.run("kill", "g1")
+        wait_for(lambda: json.loads(penstock("admin", "status", "--json", "--cluster", cluster.data))["gateways"] == [], "it is gone")
         then = json.loads(penstock("ring", "what-if", "--json", "--cluster", cluster.data, "--lose", shown["volumes"][0]["name"]))
         assert then["now"]["losses_survived"] == survives and then["then"]["losses_survived"] == survives - 1
 

@@ -28,6 +28,7 @@ ServerDescription described() {
   server.volumes.push_back({VolumeId{0xfedcba9876543210}, "/mnt/\xff", status});
   server.jobs.push_back({"hints", true, 3, 10, 1.5, std::chrono::seconds(2)});
   server.suspects = {"v3"};
+  server.gateways.push_back({"10.0.0.9:9000", "10.0.0.9", Epoch{6}, std::chrono::seconds(8)});
   return server;
 }
 
@@ -54,6 +55,11 @@ TEST_CASE("what a server says of itself survives its text") {
   CHECK(read->jobs[0].total == 10);
   CHECK(read->jobs[0].per_second == 1.5);
   CHECK(read->jobs[0].since == std::chrono::seconds(2));
+  REQUIRE(read->gateways.size() == 1);
+  CHECK(read->gateways[0].name == "10.0.0.9:9000");
+  CHECK(read->gateways[0].address == "10.0.0.9");
+  CHECK(read->gateways[0].epoch == Epoch{6});
+  CHECK(read->gateways[0].connected_for == std::chrono::seconds(8));
   CHECK(read->suspects == std::vector<std::string>{"v3"});
 }
 
@@ -68,7 +74,8 @@ TEST_CASE("unknown keys are passed over and those that lack are empty") {
 TEST_CASE("what makes no sense is corrupt") {
   for (const char* text :
        {"", "[]", "7", R"({"zone":1})", R"({"volumes":{}})", R"({"volumes":[{"id":"7"}]})",
-        R"({"volumes":[3]})", R"({"jobs":[{"done":-1}]})", R"({"suspects":[1]})"}) {
+        R"({"volumes":[3]})", R"({"jobs":[{"done":-1}]})", R"({"suspects":[1]})",
+        R"({"gateways":[1]})", R"({"gateways":[{"epoch":-1}]})"}) {
     CAPTURE(text);
     CHECK(code_of(read_description(text)) == Errc::corrupt);
   }

@@ -138,6 +138,11 @@ struct TcpWorld {
     REQUIRE(server->listen("127.0.0.1", 0));
     links = std::make_shared<LinkParts>(
         LinkParts{clock, random, buffers, {}, make_terms(PeerRole::gateway, client_key), {}, {}});
+    links->stamp = [] {
+      MapStamp stamp;
+      stamp.epoch = Epoch{5};
+      return stamp;
+    };
     links->dial = [this](std::string address) { return dial_tcp(std::move(address), clock); };
     const std::string address = "127.0.0.1:" + std::to_string(server->port());
     remote_server = std::make_shared<RemoteServer>(client_threads.all(), links, address);
@@ -320,6 +325,23 @@ TEST_CASE("a server that is asked says what it says of itself") {
       wait_on(world.client_threads.at(0), world.remote_server->describe(world.soon()), "describe");
   REQUIRE(told);
   CHECK(*told == "{\"zone\":\"z\"}");
+}
+
+TEST_CASE("a server knows who is connected, and at which map") {
+  TcpWorld world;
+  constexpr std::size_t kAll = 2 * (1 + limits::kByteConnections);
+  const auto whole = [&] {
+    const auto peers = world.server->peers();
+    return peers.size() == 1 && peers[0].connections == kAll && peers[0].map_epoch == Epoch{5};
+  };
+  REQUIRE(world.eventually(whole));
+  const auto peer = world.server->peers().front();
+  CHECK(peer.role == PeerRole::gateway);
+  CHECK(peer.name == "g1");
+  CHECK(peer.address == "127.0.0.1");
+  CHECK(peer.connected_for > Duration{});
+  world.remote_server->stop();
+  CHECK(world.eventually([&] { return world.server->peers().empty(); }));
 }
 
 TEST_CASE("a socket that is connected to itself is told from one that met somebody") {
