@@ -60,10 +60,11 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
 
 // What several commands take.
 void add_map(CLI::App& command, std::string& map, const std::string& meaning) {
-  command.add_option("--map", map,
-                     "Where the cluster's map is kept: etcd://HOST:PORT[,HOST:PORT...]/CLUSTER-ID, "
-                     "or a file\n(file:PATH, PATH). " +
-                         meaning);
+  command.add_option(
+      "--map", map,
+      "Where the cluster's map is kept: etcd://HOST:PORT[,HOST:PORT...]/CLUSTER-ID, "
+      "or a file\n(file:PATH, PATH). etcds://...?ca=FILE&cert=FILE&key=FILE: by TLS. " +
+          meaning);
 }
 void add_admin_and_config(CLI::App& command, std::string& admin_listen, std::string& config_file) {
   command.add_option("--admin-listen", admin_listen,

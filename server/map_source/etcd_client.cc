@@ -15,7 +15,8 @@ bool is_over(Clock& clock, Deadline deadline) { return clock.boot() >= deadline;
 
 }  // namespace
 
-EtcdClient::EtcdClient(MapPlace place, Clock& clock) : place_(std::move(place)), clock_(clock) {}
+EtcdClient::EtcdClient(MapPlace place, Clock& clock, std::shared_ptr<EtcdTls> tls)
+    : place_(std::move(place)), clock_(clock), tls_(std::move(tls)) {}
 
 EtcdClient::~EtcdClient() = default;
 
@@ -71,7 +72,7 @@ Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, Dur
   auto stream = fresh ? nullptr : take_idle(endpoint);
   const bool reused = stream != nullptr;
   if (!reused) {
-    stream = std::make_shared<EtcdStream>(executor);
+    stream = std::make_shared<EtcdStream>(executor, tls_);
     const Duration soon = std::min(patience, kConnectMax);
     CO_CHECK(co_await stream->connect(place_.endpoints[endpoint], soon));
   }
@@ -96,7 +97,7 @@ Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, Dur
 
 Task<> EtcdClient::login(const EtcdEndpoint& endpoint, Duration patience) {
   const auto executor = co_await boost::asio::this_coro::executor;
-  EtcdStream stream(executor);
+  EtcdStream stream(executor, tls_);
   CO_CHECK(co_await stream.connect(endpoint, std::min(patience, kConnectMax)));
   EtcdRequest request{"/v3/auth/authenticate", etcd::authenticate(place_.user, place_.password),
                       ""};
@@ -113,7 +114,7 @@ Task<std::shared_ptr<EtcdStream>> EtcdClient::begin(std::string path, std::strin
   const Duration patience = share_of(deadline, place_.endpoints.size());
   const EtcdEndpoint& endpoint = place_.endpoints[current_];
   if (!place_.user.empty() && token_.empty()) CO_CHECK(co_await login(endpoint, patience));
-  auto stream = std::make_shared<EtcdStream>(executor);
+  auto stream = std::make_shared<EtcdStream>(executor, tls_);
   CO_CHECK(co_await stream->connect(endpoint, std::min(patience, kConnectMax)));
   EtcdRequest request{std::move(path), std::move(body), token_};
   CO_TRY(answer, co_await stream->begin(std::move(request), patience));

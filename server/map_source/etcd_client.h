@@ -24,7 +24,8 @@ class EtcdClient {
     std::string body;
   };
 
-  EtcdClient(MapPlace place, Clock& clock);
+  // `tls`: null: in the clear.
+  EtcdClient(MapPlace place, Clock& clock, std::shared_ptr<EtcdTls> tls);
   ~EtcdClient();
 
   // The body of an answer with status 200. Errors: unavailable - no endpoint took it; timeout;
@@ -45,6 +46,7 @@ class EtcdClient {
 
   const MapPlace place_;
   Clock& clock_;
+  const std::shared_ptr<EtcdTls> tls_;
   std::size_t current_ = 0;  // endpoint
   std::string token_;        // of a login
   std::size_t idle_at_ = 0;  // the endpoint of the next

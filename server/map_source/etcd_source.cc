@@ -100,11 +100,11 @@ struct EtcdSource::Watch {
   std::weak_ptr<EtcdStream> stream;
 };
 
-EtcdSource::EtcdSource(MapPlace place, MapSourceParts parts)
+EtcdSource::EtcdSource(MapPlace place, MapSourceParts parts, std::shared_ptr<EtcdTls> tls)
     : name_(place.text),
       prefix_("/penstock/" + hex(parts.cluster.high) + hex(parts.cluster.low) + "/"),
       parts_(parts),
-      client_(std::make_shared<EtcdClient>(std::move(place), parts.clock)),
+      client_(std::make_shared<EtcdClient>(std::move(place), parts.clock, std::move(tls))),
       watch_(std::make_shared<Watch>(client_, parts.clock, prefix_ + "map")) {}
 
 EtcdSource::~EtcdSource() {

@@ -21,7 +21,8 @@ namespace penstock {
 
 class EtcdSource final : public MapSource {
  public:
-  EtcdSource(MapPlace place, MapSourceParts parts);
+  // `tls`: null: in the clear.
+  EtcdSource(MapPlace place, MapSourceParts parts, std::shared_ptr<EtcdTls> tls);
   ~EtcdSource() override;  // the watch ends soon
 
   std::string name() const override { return name_; }

@@ -3,6 +3,8 @@
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
@@ -41,13 +43,18 @@ Error unknown(const error_code& error) {
 }  // namespace
 
 struct EtcdStream::Parts {
-  explicit Parts(Executor executor) : stream(executor) {}
-  Stream stream;
+  Parts(Executor executor, std::shared_ptr<EtcdTls> with) : tls(std::move(with)), stream(executor) {
+    if (tls) secret.emplace(stream, tls->context);
+  }
+  const std::shared_ptr<EtcdTls> tls;
+  Stream stream;  // its time bounds what goes through the next, too
+  std::optional<asio::ssl::stream<Stream&>> secret;
   beast::flat_buffer buffer{kAnswerBytesMax};
   std::optional<http::response_parser<http::buffer_body>> endless;
 };
 
-EtcdStream::EtcdStream(Executor executor) : parts_(std::make_unique<Parts>(std::move(executor))) {}
+EtcdStream::EtcdStream(Executor executor, std::shared_ptr<EtcdTls> tls)
+    : parts_(std::make_unique<Parts>(std::move(executor), std::move(tls))) {}
 
 EtcdStream::~EtcdStream() = default;
 
@@ -75,6 +82,25 @@ Task<> EtcdStream::connect(EtcdEndpoint endpoint, Duration patience) {
   co_await parts_->stream.async_connect(target, token);
   if (error) co_return no_way(error);
   parts_->stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  if (!parts_->secret) co_return Result<>{};
+  const auto met = co_await shake_hands(endpoint.host);
+  if (!met)
+    co_return fail(met.error().code,
+                   "etcd at " + endpoint_text(endpoint) + ": TLS: " + met.error().context);
+  co_return Result<>{};
+}
+
+// Within the time of the connection.
+Task<> EtcdStream::shake_hands(const std::string& host) {
+  auto& secret = *parts_->secret;
+  error_code error;
+  secret.set_verify_callback(asio::ssl::host_name_verification(host), error);
+  error_code no_literal;
+  (void)asio::ip::make_address(host, no_literal);
+  if (no_literal) SSL_set_tlsext_host_name(secret.native_handle(), host.c_str());
+  auto token = asio::redirect_error(use_task, error);
+  (void)co_await secret.async_handshake(asio::ssl::stream_base::client, token);
+  if (error) co_return fail(Errc::unavailable, error.message());
   co_return Result<>{};
 }
 
@@ -84,7 +110,11 @@ Task<> EtcdStream::send(EtcdRequest request, Duration patience) {
   error_code error;
   auto token = asio::redirect_error(use_task, error);
   parts_->stream.expires_after(patience);
-  (void)co_await http::async_write(parts_->stream, message, token);
+  if (parts_->secret) {
+    (void)co_await http::async_write(*parts_->secret, message, token);
+  } else {
+    (void)co_await http::async_write(parts_->stream, message, token);
+  }
   if (error) co_return unknown(error);
   co_return Result<>{};
 }
@@ -96,7 +126,11 @@ Task<EtcdAnswer> EtcdStream::ask(EtcdRequest request, Duration patience) {
   parser.header_limit(kHeadBytesMax);
   error_code error;
   auto token = asio::redirect_error(use_task, error);
-  (void)co_await http::async_read(parts_->stream, parts_->buffer, parser, token);
+  if (parts_->secret) {
+    (void)co_await http::async_read(*parts_->secret, parts_->buffer, parser, token);
+  } else {
+    (void)co_await http::async_read(parts_->stream, parts_->buffer, parser, token);
+  }
   if (error) co_return unknown(error);
   EtcdAnswer answer;
   answer.status = parser.get().result_int();
@@ -112,7 +146,11 @@ Task<EtcdAnswer> EtcdStream::begin(EtcdRequest request, Duration patience) {
   parser.header_limit(kHeadBytesMax);
   error_code error;
   auto token = asio::redirect_error(use_task, error);
-  (void)co_await http::async_read_header(parts_->stream, parts_->buffer, parser, token);
+  if (parts_->secret) {
+    (void)co_await http::async_read_header(*parts_->secret, parts_->buffer, parser, token);
+  } else {
+    (void)co_await http::async_read_header(parts_->stream, parts_->buffer, parser, token);
+  }
   if (error) co_return unknown(error);
   EtcdAnswer answer;
   answer.status = parser.get().result_int();
@@ -133,7 +171,11 @@ Task<std::string> EtcdStream::more() {
   parser.get().body().more = true;
   error_code error;
   auto token = asio::redirect_error(use_task, error);
-  (void)co_await http::async_read_some(parts_->stream, parts_->buffer, parser, token);
+  if (parts_->secret) {
+    (void)co_await http::async_read_some(*parts_->secret, parts_->buffer, parser, token);
+  } else {
+    (void)co_await http::async_read_some(parts_->stream, parts_->buffer, parser, token);
+  }
   if (error == http::error::need_buffer) error = {};
   if (error) co_return fail(Errc::aborted, "the stream of etcd: " + error.message());
   bytes.resize(bytes.size() - parser.get().body().size);

@@ -1,5 +1,6 @@
-// One HTTP/1.1 connection to an endpoint of etcd: requests with JSON bodies, answers whole or as an
-// endless stream. Bounded: an answer, and what a stream gives at a time, has kAnswerBytesMax.
+// One HTTP/1.1 connection to an endpoint of etcd, by TLS or not: requests with JSON bodies, answers
+// whole or as an endless stream. Bounded: an answer, and what a stream gives at a time, has
+// kAnswerBytesMax.
 // Errors of all: unavailable - nothing was sent; timeout - it was sent, and nobody knows.
 // Thread-safety: one executor, one call at a time; close() at any time on it.
 #pragma once
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "penstock/runtime.h"
+#include "server/map_source/etcd_tls.h"
 #include "server/map_source/map_place.h"
 
 namespace penstock {
@@ -27,7 +29,8 @@ struct EtcdAnswer {
 
 class EtcdStream {
  public:
-  explicit EtcdStream(Executor executor);
+  // `tls`: null: in the clear.
+  explicit EtcdStream(Executor executor, std::shared_ptr<EtcdTls> tls = nullptr);
   ~EtcdStream();
 
   Task<> connect(EtcdEndpoint endpoint, Duration patience);
@@ -40,6 +43,7 @@ class EtcdStream {
   void close();
 
  private:
+  Task<> shake_hands(const std::string& host);
   Task<> send(EtcdRequest request, Duration patience);
 
   struct Parts;

@@ -9,11 +9,13 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kEtcd = "etcd://";
+constexpr std::string_view kEtcdByTls = "etcds://";
 constexpr std::string_view kFile = "file:";
 
 Error malformed(std::string_view what) {
   return fail(Errc::invalid,
               "a map source is etcd://HOST:PORT[,HOST:PORT...]/CLUSTER-ID, "
+              "etcds://HOST:PORT[,...]/CLUSTER-ID?ca=FILE&cert=FILE&key=FILE, "
               "file:PATH or PATH; this is none: " +
                   std::string(what));
 }
@@ -58,6 +60,28 @@ Result<std::vector<EtcdEndpoint>> parse_endpoints(std::string_view list) {
   return endpoints;
 }
 
+// ca=FILE&cert=FILE&key=FILE, in any order.
+Result<EtcdTlsFiles> parse_files(std::string_view words) {
+  EtcdTlsFiles files;
+  while (!words.empty()) {
+    const std::size_t end = words.find('&');
+    const std::string_view word = words.substr(0, end);
+    const std::size_t equals = word.find('=');
+    const std::string_view key = word.substr(0, equals);
+    std::string* const file = key == "ca"     ? &files.authorities
+                              : key == "cert" ? &files.certificate
+                              : key == "key"  ? &files.key
+                                              : nullptr;
+    const bool has_value = equals != std::string_view::npos && equals + 1 < word.size();
+    if (file == nullptr || !file->empty() || !has_value) return malformed(word);
+    *file = std::string(word.substr(equals + 1));
+    words.remove_prefix(end == std::string_view::npos ? words.size() : end + 1);
+  }
+  if (files.certificate.empty() != files.key.empty())
+    return malformed("cert= and key= go together");
+  return files;
+}
+
 }  // namespace
 
 std::string endpoint_text(const EtcdEndpoint& endpoint) {
@@ -67,14 +91,21 @@ std::string endpoint_text(const EtcdEndpoint& endpoint) {
 
 Result<MapPlace> parse_map_place(std::string_view text, ClusterId cluster) {
   MapPlace place;
-  if (!text.starts_with(kEtcd)) {
+  place.tls = text.starts_with(kEtcdByTls);
+  const std::string_view scheme = place.tls ? kEtcdByTls : kEtcd;
+  if (!text.starts_with(scheme)) {
     const std::string_view path = text.starts_with(kFile) ? text.substr(kFile.size()) : text;
     if (path.empty() || path.find("://") != std::string_view::npos) return malformed(text);
     place.file = std::string(path);
     place.text = std::string(kFile) + place.file;
     return place;
   }
-  std::string_view rest = text.substr(kEtcd.size());
+  std::string_view rest = text.substr(scheme.size());
+  if (const std::size_t query = rest.find('?'); place.tls && query != std::string_view::npos) {
+    TRY(files, parse_files(rest.substr(query + 1)));
+    place.tls_files = std::move(files);
+    rest = rest.substr(0, query);
+  }
   const std::size_t slash = rest.rfind('/');
   if (slash == std::string_view::npos) return malformed(text);
   const std::string_view id = rest.substr(slash + 1);
@@ -93,7 +124,7 @@ Result<MapPlace> parse_map_place(std::string_view text, ClusterId cluster) {
     return fail(Errc::invalid, "the map source is of cluster \"" + std::string(id) +
                                    "\", the key of cluster " + id_text(cluster));
   }
-  place.text = std::string(kEtcd) + std::string(rest) + "/" + std::string(id);
+  place.text = std::string(scheme) + std::string(rest) + "/" + std::string(id);
   return place;
 }
 

@@ -26,6 +26,30 @@ TEST_CASE("a map source is a file or etcd") {
   CHECK(more->text == "etcd://e1:1,[::1]:2,e3:3/" + kId);
 }
 
+TEST_CASE("etcd by TLS, with files or without") {
+  const auto bare = parse_map_place("etcds://e1:1/" + kId, kCluster);
+  REQUIRE(bare);
+  CHECK(bare->tls);
+  CHECK(bare->tls_files.authorities.empty());
+  CHECK(bare->text == "etcds://e1:1/" + kId);
+  const auto whole = parse_map_place(
+      "etcds://me:word@e1:1,e2:2/" + kId + "?key=/etc/k.pem&ca=/etc/ca.pem&cert=/etc/c.pem",
+      kCluster);
+  REQUIRE(whole);
+  CHECK(whole->endpoints.size() == 2);
+  CHECK(whole->user == "me");
+  CHECK(whole->tls_files.authorities == "/etc/ca.pem");
+  CHECK(whole->tls_files.certificate == "/etc/c.pem");
+  CHECK(whole->tls_files.key == "/etc/k.pem");
+  CHECK(whole->text == "etcds://e1:1,e2:2/" + kId);
+  CHECK_FALSE(parse_map_place("etcd://e1:1/" + kId, kCluster)->tls);
+  for (const char* words : {"?ca=", "?ca", "?cert=/c", "?key=/k", "?ca=a&ca=b", "?colour=red"}) {
+    CAPTURE(words);
+    CHECK(code_of(parse_map_place("etcds://e1:1/" + kId + words, kCluster)) == Errc::invalid);
+  }
+  CHECK(code_of(parse_map_place("etcd://e1:1/" + kId + "?ca=/a", kCluster)) == Errc::invalid);
+}
+
 TEST_CASE("what names no map source is refused") {
   std::string many = "etcd://e:1";
   for (int i = 0; i < 16; ++i) many += ",e:1";
