@@ -67,6 +67,14 @@ struct ClusterMap {
   std::uint32_t failure_domains() const;
 };
 
+// Whether a map may take the place of another one of its epoch: only where majorities of the volumes
+// hold it (R12), so that the other one never counted.
+enum class SameEpoch : bool { stays, replaced };
+inline bool takes_place_of(const ClusterMap& map, const ClusterMap& of, SameEpoch other) {
+  if (map.epoch != of.epoch) return map.epoch > of.epoch;
+  return other == SameEpoch::replaced && map.digest != of.digest;
+}
+
 // Does the map make sense: distinct volumes, a policy that fits its failure domains, groups of R
 // distinct volumes. Hosts are failure domains when there are at least three: then a host holds at
 // most m fragments of a blob and (R-1)/2 replicas of a register.

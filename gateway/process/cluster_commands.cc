@@ -91,15 +91,8 @@ Task<MapChanged> make(AdminSession& session, const RingMakeArguments& arguments)
 
 // Before the volumes are looked at: a source that is behind does not know all of the cluster's.
 Result<> check_in_step(const MapVerdict& verdict) {
-  switch (verdict.trouble) {
-    case MapTrouble::source_empty:
-    case MapTrouble::source_behind:
-    case MapTrouble::source_forked:
-    case MapTrouble::no_majority:
-      return fail(Errc::unavailable, verdict.meaning);
-    default:
-      return {};
-  }
+  if (forbids_change(verdict.trouble)) return fail(Errc::unavailable, verdict.meaning);
+  return {};
 }
 
 struct Added {

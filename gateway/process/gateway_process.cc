@@ -89,8 +89,9 @@ std::unique_ptr<MapFollower> GatewayProcess::make_follower() {
   FollowerParts parts{base_.clock, source_.get(), {}, {}, {}, {}, {}, {}, {}};
   Membership& membership = gateway_->objects().membership();
   parts.current = [&membership] { return membership.map(); };
-  parts.take = [this, &membership](std::shared_ptr<const ClusterMap> map) -> Result<> {
-    CHECK_OK(membership.adopt(std::move(map)));
+  parts.take = [this, &membership](std::shared_ptr<const ClusterMap> map,
+                                   SameEpoch other) -> Result<> {
+    CHECK_OK(membership.adopt(std::move(map), other));
     (void)has_moved();
     return {};
   };

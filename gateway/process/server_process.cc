@@ -230,7 +230,9 @@ std::shared_ptr<VolumeClient> ServerProcess::client_of(const MapVolume& volume) 
 std::unique_ptr<MapFollower> ServerProcess::make_follower() {
   FollowerParts parts{server_.base().clock, source_.get(), {}, {}, {}, {}, {}, {}, {}};
   parts.current = [this] { return server_.volumes().map(); };
-  parts.take = [this](std::shared_ptr<const ClusterMap> map) { return take_map(std::move(map)); };
+  parts.take = [this](const std::shared_ptr<const ClusterMap>& map, SameEpoch other) {
+    return take_map(map, other);
+  };
   parts.clients = [this](const ClusterMap* map) { return volumes_to_ask(map); };
   parts.own = [this] { return server_.volumes().clients(); };
   parts.moved = [this] { return has_moved(); };
@@ -241,8 +243,8 @@ std::unique_ptr<MapFollower> ServerProcess::make_follower() {
   return std::make_unique<MapFollower>(std::move(parts));
 }
 
-// All that the map names, and all that the maps of the own volumes name: after a start those are
-// all that is known.
+// All that the map names, which may be one that is only looked at, and, until this process is at a
+// map, all that the maps of the own volumes name.
 VolumeClients ServerProcess::volumes_to_ask(const ClusterMap* map) {
   VolumeClients clients = server_.volumes().clients();
   std::set<VolumeId> asked;
@@ -253,10 +255,8 @@ VolumeClients ServerProcess::volumes_to_ask(const ClusterMap* map) {
       clients.push_back(others_->volume(volume.id, volume.address));
     }
   };
-  if (map != nullptr) {
-    add(*map);
-    return clients;
-  }
+  if (map != nullptr) add(*map);
+  if (server_.volumes().map() != nullptr) return clients;
   const auto texts = own_maps();
   for (const std::string& text : std::set<std::string>(texts.begin(), texts.end())) {
     if (const auto held = ClusterMap::parse(text)) add(*held);
@@ -278,7 +278,7 @@ bool ServerProcess::has_moved() {
   const bool adopted = texts != looked_at_;
   looked_at_ = std::move(texts);
   const auto map = server_.volumes().map();
-  const bool learned = work_ && map && work_->objects->membership().map()->epoch > map->epoch;
+  const bool learned = work_ && map && work_->objects->membership().map()->digest != map->digest;
   return adopted || learned;
 }
 
@@ -310,12 +310,16 @@ Awaitable<void> ServerProcess::announce() {
   }
 }
 
-Result<> ServerProcess::take_map(std::shared_ptr<const ClusterMap> map) {
+// A map that the parts do not take is not this process's: the next look tries again.
+Result<> ServerProcess::take_map(const std::shared_ptr<const ClusterMap>& map, SameEpoch other) {
   const auto before = server_.volumes().map();
-  server_.volumes().take_map(map);
-  if (work_ == nullptr) return begin_work(std::move(map));
-  CHECK_OK(work_->objects->membership().adopt(map));
-  move_volumes(*others_, before.get(), *map);
+  if (work_ == nullptr) {
+    CHECK_OK(begin_work(map));
+  } else {
+    CHECK_OK(work_->objects->membership().adopt(map, other));
+  }
+  server_.volumes().take_map(map, other);
+  if (before) move_volumes(*others_, before.get(), *map);
   return {};
 }
 

@@ -64,7 +64,7 @@ class ServerProcess {
   std::vector<wire::Place> own_places();
   std::vector<wire::Place> moved_places();
   std::shared_ptr<VolumeClient> client_of(const MapVolume& volume);
-  Result<> take_map(std::shared_ptr<const ClusterMap> map);
+  Result<> take_map(const std::shared_ptr<const ClusterMap>& map, SameEpoch other);
   Result<> begin_work(std::shared_ptr<const ClusterMap> map);
   Awaitable<void> end_work();
   void add_collectors();

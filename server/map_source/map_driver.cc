@@ -13,15 +13,8 @@ Result<> may_change(const MapLook& look) {
   if (!look.has_source) {
     return fail(Errc::unavailable, "the map source does not answer: " + look.source_error);
   }
-  switch (look.verdict.trouble) {
-    case MapTrouble::source_empty:
-    case MapTrouble::source_behind:
-    case MapTrouble::source_forked:
-    case MapTrouble::no_majority:
-      return fail(Errc::unavailable, look.verdict.meaning);
-    default:
-      return {};
-  }
+  if (forbids_change(look.verdict.trouble)) return fail(Errc::unavailable, look.verdict.meaning);
+  return {};
 }
 
 // A replacement whose fate is not known is looked up: it happened if the head is this map.

@@ -17,6 +17,9 @@ constexpr Duration kAskSource = std::chrono::seconds(2);
 constexpr Duration kWaitForChange = std::chrono::seconds(30);
 constexpr Duration kLookEvery = std::chrono::seconds(15);        // all is well
 constexpr Duration kLookAgain = std::chrono::milliseconds(500);  // it is not
+constexpr Duration kLookFirst = std::chrono::milliseconds(100);  // there is no map yet
+// For volumes to say what they hold, before a head counts that no majority is known to agree with.
+constexpr Duration kHeadAlone = std::chrono::seconds(2);
 constexpr Duration kInstall = std::chrono::seconds(10);
 constexpr Duration kMeetEvery = std::chrono::seconds(1);
 constexpr Duration kSourceRetry = std::chrono::seconds(1);
@@ -24,6 +27,14 @@ constexpr Duration kSourceRetry = std::chrono::seconds(1);
 bool is_newer(const std::shared_ptr<const ClusterMap>& map,
               const std::shared_ptr<const ClusterMap>& than) {
   return map != nullptr && (than == nullptr || map->epoch > than->epoch);
+}
+
+// Does a volume hold what cannot be, if this map counts?
+bool is_contradicted(const ClusterMap& map, const std::vector<HeldMap>& held) {
+  return std::any_of(held.begin(), held.end(), [&map](const HeldMap& each) {
+    if (!each.map || each.map->epoch < map.epoch) return false;
+    return each.map->epoch > map.epoch || each.map->digest != map.digest;
+  });
 }
 
 bool names_any(const ClusterMap& map, const VolumeClients& volumes) {
@@ -92,8 +103,8 @@ struct MapFollower::State {
 
   // ---- one look
 
-  Result<> take(const std::shared_ptr<const ClusterMap>& map) {
-    CHECK_OK(parts.take(map));
+  Result<> take(const std::shared_ptr<const ClusterMap>& map, SameEpoch other) {
+    CHECK_OK(parts.take(map, other));
     log_event(LogLevel::info, "map_followed", {{"epoch", std::to_string(map->epoch.value)}});
     return {};
   }
@@ -122,30 +133,61 @@ struct MapFollower::State {
     co_return co_await parts.source->read(now() + kAskSource);
   }
 
-  // What is new at the source holds at once: it is newer than what this process is at.
+  // What is new at the source holds at once: it is newer than what this process is at. One that is
+  // at none asks the volumes first: they may hold another map.
   Task<> follow_head() {
     CO_TRY(head, co_await read_head());
-    if (!is_newer(head.map, parts.current()) || !concerns(*head.map)) co_return Result<>{};
-    CO_CHECK(take(head.map));
+    const auto map = parts.current();
+    if (map == nullptr || !is_newer(head.map, map) || find_lost(*head.map, *map) != nullptr) {
+      co_return Result<>{};
+    }
+    CO_CHECK(take(head.map, SameEpoch::stays));
     co_return co_await bring_up_own(head.map);
+  }
+
+  bool may_take(const MapVerdict& verdict, const std::vector<HeldMap>& held) const {
+    const ClusterMap& next = *verdict.follow;
+    const auto map = parts.current();
+    if (map == nullptr) {
+      return verdict.majority || (now() >= began + kHeadAlone && !is_contradicted(next, held));
+    }
+    if (!verdict.majority && find_lost(next, *map) != nullptr) return false;
+    return takes_place_of(next, *map, same_epoch(verdict));
+  }
+  static SameEpoch same_epoch(const MapVerdict& verdict) {
+    return verdict.agreed ? SameEpoch::replaced : SameEpoch::stays;
+  }
+  // Is it certain enough for the volumes of this process?
+  bool is_sure(const MapVerdict& verdict) const {
+    const auto map = parts.current();
+    return map != nullptr && (verdict.majority || map->digest == verdict.follow->digest);
   }
 
   Task<> look() {
     const auto map = parts.current();
+    const auto named = map ? map : last_head;
     const auto held =
-        co_await survey.ask(parts.clients(map.get()), parts.clock, now() + kAskVolumes);
+        co_await survey.ask(parts.clients(named.get()), parts.clock, now() + kAskVolumes);
     const auto head = co_await read_head();
+    if (head) last_head = head->map;
     const MapVerdict verdict = judge_maps(head ? head->map : nullptr, head.has_value(), held);
-    tell_trouble(verdict);
+    if (!is_starting() || verdict.trouble != MapTrouble::no_majority) tell_trouble(verdict);
     settled = verdict.follow != nullptr && verdict.trouble == MapTrouble::none;
     if (!verdict.follow || !concerns(*verdict.follow)) co_return Result<>{};
-    const bool newer = is_newer(verdict.follow, parts.current());
-    if (newer) CO_CHECK(take(verdict.follow));
-    if (newer || lags(verdict)) {
+    const bool takes = may_take(verdict, held);
+    if (takes) CO_CHECK(take(verdict.follow, same_epoch(verdict)));
+    if (takes || (is_sure(verdict) && lags(verdict))) {
       settled = false;
       CO_CHECK(co_await bring_up_own(verdict.follow));
     }
     co_return Result<>{};
+  }
+
+  // It has just begun: most volumes are not connected yet.
+  bool is_starting() const { return parts.current() == nullptr && now() < began + kHeadAlone; }
+  Duration pause(const Result<>& done) const {
+    if (is_starting()) return kLookFirst;
+    return done && settled ? kLookEvery : kLookAgain;
   }
 
   bool lags(const MapVerdict& verdict) const {
@@ -186,11 +228,11 @@ struct MapFollower::State {
       if (news) done = co_await self->follow_head();
       if (!self->stopping && (news || self->now() >= next || self->parts.moved())) {
         done = co_await self->look();
-        next = self->now() + (done && self->settled ? kLookEvery : kLookAgain);
+        next = self->now() + self->pause(done);
       }
       self->tell_failure(done);
       co_await self->look_for_missing();
-      if (!self->stopping) co_await self->wakeup.wait(self->parts.clock, self->now() + kTick);
+      if (!self->stopping) co_await self->wakeup.wait(self->parts.clock, std::min(next, self->now() + kTick));
     }
     self->running = false;
   }
@@ -211,6 +253,8 @@ struct MapFollower::State {
 
   const FollowerParts parts;
   MapSurvey survey;
+  std::shared_ptr<const ClusterMap> last_head;  // that the source told; null: none
+  BootTime began{};
   Wakeup wakeup;
   MapRevision seen;  // of the source
   bool news = false;
@@ -234,6 +278,7 @@ void MapFollower::start(Executor executor) {
     if (thrown) report_exception("the look at the map", thrown);
   };
   state_->running = true;
+  state_->began = state_->now();
   boost::asio::co_spawn(executor, State::run(state_), ended);
   if (state_->parts.source == nullptr) return;
   boost::asio::co_spawn(executor, State::watch(state_), ended);

@@ -36,9 +36,10 @@ struct FollowerParts {
   MapSource* source = nullptr;  // null: there is none
   // The map that the process is at; null: none yet. Any thread.
   std::function<std::shared_ptr<const ClusterMap>()> current;
-  // Of a newer map than that, which counts.
-  std::function<Result<>(std::shared_ptr<const ClusterMap>)> take;
-  // All volumes of this map (null: none is known) that can be reached, and those of this process.
+  // Of a newer map than that, which counts, or of another one of its epoch, which majorities hold.
+  std::function<Result<>(std::shared_ptr<const ClusterMap>, SameEpoch)> take;
+  // All volumes of this map (null: none is known) that can be reached, those of this process, and
+  // all of which these know.
   std::function<VolumeClients(const ClusterMap*)> clients;
   // The volumes of this process; none: it is no server.
   std::function<VolumeClients()> own;

@@ -34,8 +34,10 @@ Task<> MapLearner::ask_all() {
   const BootTime until = clock_.boot() + Duration(limits::kRegisterCall);
   const auto held = co_await survey_.ask(membership_.volumes(), clock_, until);
   const bool alone = is_of_one_process(*membership_.map());
-  const Map map = alone ? newest_of(held) : judge_maps(nullptr, false, held).follow;
-  if (map) CO_CHECK(membership_.adopt(map));
+  const MapVerdict verdict = judge_maps(nullptr, false, held);
+  const Map map = alone ? newest_of(held) : verdict.follow;
+  const bool agreed = !alone && verdict.agreed;
+  if (map) CO_CHECK(membership_.adopt(map, agreed ? SameEpoch::replaced : SameEpoch::stays));
   co_return Result<>{};
 }
 

@@ -34,6 +34,10 @@ class Votes {
         std::find_if(maps_.begin(), maps_.end(), [this](const Map& map) { return is_held(*map); });
     return found == maps_.end() ? nullptr : *found;
   }
+  // Majorities hold this very map: two such maps of one epoch cannot be.
+  bool is_agreed(const ClusterMap& map) const {
+    return reached(map, [&map](const ClusterMap& own) { return own.digest == map.digest; });
+  }
   bool any() const { return !maps_.empty(); }
   Map newest() const { return maps_.empty() ? nullptr : maps_.front(); }
   // Two maps of one epoch; null: there are none.
@@ -45,11 +49,17 @@ class Votes {
 
  private:
   bool is_held(const ClusterMap& map) const {
+    return reached(map, [&map](const ClusterMap& own) {
+      return own.epoch > map.epoch || own.digest == map.digest;
+    });
+  }
+
+  // Do majorities of all of the map's lists hold maps that `counts`?
+  template <class Counts>
+  bool reached(const ClusterMap& map, Counts counts) const {
     const auto holds_it = [&](VolumeId id) {
       const auto found = by_volume_.find(id);
-      if (found == by_volume_.end()) return false;
-      const ClusterMap& own = *found->second;
-      return own.epoch > map.epoch || own.digest == map.digest;
+      return found != by_volume_.end() && counts(*found->second);
     };
     return std::all_of(map.groups.begin(), map.groups.end(), [&](const MapGroup& group) {
       return has_majority(group.replicas, holds_it) &&
@@ -91,6 +101,19 @@ Finding compare(const Map& head, bool has_source, const Map& held) {
   return {};
 }
 
+// Held maps of lower epochs alone: what is lost there, a newer head takes away.
+Finding look_for_lost(const Map& head, const Map& held) {
+  if (!held || !head || head->epoch <= held->epoch) return {};
+  const MapVolume* lost = find_lost(*head, *held);
+  if (lost == nullptr) return {};
+  return {MapTrouble::source_lacks_volumes,
+          "the map source holds " + epoch_text(head) + " without volume " + lost->name +
+              ", which the map of " + epoch_text(held) +
+              " has, held by a majority of the volumes: the source came back older and was changed "
+              "then. Remove no directory. `penstock ring restore` writes the map that is held "
+              "back; until then nothing can be changed"};
+}
+
 Finding look_at_volumes(const Votes& votes, const Map& follow) {
   if (!follow) return {};
   if (const Map forked = votes.forked()) {
@@ -126,10 +149,14 @@ MapVerdict judge_maps(Map head, bool has_source, const std::vector<HeldMap>& hel
   const Map counts = votes.held_map();
   MapVerdict verdict;
   Finding finding = compare(head, has_source, counts);
+  if (finding.trouble == MapTrouble::none) finding = look_for_lost(head, counts);
   const bool of_head = head && finding.trouble == MapTrouble::none;
   verdict.follow = of_head ? head : counts;
   verdict.majority = counts != nullptr;
-  if (finding.trouble == MapTrouble::none && votes.any() && !counts) {
+  verdict.agreed = verdict.follow && votes.is_agreed(*verdict.follow);
+  // Of a map of epoch 1 nobody knows whether any volume got it: it may just have been made.
+  const bool expected = votes.any() || (head && head->epoch > Epoch{1});
+  if (finding.trouble == MapTrouble::none && expected && !counts) {
     finding = {MapTrouble::no_majority,
                "too few volumes answer to tell which map counts: start more servers"};
   }
@@ -158,8 +185,34 @@ std::string_view to_string(MapTrouble trouble) {
       return "volumes_forked";
     case MapTrouble::no_majority:
       return "no_majority";
+    case MapTrouble::source_lacks_volumes:
+      return "source_lacks_volumes";
   }
   return "?";
+}
+
+bool forbids_change(MapTrouble trouble) {
+  switch (trouble) {
+    case MapTrouble::source_empty:
+    case MapTrouble::source_behind:
+    case MapTrouble::source_forked:
+    case MapTrouble::no_majority:
+    case MapTrouble::source_lacks_volumes:
+      return true;
+    case MapTrouble::none:
+    case MapTrouble::volumes_ahead:
+    case MapTrouble::volumes_forked:
+      return false;
+  }
+  return true;
+}
+
+const MapVolume* find_lost(const ClusterMap& next, const ClusterMap& before) {
+  const auto lost =
+      std::find_if(before.volumes.begin(), before.volumes.end(), [&](const MapVolume& volume) {
+        return volume.successor.value == 0 && next.find(volume.id) == nullptr;
+      });
+  return lost == before.volumes.end() ? nullptr : &*lost;
 }
 
 Result<ClusterMap> past_epoch(ClusterMap next, Epoch highest_seen) {

@@ -30,14 +30,19 @@ enum class MapTrouble : std::uint8_t {
   volumes_ahead,   // a few volumes hold a newer map than the one that counts
   volumes_forked,  // two maps of one epoch at the volumes, whichever of them counts
   no_majority,     // no map is held by majorities: too few volumes answered
+  // The source's map is newer, but lacks volumes that the held one has and that nobody replaces.
+  source_lacks_volumes,
 };
 
 std::string_view to_string(MapTrouble trouble);  // "source_behind" ...; for logs and status
+// Is the source out of step with the volumes, so that nobody may change the map?
+bool forbids_change(MapTrouble trouble);
 
 struct MapVerdict {
   // The map to follow; null: there is none. Never older than a map that is held.
   std::shared_ptr<const ClusterMap> follow;
   bool majority = false;  // majorities hold a map: `follow`, or one that it is newer than
+  bool agreed = false;    // majorities hold `follow` itself: no other map of its epoch counts
   MapTrouble trouble = MapTrouble::none;
   std::string meaning;        // for people: what is wrong and what to do; empty: nothing
   Epoch highest_seen;         // at any volume or at the source: the next map's epoch is above it
@@ -49,6 +54,9 @@ struct MapVerdict {
 // the first volume takes it, so that a head that is asked later is not behind a change under way.
 MapVerdict judge_maps(std::shared_ptr<const ClusterMap> head, bool has_source,
                       const std::vector<HeldMap>& held);
+
+// A volume of `before` that `next` lacks, though it was not being replaced; null: there is none.
+const MapVolume* find_lost(const ClusterMap& next, const ClusterMap& before);
 
 // `next`, whose epochs are one above those of the map it was made of, with epochs above all that
 // were seen: a volume that holds a map which never counted takes it, too. Errors: invalid.

@@ -125,7 +125,7 @@ struct Membership::State {
   void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                std::vector<std::shared_ptr<VolumeClient>> clients) {
     PENSTOCK_ASSERT(map != nullptr && ring != nullptr);
-    PENSTOCK_ASSERT(views.empty() || map->epoch > view().map->epoch);
+    PENSTOCK_ASSERT(views.empty() || map->epoch >= view().map->epoch);
     auto next = std::make_unique<View>();
     next->map = std::move(map);
     next->ring = std::move(ring);
@@ -206,10 +206,10 @@ Membership::Membership(std::shared_ptr<const ClusterMap> map, std::shared_ptr<co
 
 Membership::~Membership() = default;
 
-Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map) {
+Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map, SameEpoch other) {
   const std::lock_guard lock(state_->change_mutex);
   const ClusterMap& now = *state_->view().map;
-  if (map->cluster != now.cluster || map->epoch <= now.epoch) return false;
+  if (map->cluster != now.cluster || !takes_place_of(*map, now, other)) return false;
   // A ring depends on the volumes alone; most changes of groups leave them as they are.
   std::shared_ptr<const Ring> ring = state_->view().ring;
   if (map->volumes != now.volumes) {

@@ -36,7 +36,7 @@ class Membership {
   // Takes a newer map of the same cluster, asking the connector for volumes that had no client yet;
   // an older map, or another cluster's, changes nothing. Rounds under way keep the map that they
   // began with (R12). False: it was not newer. Errors: invalid - no ring can be built of it.
-  Result<bool> adopt(std::shared_ptr<const ClusterMap> map);
+  Result<bool> adopt(std::shared_ptr<const ClusterMap> map, SameEpoch other = SameEpoch::stays);
 
   std::shared_ptr<const ClusterMap> map() const;
   // Valid until the caller's next await.

@@ -101,24 +101,39 @@ bool VolumeSet::ready_for_writes() const {
   return is_writable(*now, open, roomy);
 }
 
-void VolumeSet::take_map(std::shared_ptr<const ClusterMap> map) {
-  VolumeSlots leaving;
+bool VolumeSet::leaves(const VolumeSlot& slot, const ClusterMap& next) const {
+  const MapVolume* before = map_ == nullptr ? nullptr : map_->find(slot.entry.id);
+  const bool replaced = before != nullptr && before->successor.value != 0;
+  return replaced && next.find(slot.entry.id) == nullptr;
+}
+
+bool VolumeSet::is_lost(const VolumeSlot& slot, const ClusterMap& next) const {
+  const bool was_named = map_ != nullptr && map_->find(slot.entry.id) != nullptr;
+  return was_named && next.find(slot.entry.id) == nullptr && !leaves(slot, next);
+}
+
+void VolumeSet::take_map(std::shared_ptr<const ClusterMap> map, SameEpoch other) {
+  VolumeSlots leaving, lost;
   {
     const std::lock_guard lock(mutex_);
-    const bool newer = map_ == nullptr || map->epoch > map_->epoch;
-    for (auto& slot : slots_) {
-      const MapVolume* entry = map->find(slot->entry.id);
-      const bool was_named = map_ != nullptr && map_->find(slot->entry.id) != nullptr;
-      if (newer && entry == nullptr && was_named) {
-        leaving.push_back(slot);
-      }
+    if (map_ != nullptr && !takes_place_of(*map, *map_, other)) return;
+    for (const auto& slot : slots_) {
+      if (leaves(*slot, *map)) leaving.push_back(slot);
+      if (is_lost(*slot, *map)) lost.push_back(slot);
     }
-    if (!newer) return;
     map_ = std::move(map);
     std::erase_if(slots_, [&](const auto& slot) {
       return std::find(leaving.begin(), leaving.end(), slot) != leaving.end();
     });
     retired_.insert(retired_.end(), leaving.begin(), leaving.end());
+  }
+  for (const auto& slot : lost) {
+    log_event(LogLevel::error, "volume_not_in_the_map",
+              {{"volume", slot->entry.name},
+               {"path", slot->path},
+               {"meaning",
+                "the map names it no more, though nothing replaced it: do not remove its "
+                "directory, it may hold the only copies; look at `penstock ring status`"}});
   }
   for (const auto& slot : leaving) {
     log_event(LogLevel::info, "volume_retired",

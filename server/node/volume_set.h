@@ -51,9 +51,10 @@ class VolumeSet {
   // Pre: there is a map.
   bool ready_for_writes() const;
 
-  // A newer map holds, or the first one. Volumes that it does not name any more are closed for
-  // good.
-  void take_map(std::shared_ptr<const ClusterMap> map);
+  // A newer map holds, or the first one. Volumes that were being replaced and that it does not name
+  // any more are closed for good. Others that it lacks stay open, and that is logged: a map that
+  // lost them says nothing of what they hold.
+  void take_map(std::shared_ptr<const ClusterMap> map, SameEpoch other = SameEpoch::stays);
   // Looks whether each volume's directory is still the one that was opened, each on a thread of its
   // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but
   // on no disk for longer than half a second. Thread-safety: one thread.
@@ -89,6 +90,9 @@ class VolumeSet {
 
  private:
   void close_all();
+  // Of the map to come. Pre: the mutex is held.
+  bool leaves(const VolumeSlot& slot, const ClusterMap& next) const;
+  bool is_lost(const VolumeSlot& slot, const ClusterMap& next) const;
   std::size_t left_behind() const;
   VolumeSlots slots_and_retired() const;
   void tell_fullness(VolumeSlot& slot, bool full) const;

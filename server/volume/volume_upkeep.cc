@@ -72,10 +72,15 @@ Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadl
   CO_CHECK(check_call("adopt", deadline));
   hold_stranger(*request->map);
   RegisterStore::Beside beside;
-  beside.rows = [kept = kept_, request] {
+  beside.rows = [kept = kept_, request](bool changed) -> Result<std::vector<RowOp>> {
     std::vector<RowOp> rows;
     std::lock_guard lock(kept->mutex);
     if (*kept->map == *request->map) return rows;
+    // Each change of a map raises all epochs: with none raised this is another map of the epoch
+    // that the volume is at, though its lists may be the same.
+    if (!changed && !request->epochs.empty()) {
+      return fail(Errc::stale_epoch, "the volume holds another map of this epoch");
+    }
     rows.push_back(map_row(*request->map));
     rows.push_back(old_map_row(*kept->map));
     return rows;

@@ -284,9 +284,14 @@ Task<> FakeAcceptor::remove_fragment(FragmentId, Deadline) { co_return no_part_o
 Task<> FakeAcceptor::adopt(std::shared_ptr<const AdoptRequest> request, Deadline) {
   if (state != VolumeStatus::State::open) co_return fail(Errc::unavailable, "closed");
   if (before_adopt) before_adopt();
+  const Epoch before = epoch;
   for (const GroupEpoch& wanted : request->epochs) {
     if (wanted.epoch < epoch) co_return fail(Errc::stale_epoch, "an older epoch");
     epoch = wanted.epoch;
+  }
+  const bool other = map != nullptr && !map->empty() && *map != *request->map;
+  if (other && epoch == before && !request->epochs.empty()) {
+    co_return fail(Errc::stale_epoch, "another map of this epoch");
   }
   map = request->map;
   horizon = std::max(horizon, request->join.horizon);

@@ -157,7 +157,11 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join, Besi
   work.decide = [wanted, more = std::move(beside.rows)](
                     AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
     TRY(changed, acceptor.check_epochs(*wanted));
-    std::vector<RowOp> all = more ? more() : std::vector<RowOp>();
+    std::vector<RowOp> all;
+    if (more) {
+      TRY(rows, more(!changed.empty()));
+      all = std::move(rows);
+    }
     for (const GroupEpoch& epoch : changed) {
       if (holds(Rule::epoch_synced)) all.push_back(epoch_row(epoch));
     }

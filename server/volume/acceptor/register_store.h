@@ -59,9 +59,10 @@ class RegisterStore {
   // call is under way.
   Task<> set_epochs(std::vector<GroupEpoch> epochs);
   // What other parts of the volume write with a change of the epochs. Both are called while no
-  // other such change is under way, with the store's mutex held; both may be empty.
+  // other such change is under way, with the store's mutex held; both may be empty. `rows` is told
+  // whether any epoch changes.
   struct Beside {
-    std::function<std::vector<RowOp>()> rows;
+    std::function<Result<std::vector<RowOp>>(bool changed)> rows;
     std::function<void()> durable;  // also if the caller was answered `timeout` before
   };
   // The same with what a joining volume takes over (R12) and further rows, all in one batch.

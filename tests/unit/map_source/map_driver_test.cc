@@ -140,4 +140,39 @@ TEST_CASE("nothing is changed while the source is away or too few volumes answer
   CHECK(code_of(h.change(few, h.next_of(few.verdict.follow))) == Errc::unavailable);
 }
 
+// As when the source came back older, and is all that a driver reaches.
+TEST_CASE("nothing is changed while no volume answers that could know better") {
+  DriverHarness h;
+  const MapLook first = h.look();
+  REQUIRE(h.change(first, h.next_of(first.verdict.follow)));
+  const auto none = run_task(h.cluster.io, h.cluster.clock,
+                             look_at_maps(&h.source, {}, h.cluster.clock, h.cluster.soon()));
+  REQUIRE(none.verdict.follow);
+  CHECK(code_of(h.change(none, h.next_of(none.verdict.follow))) == Errc::unavailable);
+  CHECK(h.source.head.map->digest == none.verdict.follow->digest);
+}
+
+TEST_CASE("a head that lost volumes is changed no further, and restored under a higher epoch") {
+  DriverHarness h;
+  ClusterMap wider = *h.cluster.map;
+  wider.volumes.push_back(wider.volumes[0]);
+  wider.volumes.back().id = VolumeId{99};
+  wider.volumes.back().name = "added";
+  const MapLook first = h.look();
+  auto raised = past_epoch(std::move(wider), first.verdict.highest_seen);
+  REQUIRE(raised);
+  REQUIRE(h.change(first, std::move(*raised)));
+  const Map lost = std::make_shared<const ClusterMap>(
+      h.next_of(std::make_shared<const ClusterMap>(h.next_of(h.cluster.map, "a")), "b"));
+  h.source.set(lost);
+  const MapLook seen = h.look();
+  CHECK(seen.verdict.trouble == MapTrouble::source_lacks_volumes);
+  CHECK(code_of(h.change(seen, h.next_of(seen.verdict.follow))) == Errc::unavailable);
+  const auto restored = h.restore();
+  REQUIRE(restored);
+  CHECK(restored->map->find(VolumeId{99}) != nullptr);
+  CHECK(restored->map->epoch > lost->epoch);
+  CHECK(h.look().verdict.trouble == MapTrouble::none);
+}
+
 }  // namespace penstock

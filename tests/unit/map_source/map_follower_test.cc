@@ -16,6 +16,7 @@ struct FollowerHarness {
   FakeMapSource source{cluster.clock};
   Map current = cluster.map;
   VolumeClients own = first(1);
+  BootTime reached{};  // before, only the own volumes answer
   bool misses = false;
   std::vector<Announcement> met;
   std::unique_ptr<MapFollower> follower;
@@ -30,12 +31,14 @@ struct FollowerHarness {
   void start(bool with_source) {
     FollowerParts parts{cluster.clock, with_source ? &source : nullptr, {}, {}, {}, {}, {}, {}, {}};
     parts.current = [this] { return current; };
-    parts.take = [this](Map map) -> Result<> {
-      CHECK((current == nullptr || map->epoch > current->epoch));
+    parts.take = [this](Map map, SameEpoch other) -> Result<> {
+      CHECK((current == nullptr || takes_place_of(*map, *current, other)));
       current = std::move(map);
       return {};
     };
-    parts.clients = [this](const ClusterMap*) { return all(); };
+    parts.clients = [this](const ClusterMap*) {
+      return cluster.clock.boot() < reached ? own : all();
+    };
     parts.own = [this] { return own; };
     parts.moved = [] { return false; };
     parts.misses = [this] { return misses; };
@@ -142,6 +145,87 @@ TEST_CASE("a source that comes back older takes nothing back, and is told until 
   h.source.set(next);
   CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::none; }));
   CHECK(h.current->digest == next->digest);
+}
+
+TEST_CASE("one that starts beside a forked source follows what majorities hold") {
+  FollowerHarness h;
+  const Map held = h.after(h.cluster.map, "held");
+  h.install(held, h.all());
+  h.source.set(h.after(h.cluster.map, "forked"));
+  h.current = nullptr;
+  h.reached = h.cluster.clock.boot() + Duration(std::chrono::milliseconds(300));
+  h.start(true);
+  CHECK(h.within(kSoon, [&] { return h.current != nullptr; }));
+  CHECK(h.current->digest == held->digest);
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_forked; }));
+  CHECK(h.current->digest == held->digest);
+  CHECK(h.held_by(0)->digest == held->digest);
+}
+
+TEST_CASE("one that starts alone takes no head that its own volume contradicts, until others answer") {
+  for (const std::string zone : {"older", "forked"}) {
+    CAPTURE(zone);
+    FollowerHarness h;
+    const Map held = h.after(h.cluster.map, "held");
+    h.install(held, h.all());
+    h.source.set(zone == "older" ? h.cluster.map : h.after(h.cluster.map, zone));
+    h.current = nullptr;
+    h.reached = h.cluster.clock.boot() + kLater;
+    h.start(true);
+    CHECK(!h.within(kLater / 2, [&] { return h.current != nullptr; }));
+    CHECK(h.trouble() == MapTrouble::no_majority);
+    CHECK(h.within(kLater, [&] { return h.current != nullptr; }));
+    CHECK(h.current->digest == held->digest);
+  }
+}
+
+TEST_CASE("one that starts alone takes a head that nothing contradicts, but not at once") {
+  FollowerHarness h;
+  const Map next = h.after(h.cluster.map);
+  h.source.set(next);
+  h.current = nullptr;
+  h.reached = h.cluster.clock.boot() + kLater;
+  h.start(true);
+  CHECK(!h.within(kSoon, [&] { return h.current != nullptr; }));
+  CHECK(h.within(2 * kSoon, [&] { return h.current != nullptr; }));
+  CHECK(h.current->digest == next->digest);
+}
+
+TEST_CASE("a map of the same epoch that majorities hold takes the place of one that never counted") {
+  FollowerHarness h;
+  const Map held = h.after(h.cluster.map, "held");
+  h.current = h.after(h.cluster.map, "forked");
+  h.source.set(h.current);
+  h.install(held, h.first(2));
+  h.start(true);
+  const Map forked = h.current;
+  CHECK(!h.within(kLater, [&] { return h.current != forked; }));  // two volumes are no majority
+  h.install(held, h.all());
+  CHECK(h.within(kLater, [&] { return h.current->digest == held->digest; }));
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_forked; }));
+  CHECK(h.current->digest == held->digest);
+}
+
+TEST_CASE("a head that lost a volume is not followed, whether volumes answer or not") {
+  for (const bool alone : {false, true}) {
+    CAPTURE(alone);
+    FollowerHarness h;
+    ClusterMap wider = *h.cluster.map;
+    wider.volumes.push_back(wider.volumes[0]);
+    wider.volumes.back().id = VolumeId{99};
+    wider.volumes.back().name = "added";
+    auto raised = past_epoch(std::move(wider), h.cluster.map->epoch);
+    REQUIRE(raised);
+    const Map held = std::make_shared<const ClusterMap>(std::move(*raised));
+    h.install(held, h.all());
+    h.current = held;
+    if (alone) h.reached = h.cluster.clock.boot() + kLater * 2;
+    h.start(true);
+    h.source.set(h.after(h.after(h.cluster.map, "a"), "b"));
+    const MapTrouble told = alone ? MapTrouble::no_majority : MapTrouble::source_lacks_volumes;
+    CHECK(h.within(kLater, [&] { return h.trouble() == told; }));
+    CHECK(!h.within(kSoon, [&] { return h.current != held; }));
+  }
 }
 
 TEST_CASE("while volumes are missing, what servers announce is looked at") {

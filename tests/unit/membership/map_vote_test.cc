@@ -115,6 +115,64 @@ TEST_CASE("without a majority the head is followed, and it is said") {
   CHECK(judge_maps(nullptr, true, held).trouble == MapTrouble::no_majority);
 }
 
+TEST_CASE("while no volume answers, nobody knows whether the head counts, but for a first map") {
+  const Map one = first_map();
+  const Map two = after(one);
+  std::vector<HeldMap> silent;
+  for (std::uint64_t i = 1; i <= kVolumes; ++i) silent.push_back({VolumeId{i}, nullptr, false});
+  for (const auto& held : {silent, std::vector<HeldMap>()}) {
+    const auto verdict = judge_maps(two, true, held);
+    CHECK(verdict.follow == two);
+    CHECK(verdict.trouble == MapTrouble::no_majority);
+    CHECK(forbids_change(verdict.trouble));
+    CHECK(!verdict.agreed);
+    CHECK(judge_maps(one, true, held).trouble == MapTrouble::none);
+  }
+}
+
+TEST_CASE("a map is agreed on that majorities hold itself, not by what newer ones they hold") {
+  const Map one = first_map();
+  const Map two = after(one);
+  const Map other = after(one, "elsewhere");
+  const Map three = after(two);
+  CHECK(judge_maps(other, true, held_by(5, two, one)).agreed);  // the one that is held, `two`
+  CHECK(judge_maps(two, true, held_by(5, two, one)).agreed);
+  CHECK(!judge_maps(three, true, held_by(5, two, one)).agreed);
+  std::vector<HeldMap> held = held_by(3, two, other);
+  held[5].map = three;
+  const auto verdict = judge_maps(nullptr, false, held);
+  CHECK(verdict.majority);
+  CHECK(!verdict.agreed);
+}
+
+TEST_CASE("a head that lost volumes which the map that is held has is not followed") {
+  const Map one = first_map();
+  ClusterMap wider = *one;
+  wider.volumes.push_back(wider.volumes[0]);
+  wider.volumes.back().id = VolumeId{7};
+  wider.volumes.back().name = "added";
+  const Map two = shared(past_epoch(std::move(wider), one->epoch));
+  const Map lost = after(after(one, "a"), "b");
+  REQUIRE(lost->epoch > two->epoch);
+  const auto verdict = judge_maps(lost, true, held_by(kVolumes, two, two));
+  CHECK(verdict.trouble == MapTrouble::source_lacks_volumes);
+  CHECK(verdict.meaning.find("added") != std::string::npos);
+  CHECK(verdict.follow == two);
+  CHECK(forbids_change(verdict.trouble));
+  CHECK(judge_maps(after(after(two)), true, held_by(kVolumes, two, two)).trouble ==
+        MapTrouble::none);
+  // One that was replaced may be missing.
+  MapVolume joining;
+  joining.id = VolumeId{8};
+  joining.name = "joining";
+  joining.host = "host1";
+  const Map joint = shared(begin_replacement(*one, VolumeId{1}, joining));
+  ClusterMap ended = *joint;
+  CHECK(find_lost(*one, *joint)->id == VolumeId{8});
+  std::erase_if(ended.volumes, [](const MapVolume& volume) { return volume.id == VolumeId{1}; });
+  CHECK(find_lost(ended, *joint) == nullptr);
+}
+
 TEST_CASE("no map anywhere is no trouble") {
   const auto verdict = judge_maps(nullptr, true, held_by(kVolumes, nullptr, nullptr));
   CHECK(verdict.follow == nullptr);

@@ -133,6 +133,21 @@ TEST_CASE("a map that is not newer, or of another cluster, is not adopted") {
   CHECK(membership.map()->epoch == Epoch{3});
 }
 
+TEST_CASE("another map of the same epoch is adopted only if majorities are known to hold it") {
+  FakeCluster cluster;
+  Membership& membership = cluster.gateway->membership;
+  ClusterMap next = *membership.map();
+  next.volumes[0].zone = "elsewhere";
+  const auto parsed = ClusterMap::parse(next.to_json());
+  REQUIRE(parsed);
+  const auto other = std::make_shared<const ClusterMap>(*parsed);
+  REQUIRE(other->digest != membership.map()->digest);
+  CHECK_FALSE(membership.adopt(other).value());
+  CHECK(membership.adopt(other, SameEpoch::replaced).value());
+  CHECK(membership.map() == other);
+  CHECK_FALSE(membership.adopt(other, SameEpoch::replaced).value());
+}
+
 TEST_CASE("what is known of a volume outlives a change of the map; an unknown one is left alone") {
   RegisterCluster cluster;
   Membership& membership = *cluster.processes[0].membership;

@@ -185,6 +185,26 @@ TEST_CASE(
   CHECK(peer.connection->calls_under_way() == 0);
 }
 
+TEST_CASE("a peer at another map of the same epoch may still ask for maps, and nothing else") {
+  using wire::Operation;
+  TransportWorld world;
+  world.server_map = MapStamp{Epoch{7}, {1}};
+  Peer peer(world);
+  std::uint64_t id = 0;
+  for (const Operation operation :
+       {Operation::read_map, Operation::adopt, Operation::read_join_state, Operation::read_note,
+        Operation::put_note, Operation::read, Operation::list_fragments}) {
+    CAPTURE(wire::operation_name(operation));
+    wire::Header header = a_call(operation, ++id);
+    header.map_epoch = Epoch{7};
+    header.map_digest = {2};
+    peer.send(header, "");
+    const auto answer = peer.receive();
+    const bool about_maps = operation != Operation::read && operation != Operation::list_fragments;
+    CHECK((answer.code == Errc::stale_epoch) == !about_maps);
+  }
+}
+
 TEST_CASE("a patience that is no such thing is bounded") {
   TransportWorld world;
   Peer peer(world);

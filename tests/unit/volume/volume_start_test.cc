@@ -401,6 +401,31 @@ TEST_CASE("the map before the last change is known at once, and one adopted twic
   }
 }
 
+TEST_CASE("another map of the epoch that a volume is at is refused, and a newer one is taken") {
+  VolumeHarness h;
+  h.fresh();
+  const auto adopt = [&h](const char* map, std::uint64_t epoch) {
+    AdoptRequest request;
+    request.map = std::make_shared<const std::string>(map);
+    request.epochs = {GroupEpoch{kGroup, Epoch{epoch}, {}}};
+    const auto done =
+        h.run(h.volume->adopt(std::make_shared<const AdoptRequest>(request), h.later()));
+    return done ? std::string("taken") : std::string(to_string(done.error().code));
+  };
+  const std::string stale(to_string(Errc::stale_epoch));
+  CHECK(adopt("one", 4) == "taken");
+  for (int start = 0; start < 2; ++start) {
+    CAPTURE(start);
+    CHECK(adopt("one", 4) == "taken");
+    CHECK(adopt("other", 4) == stale);  // with the same lists of its groups
+    CHECK(h.volume->get_map() == "one");
+    h.close();
+    h.open();
+  }
+  CHECK(adopt("other", 5) == "taken");
+  CHECK(h.volume->get_map() == "other");
+}
+
 TEST_CASE("a database under the identity of another volume keeps the volume out") {
   VolumeHarness h;
   REQUIRE(h.format());
