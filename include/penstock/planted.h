@@ -147,6 +147,11 @@ enum class Rule : std::uint8_t {
   hello_cluster,
   map_of_epoch,
   volume_of_call,
+  drained_calls,
+  // The map's source.
+  map_held,
+  map_compared,
+  map_forward,
   count,
 };
 

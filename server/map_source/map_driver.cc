@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/planted.h"
 #include "server/membership/map_survey.h"
 
 namespace penstock {
@@ -20,6 +21,10 @@ Result<> may_change(const MapLook& look) {
 // A replacement whose fate is not known is looked up: it happened if the head is this map.
 Task<MapRevision> replace_head(MapSource& source, std::shared_ptr<const ClusterMap> map,
                                MapRevision expected, Deadline deadline) {
+  if (!holds(Rule::map_compared)) {
+    CO_TRY(now, co_await source.read(deadline));
+    expected = now.revision;
+  }
   auto replaced = co_await source.replace(map, std::move(expected), deadline);
   if (replaced || replaced.error().code != Errc::timeout) co_return replaced;
   const auto head = co_await source.read(deadline);

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "penstock/planted.h"
+
 namespace penstock {
 namespace {
 
@@ -49,6 +51,7 @@ class Votes {
 
  private:
   bool is_held(const ClusterMap& map) const {
+    if (!holds(Rule::map_held)) return true;
     return reached(map, [&map](const ClusterMap& own) {
       return own.epoch > map.epoch || own.digest == map.digest;
     });
@@ -86,7 +89,7 @@ Finding compare(const Map& head, bool has_source, const Map& held) {
                 "until then nothing can be changed"};
   }
   if (!head) return {};
-  if (head->epoch < held->epoch) {
+  if (head->epoch < held->epoch && holds(Rule::map_forward)) {
     return {MapTrouble::source_behind,
             "the map source holds " + epoch_text(head) + ", but " + of_volumes +
                 ": it came back older. `penstock ring restore` writes the newer map back; until "

@@ -13,6 +13,7 @@
 
 #include "penstock/caught.h"
 #include "penstock/log.h"
+#include "server/transport/connection_drain.h"
 #include "server/transport/tcp_stream.h"
 #include "server/transport/tls_stream.h"
 
@@ -25,8 +26,6 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr int kBacklog = 1024;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-constexpr Duration kStopLook = std::chrono::milliseconds(10);
-constexpr Duration kEndPatience = std::chrono::seconds(1);  // for connections that were closed
 
 std::string text_of(const TcpStream::Socket& socket) {
   error_code error;
@@ -211,28 +210,21 @@ Awaitable<void> PeerServer::stop(Duration grace) {
   state_->stopping.store(true);
   error_code ignored;
   state_->acceptor.close(ignored);
-  Clock& clock = state_->parts->clock;
-  const BootTime until = clock.boot() + grace;
-  while (state_->count() > 0 && clock.boot() < until) {
-    {
-      const std::lock_guard lock(state_->mutex);
-      for (const auto& [key, served] : state_->connections) {
-        boost::asio::post(*served.context,
-                          [connection = served.connection] { connection->close_when_idle(); });
-      }
+  const auto tell_each = [](const std::shared_ptr<State>& state, auto what) {
+    const std::lock_guard lock(state->mutex);
+    for (const auto& [key, served] : state->connections) {
+      asio::post(*served.context, [connection = served.connection, what] { what(*connection); });
     }
-    co_await clock.sleep_until(clock.boot() + kStopLook);
-  }
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& [key, served] : state_->connections) {
-      boost::asio::post(*served.context, [connection = served.connection] { connection->close(); });
-    }
-  }
-  const BootTime ended = clock.boot() + kEndPatience;
-  while (state_->count() > 0 && clock.boot() < ended) {
-    co_await clock.sleep_until(clock.boot() + kStopLook);
-  }
+  };
+  DrainParts parts{state_->parts->clock, {}, {}, {}};
+  parts.count = [state = state_] { return state->count(); };
+  parts.close_idle = [state = state_, tell_each] {
+    tell_each(state, [](ServedConnection& connection) { connection.close_when_idle(); });
+  };
+  parts.close_all = [state = state_, tell_each] {
+    tell_each(state, [](ServedConnection& connection) { connection.close(); });
+  };
+  co_await close_and_drain(std::move(parts), grace);
 }
 
 }  // namespace penstock

@@ -127,6 +127,20 @@ std::span<const Directed> directed_schedules() {
       {"recorded_hello_is_refused", recorded_hello_is_refused},
       {"forked_map_is_refused", forked_map_is_refused},
       {"volumes_change_servers", volumes_change_servers},
+      {"gentle_stop_answers_what_began", gentle_stop_answers_what_began},
+      {"copy_waits_for_its_peers", copy_waits_for_its_peers},
+      {"copy_asks_before_it_serves", copy_asks_before_it_serves},
+      {"unnoted_start_serves_nobody", unnoted_start_serves_nobody},
+      {"refused_copy_stays_refused", refused_copy_stays_refused},
+      {"late_note_takes_nothing_back", late_note_takes_nothing_back},
+      {"copy_asks_the_newest_peers", copy_asks_the_newest_peers},
+      {"driver_dies_behind_one_volume", driver_dies_behind_one_volume},
+      {"map_of_one_volume_counts_nowhere", map_of_one_volume_counts_nowhere},
+      {"drivers_compare_what_they_saw", drivers_compare_what_they_saw},
+      {"older_source_changes_nothing", older_source_changes_nothing},
+      {"source_is_away_for_a_while", source_is_away_for_a_while},
+      {"forked_source_is_mended", forked_source_is_mended},
+      {"volumes_join_by_their_source", volumes_join_by_their_source},
   };
   return kAll;
 }

@@ -164,5 +164,22 @@ Violations strangers_are_refused(SimClusters& clusters);
 Violations recorded_hello_is_refused(SimClusters& clusters);
 Violations forked_map_is_refused(SimClusters& clusters);
 Violations volumes_change_servers(SimClusters& clusters);
+Violations gentle_stop_answers_what_began(SimClusters& clusters);
+
+// directed_admissions.cc
+Violations copy_waits_for_its_peers(SimClusters& clusters);
+Violations copy_asks_before_it_serves(SimClusters& clusters);
+Violations unnoted_start_serves_nobody(SimClusters& clusters);
+Violations refused_copy_stays_refused(SimClusters& clusters);
+Violations late_note_takes_nothing_back(SimClusters& clusters);
+Violations copy_asks_the_newest_peers(SimClusters& clusters);
+// directed_maps.cc
+Violations driver_dies_behind_one_volume(SimClusters& clusters);
+Violations map_of_one_volume_counts_nowhere(SimClusters& clusters);
+Violations drivers_compare_what_they_saw(SimClusters& clusters);
+Violations older_source_changes_nothing(SimClusters& clusters);
+Violations source_is_away_for_a_while(SimClusters& clusters);
+Violations forked_source_is_mended(SimClusters& clusters);
+Violations volumes_join_by_their_source(SimClusters& clusters);
 
 }  // namespace penstock::sim

@@ -309,6 +309,38 @@ Violations forked_map_is_refused(SimClusters& clusters) {
   return stage.violations;
 }
 
+// What was begun at a server that stops gently is answered, and a fragment is written to its end;
+// nothing new is begun there.
+Violations gentle_stop_answers_what_began(SimClusters& clusters) {
+  PeerStage stage(clusters);
+  auto writer = stage.wait(open_and_append(stage.remote(0), 5, stage.in(5 * kSecond)));
+  stage.expect(writer.has_value(), "a fragment cannot be written");
+  if (!writer) return stage.violations;
+  stage.volume(0).hang(HungDisk::kWrites);
+  const auto request = stage.accept_of(kPeerKey);
+  const auto accepted = stage.start(stage.remote(0)->accept(request, stage.in(8 * kSecond)));
+  stage.run_for(100 * kMillisecond);
+  stage.server(0).stop_gently(std::chrono::seconds(6));
+  stage.run_for(2 * kSecond);
+  stage.expect(stage.server(0).running(), "a server ends with calls under way");
+  SimPeers& late = stage.add_caller(make_terms(PeerRole::gateway, stage.map().cluster, "late"));
+  const auto other = late.volume(stage.map().volumes[0]);
+  stage.run_for(kSecond);
+  stage.expect(!stage.wait(other->probe(stage.in(kSecond))), "a server that stops takes callers");
+  stage.volume(0).answer_again();
+  const auto committed = stage.wait((*writer)->commit(stage.in(2 * kSecond)));
+  stage.expect(committed.has_value(), "a fragment that was begun is not committed");
+  writer->reset();
+  stage.run_until([&] { return accepted->has_value(); });
+  stage.expect(**accepted && (**accepted)->accepted, "a call that was begun is not answered");
+  stage.run_for(2 * kSecond);
+  stage.expect(!stage.server(0).running(), "a server does not end when nothing is under way");
+  stage.start(0);
+  const auto piece = stage.wait(stage.remote(0)->read_fragment(read_whole(5), stage.in(kSecond)));
+  stage.expect(piece && as_text(piece->memory.bytes()) == bytes_of(5), "a fragment is lost");
+  return stage.violations;
+}
+
 // Two servers change their volumes: an address is a hint, the volume's id is what counts.
 Violations volumes_change_servers(SimClusters& clusters) {
   PeerStage stage(clusters);

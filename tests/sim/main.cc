@@ -8,6 +8,7 @@
 #include "penstock/log.h"
 #include "tests/sim/directed.h"
 #include "tests/sim/history_file.h"
+#include "tests/sim/map_world.h"
 #include "tests/sim/planted_rules.h"
 #include "tests/sim/replacement_world.h"
 #include "tests/sim/world.h"
@@ -21,6 +22,7 @@ struct Arguments {
   std::uint64_t from = 1;
   std::uint64_t seeds = 200;
   std::uint64_t replacements = 20;
+  std::uint64_t maps = 20;
   bool verbose = false;
   bool stop = false;
   bool twice = false;
@@ -29,6 +31,7 @@ struct Arguments {
   std::string plant;
   std::string check;
   WorldShape world = WorldShape::any;
+  bool pauses = false;
 };
 
 unsigned long long print(std::uint64_t number) { return number; }
@@ -48,7 +51,7 @@ const char* option_of(WorldShape world) {
 // What is wrong with one seed, and its line with --verbose.
 Verdict judge_seed(const Arguments& arguments, penstock::sim::SimClusters& clusters,
                    std::uint64_t seed) {
-  const WorldShape world = arguments.world;
+  const penstock::sim::WorldOptions world{arguments.world, arguments.pauses};
   auto verdict = penstock::sim::run_seed(seed, clusters, world);
   if (arguments.twice && penstock::sim::run_seed(seed, clusters, world).trace != verdict.trace) {
     verdict.violations.push_back("a second run has another trace");
@@ -94,8 +97,9 @@ int run_range(const Arguments& arguments) {
     progress.show(run, failed);
     if (verdict.violations.empty()) continue;
     ++failed;
-    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1%s --verbose\n",
-                print(seed), print(seed), option_of(arguments.world));
+    std::printf("seed %llu FAILED; again: penstock-sim --from %llu --seeds 1%s%s --verbose\n",
+                print(seed), print(seed), option_of(arguments.world),
+                arguments.pauses ? " --pauses" : "");
     for (const auto& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
     std::fflush(stdout);
   }
@@ -146,6 +150,28 @@ int run_replacements(const Arguments& arguments) {
   return failed == 0 ? 0 : 1;
 }
 
+// The map changes in each of these worlds while its source fails; the number of failing ones.
+int run_maps(const Arguments& arguments) {
+  penstock::sim::SimClusters clusters;
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < arguments.maps; ++i) {
+    const auto seed = arguments.from + i;
+    const auto violations = penstock::sim::run_map_seed(seed, clusters);
+    if (violations.empty()) continue;
+    ++failed;
+    std::printf(
+        "map %llu FAILED; again: penstock-sim --seeds 0 --replacements 0 --from %llu --maps 1 "
+        "--verbose\n",
+        print(seed), print(seed));
+    for (const auto& violation : violations) std::printf("  %s\n", violation.c_str());
+    std::fflush(stdout);
+    if (arguments.stop) break;
+  }
+  std::printf("%llu changing maps from %llu, %llu failed\n", print(arguments.maps),
+              print(arguments.from), print(failed));
+  return failed == 0 ? 0 : 1;
+}
+
 // Judges a history that was recorded elsewhere, as tests/cluster does.
 int check_file(const std::string& path) {
   const auto verdict = penstock::sim::check_history_file(path);
@@ -174,6 +200,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--replacements", arguments.replacements,
                  "In how many worlds a volume is replaced")
       ->capture_default_str();
+  app.add_option("--maps", arguments.maps,
+                 "In how many worlds the map changes while its source fails")
+      ->capture_default_str();
   const std::map<std::string, WorldShape> worlds{
       {"any", WorldShape::any}, {"local", WorldShape::local}, {"cluster", WorldShape::cluster}};
   app.add_option("--world", arguments.world,
@@ -181,6 +210,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
                  "connections; any: as the seed says")
       ->transform(CLI::CheckedTransformer(worlds))
       ->default_str("any");
+  app.add_flag("--pauses", arguments.pauses, "Gateways of clusters are paused now and then");
   app.add_flag("--verbose", arguments.verbose, "A line per seed, and the product's log");
   app.add_flag("--stop", arguments.stop, "Stop at the first seed that fails");
   app.add_flag("--twice", arguments.twice, "Run each seed twice and compare the traces");
@@ -212,5 +242,7 @@ int main(int argc, char** argv) {
   if (arguments.directed) return run_directed(arguments);
   const int replacements = run_replacements(arguments);
   if (replacements != 0 && arguments.stop) return replacements;
-  return std::max(replacements, run_range(arguments));
+  const int maps = run_maps(arguments);
+  if (maps != 0 && arguments.stop) return maps;
+  return std::max({replacements, maps, run_range(arguments)});
 }

@@ -84,36 +84,10 @@ void PeerStage::start(std::size_t server) {
   run_for(2 * kSecond);  // by then every one of its connections is
 }
 
-RegisterRef PeerStage::object(const std::string& key) const {
-  RegisterRef ref;
-  ref.key.kind = RowKind::object;
-  ref.key.bucket = BucketId{7};
-  ref.key.key = key;
-  ref.number = BucketNumber{1};
-  ref.partitions = 1;
-  return ref;
-}
-
 std::shared_ptr<AcceptRequest> PeerStage::accept_of(const std::string& key,
                                                     std::uint64_t later) const {
-  const RegisterRef ref = object(key);
-  RegisterValue value = empty_object();
-  value.op_id.low = later + 1;
-  value.chain.push_back(OpId{});
-  auto request = std::make_shared<AcceptRequest>();
-  request->key = ref.key;
-  request->round = round_of(map(), ref);
   const auto now = caller_->host->clock->wall().time_since_epoch().count();
-  request->ballot = Ballot{static_cast<std::uint64_t>(now) + later, 77, 1};
-  request->value = std::make_shared<const std::string>(encode(ref.key, value));
-  return request;
-}
-
-std::shared_ptr<ReadRequest> PeerStage::read_of(const std::string& key) const {
-  auto request = std::make_shared<ReadRequest>();
-  request->key = object(key).key;
-  request->round = round_of(map(), object(key));
-  return request;
+  return plain_accept(map(), key, static_cast<std::uint64_t>(now) + later, later);
 }
 
 Ballot PeerStage::ballot_at(std::size_t volume, const std::string& key) {

@@ -47,10 +47,11 @@ class PeerStage : public StageTime {
   // By the clock of the caller.
   Deadline in(SimMicros time) { return caller_->host->clock->boot() + Duration(time); }
 
-  RegisterRef object(const std::string& key) const;
   // A new value for an absent key, which `later` ones outrank.
   std::shared_ptr<AcceptRequest> accept_of(const std::string& key, std::uint64_t later = 0) const;
-  std::shared_ptr<ReadRequest> read_of(const std::string& key) const;
+  std::shared_ptr<ReadRequest> read_of(const std::string& key) const {
+    return plain_read(map(), key);
+  }
   // What a volume has accepted.
   Ballot ballot_at(std::size_t volume, const std::string& key);
 

@@ -211,6 +211,13 @@ constexpr std::array kRules{
                 "a caller with another map of the same epoch is served"},
     PlantedRule{Rule::volume_of_call, "volume_of_call",
                 "a server takes calls to a volume that it has not for another of its own"},
+    PlantedRule{Rule::drained_calls, "drained_calls",
+                "a server that stops gently ends its connections with calls under way"},
+    PlantedRule{Rule::map_held, "map_held", "a map counts that a single volume holds"},
+    PlantedRule{Rule::map_compared, "map_compared",
+                "a driver replaces the map at the source without comparing revisions"},
+    PlantedRule{Rule::map_forward, "map_forward",
+                "the map of a source that came back older is followed"},
 };
 static_assert(kRules.size() + 1 == static_cast<std::size_t>(Rule::count));
 

@@ -106,6 +106,7 @@ std::string SimGateway::Answer::header(std::string_view name) const {
 
 Task<SimGateway::Answer> SimGateway::call(S3Request request, std::string body_text,
                                           BodyPause pause) {
+  co_await clock().run_on();
   SimBody body(std::move(body_text), clock(), random());
   request.deadline = clock().boot() + limits::kOperationDeadline;
   request.principal = Principal{"owner", "owner", "key"};

@@ -326,13 +326,22 @@ Task<JoinState> SimLink::read_join_state(Deadline deadline) {
   return forward<JoinState>(state_, std::move(call), deadline);
 }
 
+namespace {
+template <class T>
+Task<T> lost_note() {
+  co_return fail(Errc::timeout, "lost");
+}
+}  // namespace
+
 Task<NoteReply> SimLink::read_note(std::string name, Deadline deadline) {
+  if (state_->wire->notes_unread) return lost_note<NoteReply>();
   Call<NoteReply> call = [name, state = state_](VolumeClient& volume) {
     return volume.read_note(name, state->host->bound());
   };
   return forward<NoteReply>(state_, std::move(call), deadline);
 }
 Task<> SimLink::put_note(std::string name, std::string bytes, Deadline deadline) {
+  if (state_->wire->notes_untold) return lost_note<void>();
   Call<void> call = [name, bytes, state = state_](VolumeClient& volume) {
     return volume.put_note(name, bytes, state->host->bound());
   };

@@ -43,6 +43,8 @@ struct Wire {
   bool cut_requests = false;
   bool cut_answers = false;
   bool no_fragments = false;    // reads of fragments fail
+  bool notes_unread = false;    // calls that ask for a note are lost
+  bool notes_untold = false;    // calls that tell one
   SimMicros slow_requests = 0;  // later by so much
   SimMicros slow_answers = 0;
   SimMicros slow_writes = 0;                 // fragments are opened later by so much

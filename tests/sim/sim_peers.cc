@@ -6,15 +6,48 @@
 namespace penstock::sim {
 namespace {
 
+// Of a process that may be paused: what comes for it then waits.
+class OwnStream final : public ByteStream {
+ public:
+  OwnStream(std::unique_ptr<ByteStream> stream, std::shared_ptr<SimClock> clock)
+      : stream_(std::move(stream)), clock_(std::move(clock)) {}
+  Task<std::size_t> receive(MutBytes buffer) override {
+    auto received = co_await stream_->receive(buffer);
+    co_await clock_->run_on();
+    co_return received;
+  }
+  Task<> send(std::span<const ConstBytes> parts) override {
+    auto sent = co_await stream_->send(parts);
+    co_await clock_->run_on();
+    co_return sent;
+  }
+  void close() override { stream_->close(); }
+
+ private:
+  const std::unique_ptr<ByteStream> stream_;
+  const std::shared_ptr<SimClock> clock_;
+};
+
+Task<std::unique_ptr<ByteStream>> dial(std::shared_ptr<NetworkProcess> network,
+                                       std::shared_ptr<SimClock> clock, std::string address) {
+  auto stream = co_await network->dial(std::move(address));
+  co_await clock->run_on();
+  if (!stream) co_return stream.error();
+  co_return std::unique_ptr<ByteStream>(
+      std::make_unique<OwnStream>(std::move(*stream), std::move(clock)));
+}
+
 std::shared_ptr<const LinkParts> link_parts(SimHost& host,
                                             const std::shared_ptr<NetworkProcess>& network,
                                             std::shared_ptr<const HelloTerms> terms,
                                             std::function<MapStamp()> stamp) {
-  auto dial = [network](std::string address) { return network->dial(std::move(address)); };
+  auto dialed = [network, clock = host.clock](std::string address) {
+    return dial(network, clock, std::move(address));
+  };
   return std::make_shared<const LinkParts>(LinkParts{*host.clock,
                                                      host.random,
                                                      host.buffers,
-                                                     std::move(dial),
+                                                     std::move(dialed),
                                                      std::move(terms),
                                                      std::move(stamp),
                                                      {}});

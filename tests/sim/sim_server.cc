@@ -5,6 +5,8 @@
 #include <boost/asio/detached.hpp>
 #include <utility>
 
+#include "server/transport/connection_drain.h"
+
 namespace penstock::sim {
 
 struct SimServer::Process {
@@ -17,6 +19,8 @@ struct SimServer::Process {
   std::shared_ptr<SimPeers> others;
   std::shared_ptr<SimGateway> work;
   std::vector<std::shared_ptr<ServedConnection>> served;
+  std::vector<std::unique_ptr<SimAdmission>> admissions;
+  bool leaving = false;
 };
 
 SimServer::SimServer(SimServerParts parts)
@@ -40,6 +44,13 @@ std::shared_ptr<Volume> SimServer::opened(VolumeId id) const {
     if (volume->id() == id) return volume->opened();
   }
   return nullptr;
+}
+
+bool SimServer::admitted() const {
+  return std::none_of(volumes_.begin(), volumes_.end(), [](const auto& volume) {
+    if (!volume->running() || volume->damaged()) return false;
+    return volume->opened()->waits_for_admission();
+  });
 }
 
 const std::shared_ptr<SimGateway>& SimServer::work() const { return process_->work; }
@@ -69,6 +80,10 @@ std::shared_ptr<const ServiceParts> SimServer::service_parts(
   service->find = [this, own](VolumeId id) -> std::shared_ptr<VolumeClient> {
     const auto here = own.lock();
     return here && here->alive() ? opened(id) : nullptr;
+  };
+  service->leaving = [own] {
+    const auto here = own.lock();
+    return here && here->leaving;
   };
   service->stamp = [own] {
     const auto here = own.lock();
@@ -101,6 +116,7 @@ void SimServer::begin_work(const std::shared_ptr<Process>& process) {
   for (const auto& volume : volumes_) {
     if (volume->opened()) work.local.push_back(volume->id());
   }
+  if (parts_.admits) admit_volumes(*process, connect);
   work.connect = std::move(connect);
   work.connection_changes = [changes = process->others->servers.connection_changes()] {
     return changes->count();
@@ -113,6 +129,15 @@ void SimServer::begin_work(const std::shared_ptr<Process>& process) {
   process->work = std::make_shared<SimGateway>(parts_.time, parts_.cluster, std::move(work));
 }
 
+void SimServer::admit_volumes(Process& process, const SimGatewayParts::Connect& connect) {
+  for (const auto& volume : volumes_) {
+    if (!volume->opened()) continue;
+    auto to_peer = [connect](const MapVolume& peer) { return connect(peer, nullptr); };
+    process.admissions.push_back(std::make_unique<SimAdmission>(
+        parts_.time, host_->random, *host_->clock, volume->opened(), std::move(to_peer)));
+  }
+}
+
 Awaitable<void> SimServer::serve(std::shared_ptr<Process> process,
                                  std::shared_ptr<ServedConnection> connection) {
   const Result<> ended = co_await connection->run();
@@ -123,7 +148,7 @@ Awaitable<void> SimServer::serve(std::shared_ptr<Process> process,
 void SimServer::start(const OnRefused& on_refused) {
   for (const auto& volume : volumes_) {
     if (volume->running() || volume->lost()) continue;
-    const auto started = volume->start();
+    const auto started = volume->start(parts_.admits ? CountStart::later : CountStart::at_open);
     if (!started) on_refused(*volume, started.error());
   }
   const auto process = std::make_shared<Process>(parts_.network, place_);
@@ -134,12 +159,36 @@ void SimServer::start(const OnRefused& on_refused) {
   auto& io = parts_.time.io();
   process->network->listen(parts_.address, [&io, own](std::unique_ptr<ByteStream> stream) {
     const auto here = own.lock();
-    if (!here) return;
+    if (!here || here->leaving) return;
     const auto connection =
         std::make_shared<ServedConnection>(std::move(stream), io.get_executor(), here->service);
     here->served.push_back(connection);
     boost::asio::co_spawn(io, serve(here, connection), boost::asio::detached);
   });
+}
+
+// As server/transport/peer_server.h has it.
+Awaitable<void> SimServer::drain(std::shared_ptr<Process> process, Duration grace) {
+  DrainParts parts{*host_->clock, {}, {}, {}};
+  parts.count = [process] { return process->served.size(); };
+  parts.close_idle = [process] {
+    const auto served = process->served;
+    for (const auto& connection : served) connection->close_when_idle();
+  };
+  parts.close_all = [process] {
+    const auto served = process->served;
+    for (const auto& connection : served) connection->close();
+  };
+  co_await close_and_drain(std::move(parts), grace);
+  if (process_ == process) die(End::killed);
+}
+
+void SimServer::stop_gently(Duration grace) {
+  if (!process_ || process_->leaving) return;
+  process_->leaving = true;
+  process_->admissions.clear();
+  process_->work->background().stop();
+  boost::asio::co_spawn(parts_.time.io(), drain(process_, grace), boost::asio::detached);
 }
 
 // Off the network first: what the volumes answer while they go must reach nobody.
@@ -148,6 +197,7 @@ void SimServer::die(End end) {
   const auto process = std::exchange(process_, nullptr);
   process->network->die(end);
   process->work->kill();
+  process->admissions.clear();
   const auto served = process->served;
   for (const auto& connection : served) connection->close();
   for (const auto& volume : volumes_) {

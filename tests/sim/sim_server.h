@@ -13,6 +13,7 @@
 
 #include "server/transport/served_connection.h"
 #include "tests/sim/byte_network.h"
+#include "tests/sim/sim_admission.h"
 #include "tests/sim/sim_gateway.h"
 #include "tests/sim/sim_peers.h"
 #include "tests/sim/sim_volume.h"
@@ -27,6 +28,8 @@ struct SimServerParts {
   std::uint64_t seed = 0;
   std::string address;
   std::uint32_t page_rows = RemovalOptions().page_rows;
+  // Its volumes serve when their peers have admitted them (R13); else at once.
+  bool admits = false;
 };
 
 class SimServer {
@@ -50,7 +53,12 @@ class SimServer {
   void start(const OnRefused& on_refused);
   using End = NetworkProcess::End;
   void die(End end);
+  // The process stops gently: it takes no more connections, and ends those that it has when nothing
+  // is under way on them, or `grace` is over; then it goes. It may die meanwhile.
+  void stop_gently(Duration grace);
   bool running() const { return process_ != nullptr; }
+  // None of its volumes waits to be admitted, but for damaged ones.
+  bool admitted() const;
   // Of the running process: its work, and what it says of its map. Pre: it runs.
   const std::shared_ptr<SimGateway>& work() const;
   std::size_t connections() const;
@@ -59,6 +67,8 @@ class SimServer {
   struct Process;
   std::shared_ptr<const ServiceParts> service_parts(const std::shared_ptr<Process>& process);
   void begin_work(const std::shared_ptr<Process>& process);
+  Awaitable<void> drain(std::shared_ptr<Process> process, Duration grace);
+  void admit_volumes(Process& process, const SimGatewayParts::Connect& connect);
   static Awaitable<void> serve(std::shared_ptr<Process> process,
                                std::shared_ptr<ServedConnection> connection);
   std::shared_ptr<Volume> opened(VolumeId id) const;

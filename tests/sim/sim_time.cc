@@ -74,19 +74,47 @@ WallTime SimClock::wall() const {
   return WallTime(Duration(kWallStart + passed + wall_offset_));
 }
 
+SimMicros SimClock::lived() const { return paused_at_.value_or(time_.now()) - paused_for_; }
+
 BootTime SimClock::boot() const {
   return BootTime(
-      Duration(kBootStart + static_cast<SimMicros>(static_cast<double>(time_.now()) * rate_)));
+      Duration(kBootStart + static_cast<SimMicros>(static_cast<double>(lived()) * rate_)));
+}
+
+void SimClock::pause() {
+  if (!paused_at_) paused_at_ = time_.now();
+}
+
+void SimClock::go_on() {
+  if (!paused_at_) return;
+  paused_for_ += time_.now() - *paused_at_;
+  paused_at_.reset();
+  for (const auto& waiter : std::exchange(waiting_, {})) {
+    time_.after(0, [waiter] { waiter(0); });
+  }
+}
+
+Awaitable<void> SimClock::run_on() {
+  while (paused_at_) {
+    auto start = [this](Completion<int> done) { waiting_.push_back(std::move(done)); };
+    auto woken = co_await await_completion<int>(std::move(start));
+    (void)woken;
+  }
 }
 
 Awaitable<void> SimClock::sleep_until(BootTime when) {
-  const auto left =
-      static_cast<SimMicros>(static_cast<double>((when - boot()).count()) / rate_) + 1;
-  auto start = [this, left](Completion<int> done) {
-    time_.after(std::max<SimMicros>(left, 0), [done] { done(0); });
-  };
-  auto woken = co_await await_completion<int>(std::move(start));
-  (void)woken;
+  SimMicros pauses = 0;
+  do {
+    co_await run_on();
+    pauses = paused_for_;
+    const auto left =
+        static_cast<SimMicros>(static_cast<double>((when - boot()).count()) / rate_) + 1;
+    auto start = [this, left](Completion<int> done) {
+      time_.after(std::max<SimMicros>(left, 0), [done] { done(0); });
+    };
+    auto woken = co_await await_completion<int>(std::move(start));
+    (void)woken;
+  } while (paused_at_ || pauses != paused_for_);
 }
 
 void SimTime::drop_events() {

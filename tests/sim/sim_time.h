@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -93,6 +94,13 @@ class SimClock final : public Clock {
   WallTime wall() const override;
   BootTime boot() const override;
   Awaitable<void> sleep_until(BootTime when) override;
+  // The virtual machine of the process is paused: its boot time stands still, and nobody who sleeps
+  // wakes up, until go_on(). Its wall time is right again then.
+  void pause();
+  void go_on();
+  bool paused() const { return paused_at_.has_value(); }
+  // Waits while it is paused.
+  Awaitable<void> run_on();
   void jump(SimMicros by) { wall_offset_ += by; }
   void set_right() { wall_offset_ = 0; }
   // Shows true time from now on, without a drift.
@@ -102,11 +110,15 @@ class SimClock final : public Clock {
   }
 
  private:
+  SimMicros lived() const;  // of true time, without pauses
   static constexpr SimMicros kWallStart = 1'700'000'000'000'000;
   static constexpr SimMicros kBootStart = 1'000'000'000;
   SimTime& time_;
   SimMicros wall_offset_;
   double rate_;
+  std::optional<SimMicros> paused_at_;
+  SimMicros paused_for_ = 0;              // in all, before that
+  std::vector<Completion<int>> waiting_;  // for the end of the pause
 };
 
 // Runs jobs one after another, each after a short seeded delay, as a disk thread would. Its end

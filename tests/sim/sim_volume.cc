@@ -58,7 +58,7 @@ Result<> SimVolume::format() {
   return format_volume(disk_, *clock_, random_, worker, identity, map_->to_json());
 }
 
-Result<> SimVolume::start() {
+Result<> SimVolume::start(CountStart count) {
   if (lost_) return fail(Errc::not_found, "lost");
   // The shipped process formats a directory only when it is told to.
   if (!holds(Rule::lost_disk) && disk_.files().empty()) CHECK_OK(format());
@@ -77,6 +77,7 @@ Result<> SimVolume::start() {
   VolumeParts parts{open_disk(), *clock_, random_, buffers_, std::move(make_worker),
                     nullptr,     watch};
   VolumeOptions options;
+  options.count_start = count;
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;

@@ -40,8 +40,8 @@ class SimVolume final : public VolumeHost {
 
   // Makes it a volume of the cluster. Once.
   Result<> format();
-  // Opens it as a process start does; what is damaged stays down.
-  Result<> start();
+  // Opens it as a process start does; what is damaged stays down. `later`: it is to be admitted.
+  Result<> start(CountStart count = CountStart::at_open);
   // The process dies and the machine loses power: unsynced data and names are kept, dropped or torn
   // by the seed.
   void crash();

@@ -34,6 +34,37 @@ Round round_of(const ClusterMap& map, const RegisterRef& ref) {
   return round;
 }
 
+RegisterRef plain_object(const std::string& key) {
+  RegisterRef ref;
+  ref.key.kind = RowKind::object;
+  ref.key.bucket = BucketId{7};
+  ref.key.key = key;
+  ref.number = BucketNumber{1};
+  ref.partitions = 1;
+  return ref;
+}
+
+std::shared_ptr<AcceptRequest> plain_accept(const ClusterMap& map, const std::string& key,
+                                            std::uint64_t counter, std::uint64_t later) {
+  const RegisterRef ref = plain_object(key);
+  RegisterValue value = empty_object();
+  value.op_id.low = later + 1;
+  value.chain.push_back(OpId{});
+  auto request = std::make_shared<AcceptRequest>();
+  request->key = ref.key;
+  request->round = round_of(map, ref);
+  request->ballot = Ballot{counter, 77, 1};
+  request->value = std::make_shared<const std::string>(encode(ref.key, value));
+  return request;
+}
+
+std::shared_ptr<ReadRequest> plain_read(const ClusterMap& map, const std::string& key) {
+  auto request = std::make_shared<ReadRequest>();
+  request->key = plain_object(key).key;
+  request->round = round_of(map, plain_object(key));
+  return request;
+}
+
 RegisterValue empty_object() {
   ObjectRecord record;
   record.etag = hex_md5("");

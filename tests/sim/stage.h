@@ -17,6 +17,13 @@ namespace penstock::sim {
 // The round of a register by a map.
 Round round_of(const ClusterMap& map, const RegisterRef& ref);
 
+// An object's register in a bucket that nobody has made, for calls to acceptors alone.
+RegisterRef plain_object(const std::string& key);
+// A new value for it where it is absent; `later` ones have later ids.
+std::shared_ptr<AcceptRequest> plain_accept(const ClusterMap& map, const std::string& key,
+                                            std::uint64_t counter, std::uint64_t later = 0);
+std::shared_ptr<ReadRequest> plain_read(const ClusterMap& map, const std::string& key);
+
 // What an object of no bytes is to its register.
 RegisterValue empty_object();
 

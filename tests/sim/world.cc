@@ -14,9 +14,9 @@ constexpr SimMicros kLastEnds = 45 * kSecond;     // what was left under way has
 
 }  // namespace
 
-World::World(std::uint64_t seed, SimClusters& clusters, WorldShape shape)
+World::World(std::uint64_t seed, SimClusters& clusters, const WorldOptions& options)
     : random_(seed),
-      plan_(draw_plan(random_, shape)),
+      plan_(draw_plan(random_, options)),
       cluster_(plan_.cluster ? clusters.on_servers(plan_.servers, plan_.volumes_each, plan_.variant)
                              : clusters.get(plan_.volumes, plan_.variant)),
       losses_left_(cluster_.map->policy.losses_survived()),
@@ -136,6 +136,7 @@ void World::load() {
 void World::quiesce() {
   heal();
   time_.run_until([this] { return outages_ == 0; }, time_.now() + kLastEnds);
+  await_admissions();
   if (driver_ && !end_replacement()) return stop_background();
   time_.run_until([] { return false; }, time_.now() + kLastMessages);
   time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
@@ -189,8 +190,8 @@ Verdict World::run() {
   return verdict;
 }
 
-Verdict run_seed(std::uint64_t seed, SimClusters& clusters, WorldShape shape) {
-  World world(seed, clusters, shape);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters, const WorldOptions& options) {
+  World world(seed, clusters, options);
   return world.run();
 }
 

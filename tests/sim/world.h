@@ -31,7 +31,7 @@ struct Verdict {
 
 class World {
  public:
-  World(std::uint64_t seed, SimClusters& clusters, WorldShape shape = WorldShape::any);
+  World(std::uint64_t seed, SimClusters& clusters, const WorldOptions& options = {});
   ~World();
   Verdict run();
 
@@ -50,11 +50,15 @@ class World {
   void start_server(SimServer& server);
   void restart_server(SimServer& server, SimMicros delay);
   void stop_server(SimServer& server, SimServer::End end);
+  void stop_gently(SimServer& server);
   // Every server that is down, or has a volume that should serve and does not.
   void bring_back_servers();
+  // Until all that wait for their peers (R13) have been admitted.
+  void await_admissions();
   Place any_place();
   void cut_places(Place from, Place to);
   void break_off();
+  void pause_gateway();
 
   // ---- world_faults.cc
   void schedule_faults();
@@ -78,6 +82,12 @@ class World {
   void check_wiped(std::size_t index);
   void bring_old_copy(std::size_t index);
   void check_old_copy(const Volume& copy, const std::vector<std::shared_ptr<Volume>>& noted);
+  // ---- world_copies.cc: the same where volumes admit each other
+  void bring_old_copy_to_server(std::size_t index);
+  void put_back_old_copy(const FakeDisk::Snapshot& old, std::uint64_t start);
+  bool is_noted(std::size_t index, std::uint64_t start) const;
+  // It must never be admitted.
+  void check_put_back();
   // Starts each volume that is not lost and should be there.
   void bring_back_volumes();
   void heal();
@@ -137,12 +147,15 @@ class World {
   std::shared_ptr<SimGateway> driver_;  // of the replacement; null before it
   std::size_t leaving_ = 0;             // the volume that makes room
   bool leaving_was_lost_ = false;
+  std::size_t copy_ = 0;   // a volume that came back as an old copy, if copied_
+  bool copied_ = false;    // a copy was made; there is one at most
+  bool put_back_ = false;  // it lies where the volume was
   History history_;
   Leftovers left_;
   WallTime start_;
 };
 
 // Runs one seed.
-Verdict run_seed(std::uint64_t seed, SimClusters& clusters, WorldShape shape = WorldShape::any);
+Verdict run_seed(std::uint64_t seed, SimClusters& clusters, const WorldOptions& options = {});
 
 }  // namespace penstock::sim

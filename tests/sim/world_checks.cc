@@ -14,6 +14,7 @@ bool World::at_rest() const {
 }
 
 void World::check_rest() {
+  check_put_back();
   for (const auto& gateway : gateways_) {
     if (!gateway->alive()) continue;
     if (const auto used = gateway->budget().used_bytes(); used != 0) {

@@ -77,6 +77,8 @@ void World::strike(Fault fault) {
       return hang(any_volume());
     case Fault::break_off:
       return break_off();
+    case Fault::pause:
+      return pause_gateway();
   }
 }
 
@@ -93,6 +95,7 @@ void World::crash_volume(std::size_t index) {
   if (plan_.cluster) {
     auto& server = server_of(index);
     if (!server.running()) return;
+    if (random_.chance(0.2)) return stop_gently(server);
     stop_server(server,
                 random_.chance(0.6) ? SimServer::End::without_power : SimServer::End::killed);
     return restart_server(server, random_.between(1'000, plan_.outage_max));
@@ -231,7 +234,7 @@ void World::damage(std::size_t index) {
       volume.lose_file();
       break;
     case 4:
-      if (plan_.cluster) return lose_volume(index);
+      if (plan_.cluster) return bring_old_copy_to_server(index);
       return bring_old_copy(index);
     default:
       volume.flip_bit();

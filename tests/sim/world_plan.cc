@@ -67,12 +67,12 @@ void draw_clients(SimRandom& random, WorldPlan& plan) {
 
 void draw_faults(SimRandom& random, WorldPlan& plan) {
   const int breaks = plan.cluster ? 12 : 0;
-  //                 crash at all gw wire off jumpv jumpg error full damage hang break
-  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9, 5, breaks};
+  //                 crash at all gw wire off jumpv jumpg error full damage hang break pause
+  plan.fault_weights = {30, 15, 3, 12, 10, 6, 6, 5, 7, 2, 9, 5, breaks, 0};
   if (random.chance(0.15)) {  // nothing but what the network does
-    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0, 0, 4 * breaks};
+    plan.fault_weights = {0, 0, 0, 10, 40, 20, 5, 5, 0, 0, 0, 0, 4 * breaks, 0};
   } else if (random.chance(0.15)) {  // mostly crashes
-    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0, breaks};
+    plan.fault_weights = {50, 30, 10, 10, 0, 0, 0, 0, 0, 0, 0, 0, breaks, 0};
   }
   const bool slow = plan.client.think_max > 100'000;
   plan.fault_every = slow ? 3'000'000 : random.between(30'000, 600'000);
@@ -114,11 +114,12 @@ void draw_shape(SimRandom& random, WorldPlan& plan) {
 
 }  // namespace
 
-WorldPlan draw_plan(SimRandom& random, WorldShape shape) {
+WorldPlan draw_plan(SimRandom& random, const WorldOptions& options) {
   constexpr SimMicros kDisks[] = {300, 2'000, 2'000, 25'000};
   WorldPlan plan;
   plan.kind = draw_kind(random);
-  plan.cluster = shape == WorldShape::any ? random.chance(0.4) : shape == WorldShape::cluster;
+  plan.cluster =
+      options.shape == WorldShape::any ? random.chance(0.4) : options.shape == WorldShape::cluster;
   draw_shape(random, plan);
   plan.volume.disk_delay_max = kDisks[random.below(std::size(kDisks))];
   plan.volume.reserve = random.chance(0.5);
@@ -131,6 +132,7 @@ WorldPlan draw_plan(SimRandom& random, WorldShape shape) {
   plan.replaces = plan.kind != Kind::lists && random.chance(0.05);
   draw_clients(random, plan);
   draw_faults(random, plan);
+  if (options.pauses && plan.cluster) plan.fault_weights.back() = 20;
   // Where a disk never takes so long that a read gives it up.
   const bool swift = plan.volume.disk_delay_max <= 2'000;
   const bool of_bodies = plan.kind == Kind::bodies || plan.kind == Kind::multipart;

@@ -26,11 +26,17 @@ enum class Fault : std::uint8_t {
   damage,      // a volume is lost for good, or a part of what it holds
   hang,        // calls of some kinds do not return, for a while or until the volume is closed
   break_off,   // the connections between two machines, or they become slow for a while
+  pause,       // the virtual machine of a gateway stands still for a while
 };
-inline constexpr std::size_t kFaults = 13;
+inline constexpr std::size_t kFaults = 14;
 
 // What the seeds are drawn from.
 enum class WorldShape : std::uint8_t { any, local, cluster };
+
+struct WorldOptions {
+  WorldShape shape = WorldShape::any;
+  bool pauses = false;  // of gateways of a cluster
+};
 
 struct WorldPlan {
   enum class Kind : std::uint8_t { bodies, registers, multipart, buckets, lists };
@@ -59,7 +65,7 @@ struct WorldPlan {
 // Within this everything must end when all faults are over.
 inline constexpr SimMicros kQuietLimit = 600 * kSecond;
 
-WorldPlan draw_plan(SimRandom& random, WorldShape shape);
+WorldPlan draw_plan(SimRandom& random, const WorldOptions& options);
 // "multipart, 6 volumes on 3 servers, 2 gateways".
 std::string describe(const WorldPlan& plan);
 

@@ -8,12 +8,16 @@ namespace penstock::sim {
 namespace {
 
 constexpr SimMicros kConnected = 2 * kSecond;  // by then all have met, where nothing fails
+constexpr SimMicros kPauseMax = 40 * kSecond;
+constexpr SimMicros kGentleEnd = 1'500'000;    // by then one that stops gently has gone
+constexpr SimMicros kAdmitted = 60 * kSecond;  // by then volumes have admitted each other
 
 }  // namespace
 
 std::shared_ptr<SimServer> World::add_server() {
   SimServerParts parts{
-      time_, network_, cluster_, random_.bits(), server_address(servers_.size()), plan_.page_rows};
+      time_,           network_, cluster_, random_.bits(), server_address(servers_.size()),
+      plan_.page_rows, true};
   servers_.push_back(std::make_shared<SimServer>(std::move(parts)));
   return servers_.back();
 }
@@ -33,6 +37,25 @@ void World::build_servers() {
   for (const auto& server : servers_) start_server(*server);
   for (int i = 0; i < plan_.gateways; ++i) add_peer_gateway();
   time_.run_until([] { return false; }, time_.now() + kConnected);
+  await_admissions();
+}
+
+// It goes by itself, or dies on the way; then another process begins.
+void World::stop_gently(SimServer& server) {
+  check_put_back();
+  const SimMicros grace = random_.between(0, 2 * kSecond);
+  server.stop_gently(Duration(grace));
+  restart_server(server, grace + kGentleEnd + random_.between(1'000, plan_.outage_max));
+}
+
+void World::await_admissions() {
+  const auto all = [this] {
+    return std::all_of(servers_.begin(), servers_.end(),
+                       [](const auto& server) { return server->admitted(); });
+  };
+  if (!time_.run_until(all, time_.now() + kAdmitted)) {
+    history_.violation("a volume is not admitted although its peers are there");
+  }
 }
 
 std::shared_ptr<SimGateway> World::add_peer_gateway() {
@@ -61,7 +84,10 @@ void World::start_server(SimServer& server) {
   if (drives) drive_replacement(server.work());
 }
 
-void World::stop_server(SimServer& server, SimServer::End end) { server.die(end); }
+void World::stop_server(SimServer& server, SimServer::End end) {
+  check_put_back();
+  server.die(end);
+}
 
 void World::restart_server(SimServer& server, SimMicros delay) {
   outage_after(delay, [this, &server] {
@@ -75,8 +101,10 @@ void World::bring_back_servers() {
     for (const auto& volume : server->volumes()) {
       if (volume->lost()) continue;
       volume->disk().heal();
-      const auto client = volume->opened();
-      serves = serves && client && client->status().state == VolumeStatus::State::open;
+      const auto open = volume->opened();
+      const bool there = open && (open->waits_for_admission() ||
+                                  open->status().state == VolumeStatus::State::open);
+      serves = serves && there;
     }
     if (serves) continue;
     stop_server(*server, SimServer::End::without_power);
@@ -97,6 +125,14 @@ void World::cut_places(Place from, Place to) {
   time_.after(random_.between(10'000, plan_.outage_max), [this, from, to] {
     if (faults_on_) network_.cut(from, to, false);
   });
+}
+
+// Longer than the leases of fragments, now and then.
+void World::pause_gateway() {
+  const auto gateway = pick_gateway();
+  if (gateway->clock().paused()) return;
+  gateway->clock().pause();
+  outage_after(random_.between(100'000, kPauseMax), [gateway] { gateway->clock().go_on(); });
 }
 
 void World::break_off() {
