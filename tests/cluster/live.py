@@ -58,7 +58,7 @@ class Recorder:
             for operation in self.operations:
                 file.write(json.dumps(operation) + "\n")
         checker = os.path.join(os.path.dirname(BINARY), "penstock-sim")
-        done = subprocess.run([checker, "--check", path], capture_output=True, text=True, timeout=600)
+        done = subprocess.run([checker, "--check", path], capture_output=True, text=True, timeout=1500)
         assert not self.violations, self.violations[:5]
         assert done.returncode == 0, done.stdout[-4000:]
         return done.stdout.strip().splitlines()[-1]

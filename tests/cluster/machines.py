@@ -134,11 +134,13 @@ def systemctl(words):
 
 class Machines:
     """Up to nine machines, while the context lasts."""
+    count = 0
 
     def __init__(self, binary):
         self.binary = os.path.realpath(binary)
-        # Of all loopback addresses, three bytes that no other such test has.
-        self.net = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}"
+        # Loopback addresses that no other such test has.
+        Machines.count += 1
+        self.net = f"127.{10 * (1 + os.getpid() % 24) + Machines.count}.{1 + os.getpid() // 24 % 250}"
         self.directory = tempfile.TemporaryDirectory(prefix="penstock-machines-")
         self.root = self.directory.name
 
@@ -154,10 +156,11 @@ class Machines:
         return self
 
     def __exit__(self, *failure):
-        pids = [int(open(path).read()) for path in self.run_files(".pid")]
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        pids = {int(open(path).read()): os.path.basename(path) for path in self.run_files(".pid")}
+        for last in (False, True):
             for pid in filter(self.runs, pids):
-                os.kill(pid, number)
+                # A member of etcd waits for others that are gone as well.
+                os.kill(pid, signal.SIGKILL if last or pids[pid] == "etcd.pid" else signal.SIGTERM)
             end = time.monotonic() + 45
             while any(map(self.runs, pids)) and time.monotonic() < end:
                 time.sleep(0.02)
@@ -201,6 +204,14 @@ class Machines:
                               timeout=seconds)
         assert done.returncode == 0, f"on machine {number}:\n{text}\nexit code {done.returncode}:\n{done.stdout}"
         return done.stdout.replace(self.path(number) + "/", "/").replace(self.net + ".", "10.0.0.")
+
+    def start(self, number, name, text):
+        """One command that goes on, as a shell would start it in the background."""
+        with open(self.path(number, "run", name + ".log"), "ab") as log:
+            process = subprocess.Popen(["bash", "-ec", "exec " + self.translate(text, number)], env=self.environment(number),
+                                       cwd=self.path(number, "root"), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        with open(self.path(number, "run", name + ".pid"), "w") as file:
+            file.write(str(process.pid))
 
     def pid(self, number, unit):
         with open(self.path(number, "run", unit + ".pid")) as file:

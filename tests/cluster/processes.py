@@ -118,6 +118,8 @@ def bytes_of(key, size):
 
 
 SIZES = (100, 20_000, 300_000, 2_000_000)
+LARGE_BYTES_MAX = 32 << 20  # of the last two sizes, by one load: then it goes on with small ones, and no wait fills a disk
+PAUSE_SECONDS = 0.05  # between two operations of a client: its own share of the CPU stays small
 
 
 class Load:
@@ -128,7 +130,7 @@ class Load:
         self.clients = [cluster.client(i) for i in range(len(cluster.info["gateways"]))]
         self.bucket, self.seed, self.retries = bucket, seed, retries
         self.sizes, self.failed_reads, self.failed_writes, self.wrong = {}, [], [], []
-        self.reads = self.writes = 0
+        self.reads = self.writes = self.large_bytes = 0
         self.lock, self.stopping, self.threads = threading.Lock(), threading.Event(), []
         for i, size in enumerate(SIZES * 2):
             key = f"first-{i}"
@@ -159,7 +161,7 @@ class Load:
             self.wrong.append(key)
 
     def write(self, dice, number, count):
-        key, size = f"w{number}-{count}", dice.choice(SIZES)
+        key, size = f"w{number}-{count}", dice.choice(SIZES if self.large_bytes < LARGE_BYTES_MAX else SIZES[:2])
         try:
             self.attempt(dice, lambda client: client.put_object(Bucket=self.bucket, Key=key, Body=bytes_of(key, size)))
         except Exception as error:
@@ -168,11 +170,12 @@ class Load:
         self.writes += 1
         with self.lock:
             self.sizes[key] = size
+            self.large_bytes += size if size in SIZES[2:] else 0
 
     def __enter__(self):
         def run(number):
             dice, count = random.Random(f"{self.seed}-{number}"), 0
-            while not self.stopping.is_set():
+            while not self.stopping.wait(dice.uniform(0, 2 * PAUSE_SECONDS)):
                 count += 1
                 self.read(dice) if number % 3 else self.write(dice, number, count)
 

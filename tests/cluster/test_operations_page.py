@@ -1,6 +1,7 @@
 """The page of operations does what it says: its blocks are run in their order, on machines that are directories and loopback addresses,
 while clients go on, and say what the page shows."""
 import concurrent.futures
+import json
 import os
 import re
 import shutil
@@ -8,9 +9,10 @@ import shutil
 import pytest
 
 from machines import ROOT, Machines
-from processes import Endpoint, Load
-from store import BINARY, make_client
+from processes import Endpoint, Load, bytes_of
+from store import ACCOUNTS, BINARY, make_client
 
+FIRST_PAGE = os.path.join(ROOT, "README.md")
 PAGE = os.path.join(ROOT, "server", "node", "CLUSTER.md")
 EACH = list(range(1, 7))
 # Sections during which clients read and write, and nothing of it may fail (with an SDK's retries).
@@ -118,3 +120,31 @@ def test_a_section(machines, section):
         run(machines, SECTIONS[section])
     AFTER.get(section, lambda _: None)(machines)
     machines.done.append(section)
+
+
+def test_the_first_page():
+    """Its commands for several machines, by hand: six servers, etcd, one gateway."""
+    with open(FIRST_PAGE) as file:
+        block = next(b for b in re.findall(r"^```\n(.*?)^```$", file.read(), re.M | re.S) if "penstock ring make" in b)
+    keygen, where, server, make, gateway = [line.split("#")[0].strip() for line in block.splitlines()]
+    with Machines(BINARY) as machines:
+        for number in EACH:
+            machines.run(number, "apt-get install ./penstock.deb")
+        run(machines, [b for b in SECTIONS["Six machines"] if "ETCD_NAME" in b.text or "2379/health" in b.text])
+        where = where.replace("CLUSTER-ID", re.match(r"Cluster (\w+):", machines.run(1, keygen)).group(1))
+        machines.run(1, "echo '" + json.dumps(ACCOUNTS) + "' > accounts.json; chmod 0600 accounts.json")
+        for number in EACH:
+            if number > 1:
+                machines.run(1, f"scp cluster.key 10.0.0.{number}:/root/")
+            words = f"{where}; " + server.replace("10.0.0.1:9200", f"10.0.0.{number}:9200").replace("penstock", "exec penstock", 1)
+            machines.start(number, "server", "bash -ec '" + words + "'")
+        for number in EACH:
+            machines.run(number, f"until curl -fs http://10.0.0.{number}:9201/readyz; do sleep 0.1; done")
+        assert "Map of 6 volumes" in machines.run(1, f"{where}; until {make}; do sleep 0.1; done")
+        words = f"{where}; " + gateway.replace("0.0.0.0:", "10.0.0.1:").replace("penstock", "exec penstock", 1)
+        machines.start(1, "gateway", "bash -ec '" + words + "'")
+        machines.run(1, "until curl -fs http://10.0.0.1:9001/readyz | grep -x whole; do sleep 0.1; done")
+        client = make_client(Endpoint(f"http://{machines.net}.1:9000"))
+        client.create_bucket(Bucket="first")
+        client.put_object(Bucket="first", Key="k", Body=bytes_of("k", 3_000_000))
+        assert client.get_object(Bucket="first", Key="k")["Body"].read() == bytes_of("k", 3_000_000)

@@ -1,5 +1,6 @@
 """`penstock ring` and `penstock admin` on clusters of processes: every shape with the same commands, volumes that join, maps that are lost
 and forked, and a store of `penstock local` that becomes a cluster."""
+import concurrent.futures
 import json
 import os
 import random
@@ -81,6 +82,7 @@ class Server:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait(60)
+        shutil.rmtree(self.directory)  # its volumes are away from now on
 
 
 def fragments_at(cluster, address):
@@ -92,13 +94,21 @@ def fragments_at(cluster, address):
     raise AssertionError(f"admin status does not name {address}")
 
 
+def add_words(cluster, *addresses):
+    words = ["ring", "add", "--cluster", cluster.data]
+    for address in addresses:
+        words += ["--server", address]
+    return words
+
+
 @pytest.mark.parametrize("servers, volumes, zones, layout, survives", [
     (1, 6, 0, "4+2", 2), (3, 1, 0, "1+2", 1), (6, 1, 3, "4+2", 2), (12, 1, 3, "8+3", 3)])
 def test_every_shape_with_the_same_commands(servers, volumes, zones, layout, survives):
     with Cluster(servers=servers, gateways=1, volumes=volumes, zones=zones) as cluster:
         client = cluster.client(0)
         client.create_bucket(Bucket="shape")
-        body = bytes_of("shape", 3_000_000)
+        # Of twelve, fragments of more than 16 MiB: files of their own take less room than a segment on each.
+        body = bytes_of("shape", 3_000_000 if servers < 12 else 140 << 20)
         client.put_object(Bucket="shape", Key="k", Body=body)
         assert client.get_object(Bucket="shape", Key="k")["Body"].read() == body
         shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
@@ -123,96 +133,6 @@ def test_every_shape_with_the_same_commands(servers, volumes, zones, layout, sur
         wait_for(lambda: json.loads(penstock("admin", "status", "--json", "--cluster", cluster.data))["gateways"] == [], "it is gone")
         then = json.loads(penstock("ring", "what-if", "--json", "--cluster", cluster.data, "--lose", shown["volumes"][0]["name"]))
         assert then["now"]["losses_survived"] == survives and then["then"]["losses_survived"] == survives - 1
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster(servers=6, gateways=2) as running:
-        running.client(0).create_bucket(Bucket="ring")
-        yield running
-
-
-def add_words(cluster, *addresses):
-    words = ["ring", "add", "--cluster", cluster.data]
-    for address in addresses:
-        words += ["--server", address]
-    return words
-
-
-def test_a_server_joins_and_takes_new_data(cluster):
-    client = cluster.client(0)
-    old = {f"old-{i}": client.put_object(Bucket="ring", Key=f"old-{i}", Body=bytes_of(f"old-{i}", 300_000))["ETag"] for i in range(10)}
-    with Server(cluster, "joins", "--host", "h7", "--zone", "z9") as server:
-        planned = penstock("ring", "what-if", "--cluster", cluster.data, "--add", "h7,zone=z9")
-        assert "7 hosts" in planned and "4+2" in planned
-        said = penstock(*add_words(cluster, server.address))
-        assert "7 volumes, taken by 7 of them" in said and "old data stays" in said
-        begin, count = time.monotonic(), 0
-        while fragments_at(cluster, server.address) == 0:
-            client.put_object(Bucket="ring", Key=f"new-{count}", Body=bytes_of(f"new-{count}", 300_000))
-            count += 1
-            assert time.monotonic() - begin < 5
-        print(f"new data lay on the new server after {time.monotonic() - begin:.2f} s and {count} objects")
-        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
-        entry = next(v for v in shown["volumes"] if v["address"] == server.address)
-        assert (entry["host"], entry["zone"], entry["name"]) == ("h7", "z9", "v6")
-        assert shown["epoch"] == 2 and shown["outlook"]["shares"][entry["id"]] > 0.1
-        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
-        assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
-        wait_well(cluster)
-        for key, etag in old.items():
-            answer = cluster.client(1).get_object(Bucket="ring", Key=key)
-            assert answer["ETag"] == etag and answer["Body"].read() == bytes_of(key, 300_000)
-        for i in range(count):
-            assert cluster.client(1).get_object(Bucket="ring", Key=f"new-{i}")["Body"].read() == bytes_of(f"new-{i}", 300_000)
-    assert ("server_away", "v6") in findings_of(cluster)
-
-
-def test_an_add_that_was_killed_ends_when_said_again(cluster):
-    epoch = epoch_of(cluster)
-    where = cluster.info["map"].removeprefix("file:")
-    with Server(cluster, "killed") as server:
-        before = os.stat(where).st_ino
-        adding = subprocess.Popen([BINARY, *add_words(cluster, server.address)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while os.stat(where).st_ino == before:  # the volumes get the map after the source has it
-            assert adding.poll() is None
-        adding.kill()
-        print("the command was killed" if adding.wait() == -9 else "the command was faster than its killer")
-        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
-        wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
-        assert epoch_of(cluster) == epoch + 1
-        cluster.client(0).put_object(Bucket="ring", Key="after", Body=b"x" * 200_000)
-
-
-def test_of_two_adds_at_once_one_changes_the_map(cluster):
-    epoch = epoch_of(cluster)
-    with Server(cluster, "two-a") as first, Server(cluster, "two-b") as second:
-        racing = [subprocess.Popen([BINARY, *add_words(cluster, s.address)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                  for s in (first, second)]
-        said = [(p.communicate(timeout=90), p.returncode) for p in racing]
-        winners = [out for (out, _), code in said if code == 0]
-        for (_, wrong), code in said:
-            assert code == 0 or "nothing was changed" in wrong, wrong
-        now = epoch_of(cluster)
-        assert now == epoch + len(winners) and winners
-        for server in (first, second):
-            penstock(*add_words(cluster, server.address))
-        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
-        assert {first.address, second.address} <= {v["address"] for v in shown["volumes"]} and shown["epoch"] == epoch + 2
-
-
-def test_what_cannot_join_is_refused(cluster):
-    member = cluster.info["servers"][0]["address"]
-    assert "Nothing to add" in penstock(*add_words(cluster, member))
-    assert "refused" in penstock(*add_words(cluster, "127.0.0.1:1"), code=1)
-    other = os.path.join(cluster.data, "other.key")
-    penstock("admin", "keygen", other)
-    begin = time.monotonic()
-    assert "another cluster" in penstock("ring", "make", "--key", other, "--map", other + ".map", "--server", member, code=1)
-    assert time.monotonic() - begin < 5  # it will say so again: there is nothing to wait for
-    assert "--server" in penstock("ring", "add", "--cluster", cluster.data, code=1)
-    assert "--map" in penstock("ring", "add", "--key", cluster.info["key"], "--server", member, code=1)
-    assert "--key" in penstock("ring", "show", "--servers", member, code=1)
 
 
 def test_status_says_what_is_wrong(tmp_path):
@@ -286,8 +206,6 @@ def test_what_if_without_a_cluster():
     assert "volumes=0" in penstock("ring", "what-if", "--add", "a,volumes=0", code=1)
 
 
-# ---- a store becomes a cluster
-
 class Process:
     def __init__(self, log, ready, *words):
         self.log = str(log)
@@ -350,3 +268,87 @@ def test_a_store_becomes_a_cluster_of_one_server(tmp_path):
             assert "all is well" in penstock("ring", "status", "--cluster", to)
     assert "belongs to a cluster" in penstock(*local, code=1)
     assert "store is a cluster" in penstock(*export)
+
+
+# ---- a server joins. Each time a fresh cluster: beside servers that were left behind, each command waits for those
+
+@pytest.fixture
+def cluster(request):
+    with Cluster(servers=getattr(request, "param", 3), gateways=2) as running:
+        running.client(0).create_bucket(Bucket="ring")
+        yield running
+
+
+@pytest.mark.parametrize("cluster", [6], indirect=True)
+def test_a_server_joins_and_takes_new_data(cluster):
+    client = cluster.client(0)
+    old = {f"old-{i}": client.put_object(Bucket="ring", Key=f"old-{i}", Body=bytes_of(f"old-{i}", 300_000))["ETag"] for i in range(10)}
+    with Server(cluster, "joins", "--host", "h7", "--zone", "z9") as server:
+        planned = penstock("ring", "what-if", "--cluster", cluster.data, "--add", "h7,zone=z9")
+        assert "7 hosts" in planned and "4+2" in planned
+        said = penstock(*add_words(cluster, server.address))
+        assert "7 volumes, taken by 7 of them" in said and "old data stays" in said
+        begin, count = time.monotonic(), 0
+        while fragments_at(cluster, server.address) == 0:
+            client.put_object(Bucket="ring", Key=f"new-{count}", Body=bytes_of(f"new-{count}", 300_000))
+            count += 1
+            assert time.monotonic() - begin < 5
+        print(f"new data lay on the new server after {time.monotonic() - begin:.2f} s and {count} objects")
+        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
+        entry = next(v for v in shown["volumes"] if v["address"] == server.address)
+        assert (entry["host"], entry["zone"], entry["name"]) == ("h7", "z9", "v6")
+        assert shown["epoch"] == 2 and shown["outlook"]["shares"][entry["id"]] > 0.1
+        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
+        assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
+        wait_well(cluster)
+        for key, etag in old.items():
+            answer = cluster.client(1).get_object(Bucket="ring", Key=key)
+            assert answer["ETag"] == etag and answer["Body"].read() == bytes_of(key, 300_000)
+        for i in range(count):
+            assert cluster.client(1).get_object(Bucket="ring", Key=f"new-{i}")["Body"].read() == bytes_of(f"new-{i}", 300_000)
+    assert ("server_away", "v6") in findings_of(cluster)
+
+
+def test_an_add_that_was_killed_ends_when_said_again(cluster):
+    epoch = epoch_of(cluster)
+    where = cluster.info["map"].removeprefix("file:")
+    with Server(cluster, "killed") as server:
+        before = os.stat(where).st_ino
+        adding = subprocess.Popen([BINARY, *add_words(cluster, server.address)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while os.stat(where).st_ino == before:  # the volumes get the map after the source has it
+            assert adding.poll() is None
+        adding.kill()
+        print("the command was killed" if adding.wait() == -9 else "the command was faster than its killer")
+        assert "Nothing to add" in penstock(*add_words(cluster, server.address))
+        wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
+        assert epoch_of(cluster) == epoch + 1
+        cluster.client(0).put_object(Bucket="ring", Key="after", Body=b"x" * 200_000)
+
+
+def test_of_two_adds_at_once_one_changes_the_map(cluster):
+    epoch = epoch_of(cluster)
+    with Server(cluster, "two-a") as first, Server(cluster, "two-b") as second:
+        racing = [subprocess.Popen([BINARY, *add_words(cluster, s.address)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                  for s in (first, second)]
+        said = [(p.communicate(timeout=90), p.returncode) for p in racing]
+        winners = [out for (out, _), code in said if code == 0]
+        for (_, wrong), code in said:
+            assert code == 0 or "nothing was changed" in wrong, wrong
+        now = epoch_of(cluster)
+        assert now == epoch + len(winners) and winners
+        for server in (first, second):
+            penstock(*add_words(cluster, server.address))
+        shown = json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))
+        assert {first.address, second.address} <= {v["address"] for v in shown["volumes"]} and shown["epoch"] == epoch + 2
+
+
+def test_what_cannot_join_is_refused(cluster):
+    member = cluster.info["servers"][0]["address"]
+    tries = [("Nothing to add", add_words(cluster, member), 0),
+             ("refused", add_words(cluster, "127.0.0.1:1"), 1),  # after 15 s: it may be about to start
+             ("--server", ["ring", "add", "--cluster", cluster.data], 1),
+             ("--map", ["ring", "add", "--key", cluster.info["key"], "--server", member], 1),
+             ("--key", ["ring", "show", "--servers", member], 1)]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for (wanted, _, _), said in zip(tries, pool.map(lambda each: penstock(*each[1], code=each[2]), tries)):
+            assert wanted in said

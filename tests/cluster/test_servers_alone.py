@@ -79,6 +79,38 @@ def seconds_until_whole(cluster):
     return time.monotonic() - begin
 
 
+# First: while the cluster of all others is not there yet, it needs less of the disk.
+def test_a_failure_is_remembered_by_the_others(tmp_path):
+    library, control = str(tmp_path / "faulty_io.so"), str(tmp_path / "control")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", library, os.path.join(ROOT, "tests", "s3", "faulty_io.c"), "-ldl"],
+                   check=True)
+    with Cluster(servers=3, gateways=1) as cluster:
+        cluster.wait_whole()
+        cluster.client(0).create_bucket(Bucket="load")
+        stop(cluster, "s2")
+        environment = dict(os.environ, LD_PRELOAD=library, FAULTY_IO_CONTROL=control)
+        log = open(os.path.join(cluster.data, "s2.log"), "ab")
+        faulty = subprocess.Popen([BINARY, *cluster.find("s2")["command"][1:]], env=environment, stderr=log, cwd=cluster.data)
+        try:
+            cluster.wait_whole()
+            with Load(cluster, "load", f"{SEED}-failed") as load:
+                load.goes_on()
+                with open(control + ".new", "w") as file:
+                    file.write(volume_of(cluster, "s2") + "\n")
+                os.rename(control + ".new", control)
+                wait_for(lambda: "degraded: 1 of 3" in cluster.ready("g1") or "critical: 1 of 3" in cluster.ready("g1"),
+                         "the volume of s2 is closed")
+                wait_for(lambda: "event=volume_lost" in open(log.name).read(), "s2 has noticed it, and tells the others")
+                load.goes_on()
+        finally:
+            faulty.terminate()
+            faulty.wait(60)
+        start(cluster, "s2")  # its disk answers again
+        wait_for(lambda: "it failed since the machine was booted" in cluster.ready("s2"), "s2 stays out")
+        assert load.failed_reads == [] and load.wrong == []
+        load.check_all()
+
+
 def test_an_old_copy_is_refused(cluster, tmp_path):
     old, newest, place = str(tmp_path / "old"), str(tmp_path / "newest"), volume_of(cluster, "s1")
     stop(cluster, "s1")
@@ -185,34 +217,3 @@ def test_servers_that_all_moved_find_each_other(cluster):
     start(cluster, *names)
     for name in names:
         wait_for(lambda: " open" in cluster.ready(name) and "closed" not in cluster.ready(name), f"{name} is admitted")
-
-
-def test_a_failure_is_remembered_by_the_others(tmp_path):
-    library, control = str(tmp_path / "faulty_io.so"), str(tmp_path / "control")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", library, os.path.join(ROOT, "tests", "s3", "faulty_io.c"), "-ldl"],
-                   check=True)
-    with Cluster(servers=3, gateways=1) as cluster:
-        cluster.wait_whole()
-        cluster.client(0).create_bucket(Bucket="load")
-        stop(cluster, "s2")
-        environment = dict(os.environ, LD_PRELOAD=library, FAULTY_IO_CONTROL=control)
-        log = open(os.path.join(cluster.data, "s2.log"), "ab")
-        faulty = subprocess.Popen([BINARY, *cluster.find("s2")["command"][1:]], env=environment, stderr=log, cwd=cluster.data)
-        try:
-            cluster.wait_whole()
-            with Load(cluster, "load", f"{SEED}-failed") as load:
-                load.goes_on()
-                with open(control + ".new", "w") as file:
-                    file.write(volume_of(cluster, "s2") + "\n")
-                os.rename(control + ".new", control)
-                wait_for(lambda: "degraded: 1 of 3" in cluster.ready("g1") or "critical: 1 of 3" in cluster.ready("g1"),
-                         "the volume of s2 is closed")
-                wait_for(lambda: "event=volume_lost" in open(log.name).read(), "s2 has noticed it, and tells the others")
-                load.goes_on()
-        finally:
-            faulty.terminate()
-            faulty.wait(60)
-        start(cluster, "s2")  # its disk answers again
-        wait_for(lambda: "it failed since the machine was booted" in cluster.ready("s2"), "s2 stays out")
-        assert load.failed_reads == [] and load.wrong == []
-        load.check_all()

@@ -52,29 +52,36 @@ def test_it_serves(cluster):
     assert "already" in knock(cluster, *trust_of(cluster.info["tls"]))  # it got in: the volumes have a map
 
 
-def test_wrong_certificates_are_refused(cluster, tmp_path):
-    good, other = cluster.info["tls"], str(tmp_path / "other")
+@pytest.fixture(scope="module")
+def told(cluster, tmp_path_factory):
+    """What they are told who have no right to be there. Each is patient for many seconds, so all are at once."""
+    good, made = cluster.info["tls"], str(tmp_path_factory.mktemp("tls"))
+    other, stranger, key = f"{made}/other", f"{made}/stranger", f"{made}/cluster.key"
     script.make_certificates(other, cluster_id(cluster))
-    stranger = str(tmp_path / "stranger")
     shutil.copytree(good, stranger)
     script.make_role("admin", stranger, "0" * 31 + "1")
-    with concurrent.futures.ThreadPoolExecutor() as pool:  # each is patient for some seconds
-        told = list(pool.map(lambda trust: knock(cluster, *trust), [trust_of(other), trust_of(other, authority=good), trust_of(stranger)]))
-    assert "the peer's certificate is refused" in told[0]
-    assert "the peer refuses this process: tlsv1 alert unknown ca" in told[1]
-    assert "another cluster" in told[2]
-    assert 'of a role "gateway"; this process is "admin"' in knock(cluster, *trust_of(good, "gateway"))
+    subprocess.run([BINARY, "admin", "keygen", key], check=True, stdout=subprocess.DEVNULL)
+    with Cluster(servers=1, gateways=1) as plain, concurrent.futures.ThreadPoolExecutor() as pool:
+        knocks = {"another authority": (cluster, trust_of(other)), "unknown to the server": (cluster, trust_of(other, authority=good)),
+                  "another cluster": (cluster, trust_of(stranger)), "another role": (cluster, trust_of(good, "gateway")),
+                  "a key": (cluster, ["--key", key]), "TLS": (plain, trust_of(good))}
+        answers = {name: pool.submit(knock, at, *trust) for name, (at, trust) in knocks.items()}
+        yield {name: answer.result() for name, answer in answers.items()} | {"plain": plain}
+
+
+def test_wrong_certificates_are_refused(cluster, told):
+    assert "the peer's certificate is refused" in told["another authority"]
+    assert "the peer refuses this process: tlsv1 alert unknown ca" in told["unknown to the server"]
+    assert "another cluster" in told["another cluster"]
+    assert 'of a role "gateway"; this process is "admin"' in told["another role"]
     assert "peer_refused" in cluster.log("s1") and "certificate is refused" in cluster.log("s1")
     cluster.wait_whole()
 
 
-def test_plain_and_tls_do_not_meet(cluster, tmp_path):
-    key = str(tmp_path / "cluster.key")
-    subprocess.run([BINARY, "admin", "keygen", key], check=True, stdout=subprocess.DEVNULL)
-    assert "does not speak it, this server does" in knock(cluster, "--key", key)
-    with Cluster(servers=1, gateways=1) as plain:
-        assert "perhaps it speaks no TLS" in knock(plain, *trust_of(cluster.info["tls"]))
-        wait_for(lambda: "the peer speaks TLS, this process does not" in plain.log("s1"), "the server says why")
+def test_plain_and_tls_do_not_meet(told):
+    assert "does not speak it, this server does" in told["a key"]
+    assert "perhaps it speaks no TLS" in told["TLS"]
+    wait_for(lambda: "the peer speaks TLS, this process does not" in told["plain"].log("s1"), "the server says why")
 
 
 def test_certificates_are_read_again(cluster):
