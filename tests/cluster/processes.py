@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -118,8 +119,22 @@ def bytes_of(key, size):
 
 
 SIZES = (100, 20_000, 300_000, 2_000_000)
-LARGE_BYTES_MAX = 32 << 20  # of the last two sizes, by one load: then it goes on with small ones, and no wait fills a disk
 PAUSE_SECONDS = 0.05  # between two operations of a client: its own share of the CPU stays small
+
+
+class LargeBytes:
+    """How much of large objects a load may write: what it writes stays on the disk until long after the test."""
+    FIRST, PER_SECOND = 8 << 20, 1 << 20
+
+    def __init__(self):
+        self.begin, self.taken = time.monotonic(), 0
+
+    def some(self, dice, sizes):
+        """One of the sizes; of the first two if the others were written often enough for now."""
+        left = self.FIRST + self.PER_SECOND * (time.monotonic() - self.begin) - self.taken
+        size = dice.choice(sizes if left > 0 else sizes[:2])
+        self.taken += size if size in sizes[2:] else 0
+        return size
 
 
 class Load:
@@ -130,7 +145,7 @@ class Load:
         self.clients = [cluster.client(i) for i in range(len(cluster.info["gateways"]))]
         self.bucket, self.seed, self.retries = bucket, seed, retries
         self.sizes, self.failed_reads, self.failed_writes, self.wrong = {}, [], [], []
-        self.reads = self.writes = self.large_bytes = 0
+        self.reads, self.writes, self.large = 0, 0, LargeBytes()
         self.lock, self.stopping, self.threads = threading.Lock(), threading.Event(), []
         for i, size in enumerate(SIZES * 2):
             key = f"first-{i}"
@@ -161,7 +176,7 @@ class Load:
             self.wrong.append(key)
 
     def write(self, dice, number, count):
-        key, size = f"w{number}-{count}", dice.choice(SIZES if self.large_bytes < LARGE_BYTES_MAX else SIZES[:2])
+        key, size = f"w{number}-{count}", self.large.some(dice, SIZES)
         try:
             self.attempt(dice, lambda client: client.put_object(Bucket=self.bucket, Key=key, Body=bytes_of(key, size)))
         except Exception as error:
@@ -170,7 +185,6 @@ class Load:
         self.writes += 1
         with self.lock:
             self.sizes[key] = size
-            self.large_bytes += size if size in SIZES[2:] else 0
 
     def __enter__(self):
         def run(number):

@@ -5,7 +5,7 @@ import threading
 import time
 import urllib.parse
 
-from processes import bytes_of
+from processes import LargeBytes, bytes_of
 from store import wait_for
 
 SIZES = (100, 20_000, 300_000, 2_000_000)
@@ -52,7 +52,7 @@ class Traffic:
     def __init__(self, cluster, bucket, seed, read_retries=0, write_retries=5, clients=16, objects=24):
         self.cluster, self.bucket, self.seed, self.clients = cluster, bucket, seed, clients
         self.retries = {"GET": read_retries, "PUT": write_retries}
-        self.lock, self.stopping = threading.Lock(), threading.Event()
+        self.lock, self.stopping, self.large = threading.Lock(), threading.Event(), LargeBytes()
         self.reads, self.writes, self.failed, self.wrong, self.repeated = [], [], [], [], 0
         first = Connection(cluster, 0, bucket)
         self.settled, self.recent = [], []
@@ -90,7 +90,7 @@ class Traffic:
         return None
 
     def write(self, dice, connection, key):
-        size = dice.choice(SIZES)
+        size = self.large.some(dice, SIZES)
         status, body = self.repeat(dice, connection, "PUT", key, body=bytes_of(key, size))
         if status != 200:
             return f"PUT {key}: {status} {body[:200]}"
