@@ -347,7 +347,7 @@ def test_what_cannot_join_is_refused(cluster):
     tries = [("Nothing to add", add_words(cluster, member), 0),
              ("refused", add_words(cluster, "127.0.0.1:1"), 1),  # after 15 s: it may be about to start
              ("--server", ["ring", "add", "--cluster", cluster.data], 1),
-             ("--map", ["ring", "add", "--key", cluster.info["key"], "--server", member], 1),
+             ("--map", ["ring", "add", "--key", cluster.info["key"], "--server", member], 2),  # words are missing
              ("--key", ["ring", "show", "--servers", member], 1)]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         for (wanted, _, _), said in zip(tries, pool.map(lambda each: penstock(*each[1], code=each[2]), tries)):
