@@ -12,6 +12,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "s3"))
+from store import CONFIG, write_private
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ETCD_UNIT = "/lib/systemd/system/etcd.service"
 # Programs of a machine that are not what they are elsewhere. `apt-get install ./NAME.deb` takes the binary into use under that name;
@@ -145,6 +148,7 @@ class Machines:
         self.root = self.directory.name
 
     def __enter__(self):
+        write_private(os.path.join(self.root, "settings.json"), json.dumps({k: v for k, v in CONFIG.items() if k != "domains"}))
         common = os.path.join(self.root, "bin")
         os.mkdir(common)
         for name, text in PROGRAMS.items():
@@ -192,7 +196,8 @@ class Machines:
         return re.sub(r"\b10\.0\.0\.(?=\d|\$)", self.net + ".", text)
 
     def environment(self, number):
-        return dict(os.environ, MACHINE=self.path(number), ADDRESS=f"{self.net}.{number}", PENSTOCK_BINARY=self.binary,
+        return dict(os.environ, PENSTOCK_CONFIG=os.path.join(self.root, "settings.json"),  # small reserves of room
+                    MACHINE=self.path(number), ADDRESS=f"{self.net}.{number}", PENSTOCK_BINARY=self.binary,
                     PYTHON=sys.executable, MACHINES=os.path.abspath(__file__), HOME=self.path(number, "root"),
                     PATH=":".join([os.path.join(self.root, "bin"), self.path(number, "usr/bin"), os.path.dirname(sys.executable),
                                    os.environ["PATH"]]))
