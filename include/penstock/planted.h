@@ -152,6 +152,7 @@ enum class Rule : std::uint8_t {
   map_held,
   map_compared,
   map_forward,
+  map_kept,
   count,
 };
 

@@ -78,6 +78,11 @@ class Install {
         const std::string& text = *answers[i]->value();
         if (!parsed.contains(text)) parsed.emplace(text, ClusterMap::parse(text));
         const auto& own = parsed.at(text);
+        if (own && forks(*own)) {
+          const Error why = fail(Errc::stale_epoch, "it holds another map of this epoch");
+          installed_.failed.emplace_back(clients[i]->id(), why);
+          continue;
+        }
         // Fresh volumes hold the map of their format, which can be read, or none: those join unless
         // this is the first map of all.
         const bool fresh = text.empty() && map_->epoch > Epoch{1};
@@ -129,6 +134,11 @@ class Install {
     co_return state;
   }
 
+  // One epoch is one map. Its groups may have the same lists, and then a volume sees no difference.
+  bool forks(const ClusterMap& own) const {
+    const bool other = own.epoch == map_->epoch && own.digest != map_->digest;
+    return other && holds(Rule::map_kept);
+  }
   bool majority_of(const std::vector<VolumeId>& list) const {
     return has_majority(list, [this](VolumeId id) { return adopted_.contains(id); });
   }

@@ -41,6 +41,15 @@ class Votes {
     return reached(map, [&map](const ClusterMap& own) { return own.digest == map.digest; });
   }
   bool any() const { return !maps_.empty(); }
+  // Majorities of the lists of this map have answered, and none of them with a newer one.
+  bool split_over(const ClusterMap& map) const {
+    const auto one_of_them = [&](const Map& known) { return known->digest == map.digest; };
+    if (newest()->epoch > map.epoch || std::none_of(maps_.begin(), maps_.end(), one_of_them)) {
+      return false;
+    }
+    const auto answered = [&](VolumeId id) { return by_volume_.contains(id); };
+    return of_each_list(map, answered);
+  }
   Map newest() const { return maps_.empty() ? nullptr : maps_.front(); }
   // Two maps of one epoch; null: there are none.
   Map forked() const {
@@ -64,9 +73,13 @@ class Votes {
       const auto found = by_volume_.find(id);
       return found != by_volume_.end() && counts(*found->second);
     };
+    return of_each_list(map, holds_it);
+  }
+  template <class Holds>
+  static bool of_each_list(const ClusterMap& map, Holds holds) {
     return std::all_of(map.groups.begin(), map.groups.end(), [&](const MapGroup& group) {
-      return has_majority(group.replicas, holds_it) &&
-             (group.joint.empty() || has_majority(group.joint, holds_it));
+      return has_majority(group.replicas, holds) &&
+             (group.joint.empty() || has_majority(group.joint, holds));
     });
   }
 
@@ -159,7 +172,9 @@ MapVerdict judge_maps(Map head, bool has_source, const std::vector<HeldMap>& hel
   verdict.agreed = verdict.follow && votes.is_agreed(*verdict.follow);
   // Of a map of epoch 1 nobody knows whether any volume got it: it may just have been made.
   const bool expected = votes.any() || (head && head->epoch > Epoch{1});
-  if (finding.trouble == MapTrouble::none && expected && !counts) {
+  // Two maps of one epoch, and neither has majorities: the head says which of them goes on.
+  const bool split = head && votes.any() && !counts && votes.split_over(*head);
+  if (finding.trouble == MapTrouble::none && expected && !counts && !split) {
     finding = {MapTrouble::no_majority,
                "too few volumes answer to tell which map counts: start more servers"};
   }

@@ -78,7 +78,7 @@ Task<> Volume::adopt(std::shared_ptr<const AdoptRequest> request, Deadline deadl
     if (*kept->map == *request->map) return rows;
     // Each change of a map raises all epochs: with none raised this is another map of the epoch
     // that the volume is at, though its lists may be the same.
-    if (!changed && !request->epochs.empty()) {
+    if (!changed && !request->epochs.empty() && holds(Rule::map_kept)) {
       return fail(Errc::stale_epoch, "the volume holds another map of this epoch");
     }
     rows.push_back(map_row(*request->map));

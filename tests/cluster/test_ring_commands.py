@@ -349,6 +349,11 @@ def test_what_cannot_join_is_refused(cluster):
              ("--server", ["ring", "add", "--cluster", cluster.data], 1),
              ("--map", ["ring", "add", "--key", cluster.info["key"], "--server", member], 2),  # words are missing
              ("--key", ["ring", "show", "--servers", member], 1)]
+    other = os.path.join(cluster.data, "other.key")
+    penstock("admin", "keygen", other)
+    begin = time.monotonic()
+    assert "another cluster" in penstock("ring", "make", "--key", other, "--map", other + ".map", "--server", member, code=1)
+    assert time.monotonic() - begin < 5  # it will say so again: there is nothing to wait for
     with concurrent.futures.ThreadPoolExecutor() as pool:
         for (wanted, _, _), said in zip(tries, pool.map(lambda each: penstock(*each[1], code=each[2]), tries)):
             assert wanted in said

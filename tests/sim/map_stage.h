@@ -43,6 +43,7 @@ class MapStage : public Stage {
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   // Makes of the look the map of change number `change`, of which every later one knows, and
   // installs it at so many volumes; then the driver dies.
+  static constexpr int kChangesMax = 19;
   Result<MapChanged> change(MapLook look, int change, std::size_t half = 0,
                             std::size_t reached = kAll);
   Result<MapChanged> change_to(MapLook look, ClusterMap next, std::size_t half = 0,

@@ -150,6 +150,8 @@ void MapWorld::write_and_read() {
 }
 
 void MapWorld::step() {
+  constexpr int kLast = MapStage::kChangesMax - 3;  // one more step, and one at the end
+  if (changes_ >= kLast) return stage_.run_for(random_.between(0, 20 * kSecond));
   switch (random_.between(0, 9)) {
     case 0:
     case 1:

@@ -218,6 +218,8 @@ constexpr std::array kRules{
                 "a driver replaces the map at the source without comparing revisions"},
     PlantedRule{Rule::map_forward, "map_forward",
                 "the map of a source that came back older is followed"},
+    PlantedRule{Rule::map_kept, "map_kept",
+                "a volume is given another map of the epoch that it is at"},
 };
 static_assert(kRules.size() + 1 == static_cast<std::size_t>(Rule::count));
 
