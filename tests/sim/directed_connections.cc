@@ -341,9 +341,25 @@ Violations gentle_stop_answers_what_began(SimClusters& clusters) {
   return stage.violations;
 }
 
+namespace {
+
+// A server loses one of its two volumes, and its caller does not know it yet.
+Violations call_a_volume_that_left(SimClusters& clusters) {
+  PeerStage stage(clusters, 3, 2);
+  stage.server(0).remove(stage.volume(0).id());
+  const auto request = stage.accept_of(kPeerKey);
+  const auto accepted = stage.wait(stage.remote(0)->accept(request, stage.in(kSecond)));
+  stage.expect(!accepted, "a call to a volume that has left is answered");
+  stage.expect(stage.ballot_at(1, kPeerKey).is_zero(), "a call reaches the volume beside it");
+  return stage.violations;
+}
+
+}  // namespace
+
 // Two servers change their volumes: an address is a hint, the volume's id is what counts.
 Violations volumes_change_servers(SimClusters& clusters) {
   PeerStage stage(clusters);
+  stage.violations = call_a_volume_that_left(clusters);
   for (const std::size_t i : {0, 1}) stage.server(i).die(SimServer::End::killed);
   const std::shared_ptr<SimVolume> moved[] = {stage.server(0).volumes()[0],
                                               stage.server(1).volumes()[0]};
