@@ -232,7 +232,8 @@ struct MapFollower::State {
       }
       self->tell_failure(done);
       co_await self->look_for_missing();
-      if (!self->stopping) co_await self->wakeup.wait(self->parts.clock, std::min(next, self->now() + kTick));
+      if (!self->stopping)
+        co_await self->wakeup.wait(self->parts.clock, std::min(next, self->now() + kTick));
     }
     self->running = false;
   }

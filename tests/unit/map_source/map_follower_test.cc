@@ -162,7 +162,8 @@ TEST_CASE("one that starts beside a forked source follows what majorities hold")
   CHECK(h.held_by(0)->digest == held->digest);
 }
 
-TEST_CASE("one that starts alone takes no head that its own volume contradicts, until others answer") {
+TEST_CASE(
+    "one that starts alone takes no head that its own volume contradicts, until others answer") {
   for (const std::string zone : {"older", "forked"}) {
     CAPTURE(zone);
     FollowerHarness h;
@@ -191,7 +192,8 @@ TEST_CASE("one that starts alone takes a head that nothing contradicts, but not 
   CHECK(h.current->digest == next->digest);
 }
 
-TEST_CASE("a map of the same epoch that majorities hold takes the place of one that never counted") {
+TEST_CASE(
+    "a map of the same epoch that majorities hold takes the place of one that never counted") {
   FollowerHarness h;
   const Map held = h.after(h.cluster.map, "held");
   h.current = h.after(h.cluster.map, "forked");
