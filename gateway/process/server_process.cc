@@ -391,7 +391,7 @@ Readiness ServerProcess::tell_readiness() {
   readiness.text += own_state(states, map.get()) + "\n";
   for (const auto& volume : states) {
     const MapVolume* entry = map ? map->find(volume.id) : nullptr;
-    readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false);
+    readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false, false);
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;

@@ -81,8 +81,8 @@ void MapStage::add_follower_of(int gateway) {
   Membership& membership = this->gateway(gateway).membership();
   FollowerParts parts = parts_of(gateways_.size(), this->gateway(gateway).clock());
   parts.current = [&membership] { return membership.map(); };
-  parts.take = [&membership](const Map& map) -> Result<> {
-    CHECK_OK(membership.adopt(map));
+  parts.take = [&membership](const Map& map, SameEpoch other) -> Result<> {
+    CHECK_OK(membership.adopt(map, other));
     return {};
   };
   gateways_.push_back(std::make_shared<Followed>());
@@ -108,7 +108,7 @@ void MapStage::start(std::size_t server) {
   process.current = map && map->find(own.id()) != nullptr ? map : nullptr;
   FollowerParts parts = parts_of(server, own.clock());
   parts.current = [kept = servers_[server]] { return kept->current; };
-  parts.take = [kept = servers_[server]](Map newer) -> Result<> {
+  parts.take = [kept = servers_[server]](Map newer, SameEpoch) -> Result<> {
     kept->current = std::move(newer);
     return {};
   };
