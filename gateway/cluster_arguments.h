@@ -23,10 +23,10 @@ struct ServerArguments {
   std::string admin_listen;  // empty: the port after that
   TrustArguments trust;
   std::string map;      // the map source; empty: none
-  std::string address;  // HOST:PORT at which others reach it; empty: what it listens on
+  std::string address;  // ADDRESS:PORT at which others reach it; empty: what it listens on
   std::string host;     // failure domains that it announces; empty: not said
   std::string zone;
-  std::vector<std::string> peers;  // HOST:PORT of other servers, beside those of the map
+  std::vector<std::string> peers;  // ADDRESS:PORT of other servers, beside those of the map
   std::string config_file;
   bool format = false;
   DescriptorShares descriptors;
@@ -37,7 +37,7 @@ struct GatewayArguments {
   std::string admin_listen;
   TrustArguments trust;
   std::string map;                   // the map source; empty: none
-  std::vector<std::string> servers;  // HOST:PORT of servers to ask for the map
+  std::vector<std::string> servers;  // ADDRESS:PORT of servers to ask for the map
   std::string credentials_file;
   std::string config_file;
   std::string access_log;

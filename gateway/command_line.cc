@@ -4,6 +4,7 @@
 #include <cctype>
 #include <iostream>
 
+#include "gateway/address_option.h"
 #include "gateway/program_version.h"
 #include "gateway/ring_command_line.h"
 #include "gateway/role_settings.h"
@@ -94,9 +95,9 @@ CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
       ->default_str("127.0.0.1:9200");
   add_map(*server, arguments.map,
           "The server announces its volumes there, and brings them to the map that it holds");
-  server->add_option("--address,--advertise", arguments.address,
-                     "HOST:PORT at which others reach this server, if it is not what it listens "
-                     "on");
+  wants_reachable(server->add_option(
+      "--address,--advertise", arguments.address,
+      "ADDRESS:PORT at which others reach this server, if it is not what it listens on"));
   server->add_option(
       "--host", arguments.host,
       "The machine that it stands on, for placement: what is lost together. Servers\n"
@@ -105,12 +106,12 @@ CLI::App* add_server(CLI::App& app, ServerArguments& arguments) {
       "--zone", arguments.zone,
       "The room, rack or power line that the machine stands at, if there are several:\n"
       "the pieces of an object are spread over zones first");
-  server
-      ->add_option(
+  wants_reachable(
+      server->add_option(
           "--peers", arguments.peers,
           "ADDRESS:PORT of other servers, with commas between them. It tells them where\n"
           "its volumes are. Those of the map are told anyway: this is for when all of them\n"
-          "have moved")
+          "have moved"))
       ->delimiter(',');
   add_admin_and_config(*server, arguments.admin_listen, arguments.config_file);
   server->add_flag(
@@ -129,11 +130,11 @@ CLI::App* add_gateway(CLI::App& app, GatewayArguments& arguments) {
       "Example: penstock gateway --key cluster.key --map map.json --credentials accounts.json");
   add_trust(*gateway, arguments.trust);
   add_map(*gateway, arguments.map, "A newer map is followed at once");
-  gateway
-      ->add_option(
+  wants_reachable(
+      gateway->add_option(
           "--servers", arguments.servers,
-          "HOST:PORT,... of servers that are asked for the map: without --map, or while it "
-          "cannot\nbe reached")
+          "ADDRESS:PORT,... of servers that are asked for the map: without --map, or while it "
+          "cannot\nbe reached"))
       ->delimiter(',');
   gateway->add_option(
       "--credentials", arguments.credentials_file,

@@ -85,6 +85,16 @@ Result<Endpoint> parse_endpoint(const std::string& text, const char* option) {
   return Endpoint{address, port};
 }
 
+Result<> check_reachable(const std::string& text, const char* option) {
+  TRY(endpoint, parse_endpoint(text, option));
+  boost::system::error_code failed;
+  const auto ip = boost::asio::ip::make_address(endpoint.address, failed);
+  const bool as_written = endpoint_text(endpoint.address, endpoint.port) == text;
+  if (as_written && endpoint.port != 0 && !failed && !ip.is_unspecified()) return {};
+  return fail(Errc::invalid, std::string(option) + " wants the ADDRESS:PORT of a server, not \"" +
+                                 text + "\": an IP address and a port that others can call");
+}
+
 std::string endpoint_text(const std::string& address, std::uint16_t port) {
   const bool v6 = address.find(':') != std::string::npos;
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);

@@ -34,6 +34,9 @@ struct Endpoint {
 // ADDRESS:PORT with a literal address, IPv6 in brackets; an absent address is all of IPv4, and
 // `localhost` is 127.0.0.1. Errors: invalid - something else; `option` is named in it.
 Result<Endpoint> parse_endpoint(const std::string& text, const char* option);
+// One at which others can be reached: as above, but a port of its own, and an address that is not
+// all of them. Names are refused: nobody resolves them. Errors: invalid.
+Result<> check_reachable(const std::string& text, const char* option);
 // The way back.
 std::string endpoint_text(const std::string& address, std::uint16_t port);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "gateway/address_option.h"
 #include "gateway/trust_options.h"
 
 namespace penstock {
@@ -19,9 +20,10 @@ void add_reach(CLI::App& command, ReachArguments& reach) {
   add_trust(command, reach.trust);
 }
 void add_servers(CLI::App& command, ReachArguments& reach) {
-  command
-      .add_option("--servers", reach.servers,
-                  "HOST:PORT,… of servers to ask, where there is no --map; some are enough")
+  wants_reachable(
+      command.add_option("--servers", reach.servers,
+                         "ADDRESS:PORT,… of servers to ask, where there is no --map; some are "
+                         "enough"))
       ->delimiter(',');
 }
 // `store`: of a store the command may be, too.
@@ -47,9 +49,10 @@ CLI::App* add_make(CLI::App& ring, RingMakeArguments& arguments) {
       "           --server 10.0.0.2:9200 --server 10.0.0.3:9200");
   add_reach(*make, arguments.reach);
   want_cluster(*make, arguments.reach);
-  make->add_option("--server", arguments.servers,
-                   "ADDRESS:PORT of a server whose fresh volumes are taken in; give each of them.\n"
-                   "Default: all that announce themselves in etcd");
+  wants_reachable(make->add_option(
+      "--server", arguments.servers,
+      "ADDRESS:PORT of a server whose fresh volumes are taken in; give each of them.\n"
+      "Default: all that announce themselves in etcd"));
   make->add_option("--layout", arguments.layout,
                    "K+M: data and parity fragments of large objects; default: by the number of\n"
                    "failure domains, e.g. 4+2 of six");
@@ -68,9 +71,10 @@ CLI::App* add_add(CLI::App& ring, RingMakeArguments& arguments) {
       "           --server 10.0.0.7:9200");
   add_reach(*add, arguments.reach);
   want_cluster(*add, arguments.reach);
-  add->add_option("--server", arguments.servers,
-                  "ADDRESS:PORT of a server whose fresh volumes are taken in; may be repeated.\n"
-                  "Default: all candidates that announce themselves in etcd");
+  wants_reachable(add->add_option(
+      "--server", arguments.servers,
+      "ADDRESS:PORT of a server whose fresh volumes are taken in; may be repeated.\n"
+      "Default: all candidates that announce themselves in etcd"));
   add->add_option("--weight", arguments.weight,
                   "Share of new data of each new volume, compared with 1 of the others")
       ->capture_default_str()
@@ -138,9 +142,9 @@ CLI::App* add_restore(CLI::App& ring, RingLookArguments& arguments) {
       "           --servers 10.0.0.1:9200");
   add_reach(*restore, arguments.reach);
   want_cluster(*restore, arguments.reach);
-  restore
-      ->add_option("--servers", arguments.reach.servers,
-                   "HOST:PORT,… of servers to ask; needed when the map source is empty")
+  wants_reachable(
+      restore->add_option("--servers", arguments.reach.servers,
+                          "ADDRESS:PORT,… of servers to ask; needed when the map source is empty"))
       ->delimiter(',');
   return restore;
 }

@@ -67,8 +67,8 @@ struct ClusterMap {
   std::uint32_t failure_domains() const;
 };
 
-// Whether a map may take the place of another one of its epoch: only where majorities of the volumes
-// hold it (R12), so that the other one never counted.
+// Whether a map may take the place of another one of its epoch: only where majorities of the
+// volumes hold it (R12), so that the other one never counted.
 enum class SameEpoch : bool { stays, replaced };
 inline bool takes_place_of(const ClusterMap& map, const ClusterMap& of, SameEpoch other) {
   if (map.epoch != of.epoch) return map.epoch > of.epoch;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "penstock/hmac.h"
+#include "penstock/secret_file.h"
 #include "penstock/text_codec.h"
 #include "penstock/whole_file.h"
 
@@ -43,10 +44,7 @@ class File {
 // Who can read a secret can use it, who can write it can let himself in.
 Result<> check_private(const struct stat& status, const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(Errc::invalid, path + " is no regular file");
-  mode_t forbidden = S_IRWXG | S_IRWXO;
-  // How root hands a secret to a service.
-  if (status.st_uid == 0 && ::geteuid() != 0) forbidden &= ~mode_t{S_IRGRP};
-  if ((status.st_mode & forbidden) == 0) return {};
+  if (!is_open_to_others(status)) return {};
   char mode[8];
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
   return fail(Errc::invalid, path + " holds secrets and is open to others than its owner (mode " +

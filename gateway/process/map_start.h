@@ -15,7 +15,7 @@ namespace penstock {
 struct MapStart {
   RemoteServers& peers;
   MapSource* source;                 // null: none
-  std::vector<std::string> servers;  // HOST:PORT of servers to ask
+  std::vector<std::string> servers;  // ADDRESS:PORT of servers to ask
   Clock& clock;
 };
 

@@ -214,8 +214,9 @@ std::vector<wire::Place> ServerProcess::moved_places() {
 // R13. The volumes wait until others have said that they are no old copies.
 void ServerProcess::begin_admissions() {
   auto connect = [this](const MapVolume& volume) { return client_of(volume); };
-  admissions_ = std::make_unique<VolumeAdmissions>(server_.base().io.at(0), server_.base().clock,
-                                                   boot_id(), server_.volumes().slots(), connect);
+  admissions_ = std::make_unique<VolumeAdmissions>(
+      server_.base().io.at(0), server_.base().clock, boot_id(),
+      hex_name(server_.base().random.next()), server_.volumes().slots(), connect);
   server_.volumes().on_failure([this](VolumeId id) { admissions_->tell_failure(id); });
   admissions_->begin();
 }

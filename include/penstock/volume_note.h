@@ -43,20 +43,27 @@ inline std::string failure_note(VolumeId id) {
   return std::string(kFailureNote) + hex_name(id.value);
 }
 
+// What a process notes of a start: its number, and which process it is, so that two copies that
+// start with one number are told apart. `process` may be empty: older releases noted none.
+inline std::string starts_text(std::uint64_t starts, std::string_view process) {
+  return std::to_string(starts) + (process.empty() ? "" : ":") + std::string(process);
+}
 // The number in a note of starts; empty: it says something else.
 inline std::optional<std::uint64_t> noted_starts(std::string_view text) {
+  text = text.substr(0, text.find(':'));
   std::uint64_t starts = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), starts);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return starts;
 }
 
-// A note of starts never goes down: a message that was late or came twice changes nothing.
+// A note of starts never goes down, and one number is of one process: what was noted stays. The
+// same told twice is no other note.
 inline bool is_outdated(std::string_view name, std::string_view noted, std::string_view told) {
-  if (!name.starts_with(kStartsNote)) return false;
+  if (!name.starts_with(kStartsNote) || noted == told) return false;
   const auto old_starts = noted_starts(noted);
   const auto starts = noted_starts(told);
-  return old_starts && (!starts || *starts < *old_starts);
+  return old_starts && (!starts || *starts <= *old_starts);
 }
 
 }  // namespace penstock

@@ -26,11 +26,19 @@ void EtcdClient::turn_away() {
 }
 
 // With several endpoints a silent one must leave time for the others.
-Duration EtcdClient::share_of(Deadline deadline, std::size_t left) const {
+BootTime EtcdClient::share_of(Deadline deadline, std::size_t left) const {
   const Duration all = deadline - clock_.boot();
   const Duration share =
       std::max(all / static_cast<int>(std::max<std::size_t>(left, 1)), kShareMin);
-  return std::max(std::min(all, share), Duration(1));
+  return clock_.boot() + std::min(all, share);
+}
+
+Duration EtcdClient::left_of(BootTime until) const {
+  return std::max<Duration>(until - clock_.boot(), Duration(1));
+}
+
+Task<> EtcdClient::connect(EtcdStream& stream, const EtcdEndpoint& endpoint, BootTime until) const {
+  co_return co_await stream.connect(endpoint, std::min(left_of(until), kConnectMax));
 }
 
 std::shared_ptr<EtcdStream> EtcdClient::take_idle(std::size_t endpoint) {
@@ -44,8 +52,8 @@ Task<std::string> EtcdClient::call(std::string path, std::string body, Repeat re
   for (std::size_t turn = 0; turn < count && !is_over(clock_, deadline); ++turn) {
     const std::size_t endpoint = current_;
     const bool fresh = repeat == Repeat::never;
-    const Duration patience = share_of(deadline, count - turn);
-    auto answer = co_await call_at(endpoint, path, body, patience, fresh);
+    const BootTime until = share_of(deadline, count - turn);
+    auto answer = co_await call_at(endpoint, path, body, until, fresh);
     if (answer) co_return answer;
     last = std::move(answer).error();
     const bool elsewhere =
@@ -58,30 +66,28 @@ Task<std::string> EtcdClient::call(std::string path, std::string body, Repeat re
 
 // One attempt. What changes something may have happened when a refusal does not say otherwise.
 Task<std::string> EtcdClient::call_at(std::size_t endpoint, std::string path, std::string body,
-                                      Duration patience, bool fresh) {
+                                      BootTime until, bool fresh) {
   if (!place_.user.empty() && token_.empty()) {
-    CO_CHECK(co_await login(place_.endpoints[endpoint], patience));
+    CO_CHECK(co_await login(place_.endpoints[endpoint], until));
   }
   EtcdRequest request{std::move(path), std::move(body), token_};
-  co_return co_await ask(endpoint, std::move(request), patience, fresh);
+  co_return co_await ask(endpoint, std::move(request), until, fresh);
 }
 
-Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, Duration patience,
+Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, BootTime until,
                                   bool fresh) {
   const auto executor = co_await boost::asio::this_coro::executor;
   auto stream = fresh ? nullptr : take_idle(endpoint);
   const bool reused = stream != nullptr;
   if (!reused) {
     stream = std::make_shared<EtcdStream>(executor, tls_);
-    const Duration soon = std::min(patience, kConnectMax);
-    CO_CHECK(co_await stream->connect(place_.endpoints[endpoint], soon));
+    CO_CHECK(co_await connect(*stream, place_.endpoints[endpoint], until));
   }
-  const BootTime begin = clock_.boot();
   EtcdRequest again = request;
-  auto answer = co_await stream->ask(std::move(request), patience);
+  auto answer = co_await stream->ask(std::move(request), left_of(until));
   // One that was kept may have been closed meanwhile: that says nothing of the endpoint.
-  if (!answer && reused && clock_.boot() - begin < patience) {
-    co_return co_await ask(endpoint, std::move(again), patience, true);
+  if (!answer && reused && clock_.boot() < until) {
+    co_return co_await ask(endpoint, std::move(again), until, true);
   }
   if (!answer) co_return answer.error();
   if (answer->keeps) {
@@ -95,13 +101,13 @@ Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, Dur
   co_return std::move(refusal.error);
 }
 
-Task<> EtcdClient::login(const EtcdEndpoint& endpoint, Duration patience) {
+Task<> EtcdClient::login(const EtcdEndpoint& endpoint, BootTime until) {
   const auto executor = co_await boost::asio::this_coro::executor;
   EtcdStream stream(executor, tls_);
-  CO_CHECK(co_await stream.connect(endpoint, std::min(patience, kConnectMax)));
+  CO_CHECK(co_await connect(stream, endpoint, until));
   EtcdRequest request{"/v3/auth/authenticate", etcd::authenticate(place_.user, place_.password),
                       ""};
-  CO_TRY(answer, co_await stream.ask(std::move(request), patience));
+  CO_TRY(answer, co_await stream.ask(std::move(request), left_of(until)));
   if (answer.status != 200) co_return etcd::decode_refusal(answer.status, answer.body).error;
   CO_TRY(token, etcd::decode_token(answer.body));
   token_ = std::move(token);
@@ -111,13 +117,13 @@ Task<> EtcdClient::login(const EtcdEndpoint& endpoint, Duration patience) {
 Task<std::shared_ptr<EtcdStream>> EtcdClient::begin(std::string path, std::string body,
                                                     Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
-  const Duration patience = share_of(deadline, place_.endpoints.size());
+  const BootTime until = share_of(deadline, place_.endpoints.size());
   const EtcdEndpoint& endpoint = place_.endpoints[current_];
-  if (!place_.user.empty() && token_.empty()) CO_CHECK(co_await login(endpoint, patience));
+  if (!place_.user.empty() && token_.empty()) CO_CHECK(co_await login(endpoint, until));
   auto stream = std::make_shared<EtcdStream>(executor, tls_);
-  CO_CHECK(co_await stream->connect(endpoint, std::min(patience, kConnectMax)));
+  CO_CHECK(co_await connect(*stream, endpoint, until));
   EtcdRequest request{std::move(path), std::move(body), token_};
-  CO_TRY(answer, co_await stream->begin(std::move(request), patience));
+  CO_TRY(answer, co_await stream->begin(std::move(request), left_of(until)));
   if (answer.status != 200) {
     auto refusal = etcd::decode_refusal(answer.status, answer.body);
     if (refusal.wants_login) token_.clear();

@@ -37,11 +37,15 @@ class EtcdClient {
   void turn_away();
 
  private:
-  Duration share_of(Deadline deadline, std::size_t left) const;
-  Task<> login(const EtcdEndpoint& endpoint, Duration patience);
+  // Until when an endpoint is waited for, if `left` endpoints are left: its connection, a login and
+  // the answer together.
+  BootTime share_of(Deadline deadline, std::size_t left) const;
+  Duration left_of(BootTime until) const;
+  Task<> connect(EtcdStream& stream, const EtcdEndpoint& endpoint, BootTime until) const;
+  Task<> login(const EtcdEndpoint& endpoint, BootTime until);
   Task<std::string> call_at(std::size_t endpoint, std::string path, std::string body,
-                            Duration patience, bool fresh);
-  Task<std::string> ask(std::size_t endpoint, EtcdRequest request, Duration patience, bool fresh);
+                            BootTime until, bool fresh);
+  Task<std::string> ask(std::size_t endpoint, EtcdRequest request, BootTime until, bool fresh);
   std::shared_ptr<EtcdStream> take_idle(std::size_t endpoint);
 
   const MapPlace place_;

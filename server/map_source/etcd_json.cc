@@ -189,7 +189,9 @@ Result<Range> decode_range(std::string_view body) {
 Result<Txn> decode_txn(std::string_view body) {
   TRY(json, parse_answer(body));
   Txn txn;
-  TRY(revision, integer(*member(*json, "header"), "revision"));
+  const Json& header = *member(*json, "header");
+  txn.cluster = id_text(header, "cluster_id");
+  TRY(revision, integer(header, "revision"));
   txn.revision = revision;
   if (const Json* succeeded = member(*json, "succeeded")) {
     if (!succeeded->is_boolean()) return garbage("succeeded");

@@ -29,6 +29,7 @@ struct Range {
   std::vector<Row> rows;
 };
 struct Txn {
+  std::string cluster;  // id of the etcd cluster that answered
   bool succeeded = false;
   std::int64_t revision = 0;
   std::vector<Row> rows;  // of the range that a failed comparison asks for

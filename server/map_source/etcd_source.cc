@@ -28,9 +28,9 @@ std::string hex(std::uint64_t number) {
 }
 
 // Another etcd cluster, one that was wiped or restored, hardly ever gives the same.
-MapRevision revision_of(const etcd::Range& range, const etcd::Row& row) {
+MapRevision revision_of(const std::string& cluster, const etcd::Row& row) {
   if (row.mod_revision == 0) return {};
-  return range.cluster + "." + std::to_string(row.create_revision) + "." +
+  return cluster + "." + std::to_string(row.create_revision) + "." +
          std::to_string(row.mod_revision) + "." + std::to_string(row.version);
 }
 
@@ -60,6 +60,7 @@ struct EtcdSource::Watch {
   void close() {
     if (const auto open = stream.lock()) open->close();
   }
+  bool is_silent(std::int64_t revision) const { return !stream.expired() && from <= revision; }
   static Awaitable<void> run(std::shared_ptr<Watch> self) {
     while (!self->stopping) {
       const auto ended = co_await self->follow();
@@ -122,7 +123,7 @@ Task<EtcdSource::Asked> EtcdSource::ask_key(bool with_value, Deadline deadline) 
   Asked asked;
   if (range.rows.size() > 1) co_return fail(Errc::corrupt, "etcd: more than one map");
   if (!range.rows.empty()) asked.row = range.rows.front();
-  asked.revision = revision_of(range, asked.row);
+  asked.revision = revision_of(range.cluster, asked.row);
   asked.head_revision = range.revision;
   co_return asked;
 }
@@ -153,14 +154,15 @@ Task<MapRevision> EtcdSource::replace(std::shared_ptr<const ClusterMap> map, Map
   CO_TRY(stored, pack_map(map->to_json()));
   std::string body = etcd::put_if_same(row, stored, 0);
   CO_TRY(answer, co_await client_->call("/v3/kv/txn", std::move(body), Repeat::never, deadline));
-  CO_TRY(txn, etcd::decode_txn(answer));
-  if (!txn.succeeded) co_return fail(Errc::busy, "another process has changed the map meanwhile");
-  const auto now = co_await ask_key(false, deadline);
-  if (!now) co_return fail(Errc::timeout, now.error().context);
-  if (now->row.mod_revision != txn.revision) {
-    co_return fail(Errc::busy, "another process has changed the map after this one");
-  }
-  co_return now->revision;
+  const auto txn = etcd::decode_txn(answer);
+  if (!txn)
+    co_return fail(Errc::timeout, txn.error().context);  // it was sent: it may have happened
+  if (!txn->succeeded) co_return fail(Errc::busy, "another process has changed the map meanwhile");
+  // It has happened, whatever comes after it: so its revision is told by what it has changed.
+  if (row.mod_revision == 0) row.create_revision = txn->revision;
+  row.mod_revision = txn->revision;
+  ++row.version;
+  co_return revision_of(txn->cluster, row);
 }
 
 Task<MapHead> EtcdSource::wait_for_change(MapRevision seen, Deadline deadline) {
@@ -170,6 +172,8 @@ Task<MapHead> EtcdSource::wait_for_change(MapRevision seen, Deadline deadline) {
     if (!answer) co_return fail(Errc::unavailable, answer.error().context);
     const Asked& asked = *answer;
     if (asked.revision != seen) {
+      // The watch should have told: its endpoint may be gone without a word.
+      if (watch_->is_silent(asked.row.mod_revision)) watch_->close();
       if (watch_->from > asked.head_revision + 1) watch_->from = 0;  // it came back older
       co_return co_await read(deadline);
     }

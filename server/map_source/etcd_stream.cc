@@ -1,6 +1,11 @@
 #include "server/map_source/etcd_stream.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <array>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
@@ -8,6 +13,8 @@
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -22,6 +29,8 @@ using Stream = beast::basic_stream<asio::ip::tcp, Executor>;
 using Resolver = asio::ip::basic_resolver<asio::ip::tcp, Executor>;
 
 constexpr std::size_t kHeadBytesMax = 16 << 10;
+constexpr int kKeepAliveSeconds = 5;
+constexpr int kKeepAliveProbes = 3;
 constexpr std::size_t kPieceBytes = 64 << 10;
 
 using Request = http::request<http::string_body>;
@@ -38,6 +47,49 @@ Request request_of(EtcdRequest request) {
 
 Error unknown(const error_code& error) {
   return fail(Errc::timeout, "etcd does not answer: " + error.message());
+}
+
+// getaddrinfo() cannot be cancelled: whoever waits for it goes on without it.
+struct Resolving {
+  explicit Resolving(Executor executor) : resolver(executor), timer(executor) {}
+  Resolver resolver;
+  asio::basic_waitable_timer<std::chrono::steady_clock,
+                             asio::wait_traits<std::chrono::steady_clock>, Executor>
+      timer;
+  error_code error = asio::error::timed_out;
+  asio::ip::tcp::endpoint target;
+};
+
+Task<asio::ip::tcp::endpoint> resolve(EtcdEndpoint endpoint, Executor executor, Duration patience) {
+  const auto state = std::make_shared<Resolving>(executor);
+  state->timer.expires_after(patience);
+  state->resolver.async_resolve(
+      endpoint.host, std::to_string(endpoint.port),
+      [state](const error_code& error, const Resolver::results_type& found) {
+        state->error = found.empty() && !error ? asio::error::host_not_found : error;
+        if (!found.empty()) state->target = found.begin()->endpoint();
+        state->timer.expires_at(std::chrono::steady_clock::time_point::min());
+      });
+  error_code ignored;
+  auto token = asio::redirect_error(use_task, ignored);
+  co_await state->timer.async_wait(token);
+  if (!state->error) co_return state->target;
+  co_return fail(Errc::unavailable,
+                 "etcd at " + endpoint_text(endpoint) + ": " + state->error.message());
+}
+
+// A machine that lost its power says nothing more: an endless answer of it must end, too.
+void set_keep_alive(Stream& stream) {
+  error_code ignored;
+  stream.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  stream.socket().set_option(asio::socket_base::keep_alive(true), ignored);
+  const int socket = stream.socket().native_handle();
+  const auto set = [socket](int option, int value) {
+    (void)::setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, kKeepAliveSeconds);
+  set(TCP_KEEPINTVL, kKeepAliveSeconds);
+  set(TCP_KEEPCNT, kKeepAliveProbes);
 }
 
 }  // namespace
@@ -64,6 +116,7 @@ Task<> EtcdStream::connect(EtcdEndpoint endpoint, Duration patience) {
   const auto no_way = [&endpoint](const error_code& why) {
     return fail(Errc::unavailable, "etcd at " + endpoint_text(endpoint) + ": " + why.message());
   };
+  const auto until = std::chrono::steady_clock::now() + patience;
   error_code error;
   auto token = asio::redirect_error(use_task, error);
   asio::ip::tcp::endpoint target;
@@ -71,17 +124,14 @@ Task<> EtcdStream::connect(EtcdEndpoint endpoint, Duration patience) {
   if (!error) {
     target = {literal, endpoint.port};
   } else {
-    Resolver resolver(parts_->stream.get_executor());
-    const std::string port = std::to_string(endpoint.port);
-    const auto found = co_await resolver.async_resolve(endpoint.host, port, token);
-    if (error) co_return no_way(error);
-    if (found.empty()) co_return no_way(asio::error::host_not_found);
-    target = found.begin()->endpoint();
+    const auto executor = parts_->stream.get_executor();
+    CO_TRY(found, co_await resolve(endpoint, executor, patience));
+    target = found;
   }
-  parts_->stream.expires_after(patience);
+  parts_->stream.expires_at(until);
   co_await parts_->stream.async_connect(target, token);
   if (error) co_return no_way(error);
-  parts_->stream.socket().set_option(asio::ip::tcp::no_delay(true), error);
+  set_keep_alive(parts_->stream);
   if (!parts_->secret) co_return Result<>{};
   const auto met = co_await shake_hands(endpoint.host);
   if (!met)

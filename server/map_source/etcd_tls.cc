@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include "penstock/secret_file.h"
+
 namespace penstock {
 
 namespace ssl = boost::asio::ssl;
@@ -24,8 +26,7 @@ Result<std::shared_ptr<EtcdTls>> EtcdTls::load(const EtcdTlsFiles& files) {
   if (error) return refused(files.authorities);
   if (files.certificate.empty()) return made;
   struct stat status {};
-  const bool shared =
-      ::stat(files.key.c_str(), &status) == 0 && (status.st_mode & (S_IRWXO | S_IWGRP)) != 0;
+  const bool shared = ::stat(files.key.c_str(), &status) == 0 && is_open_to_others(status);
   if (shared) return fail(Errc::invalid, files.key + " can be read by others: chmod 600 it");
   context.use_certificate_chain_file(files.certificate, error);
   if (error) return refused(files.certificate);

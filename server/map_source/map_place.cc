@@ -12,12 +12,22 @@ constexpr std::string_view kEtcd = "etcd://";
 constexpr std::string_view kEtcdByTls = "etcds://";
 constexpr std::string_view kFile = "file:";
 
+// Without what may be a password.
+std::string shown(std::string_view text) {
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos) return std::string(text);
+  const std::size_t scheme = text.find("://");
+  const bool has_scheme = scheme != std::string_view::npos && scheme < at;
+  return std::string(text.substr(0, has_scheme ? scheme + 3 : 0)) + "...@" +
+         std::string(text.substr(at + 1));
+}
+
 Error malformed(std::string_view what) {
   return fail(Errc::invalid,
               "a map source is etcd://HOST:PORT[,HOST:PORT...]/CLUSTER-ID, "
               "etcds://HOST:PORT[,...]/CLUSTER-ID?ca=FILE&cert=FILE&key=FILE, "
               "file:PATH or PATH; this is none: " +
-                  std::string(what));
+                  shown(what));
 }
 
 std::string id_text(ClusterId cluster) {

@@ -105,6 +105,19 @@ void StartAdmission::judge(const MapVolume& peer, const Heard& heard) {
   peers_[peer.id].asked = true;
 }
 
+std::string StartAdmission::own_note() const {
+  return starts_text(parts_.volume->start(), parts_.process);
+}
+
+// A peer that noted another start knows of a copy that was faster. One that is admitted stays:
+// enough others have noted that it is the one.
+void StartAdmission::judge_told(VolumeId peer, const Result<>& answer, bool Peer::*told) {
+  if (answer) peers_[peer].*told = true;
+  if (answer || answer.error().code != Errc::busy || told != &Peer::started || admitted_) return;
+  refuse("another copy of it has started as well: a peer has noted another start than number " +
+         std::to_string(parts_.volume->start()));
+}
+
 void StartAdmission::refuse(std::string why) {
   if (refused_) return;
   refused_ = why;
@@ -208,7 +221,7 @@ Awaitable<void> StartAdmission::tell_peers(std::string name, std::string bytes, 
   co_await calls.wait(std::move(is_majority), parts_.clock, deadline);
   for (std::size_t i = 0; i < telling.size(); ++i) {
     const auto& answer = calls.answer(i);
-    if (answer && *answer) peers_[telling[i]].*told = true;
+    if (answer) judge_told(telling[i], *answer, told);
   }
 }
 
@@ -231,7 +244,8 @@ Awaitable<void> StartAdmission::admit_member() {
     if (!counted) co_return refuse("its start cannot be counted: " + counted.error().context);
     counted_ = true;
   }
-  co_await tell_peers(starts_note(volume.id()), std::to_string(volume.start()), &Peer::started);
+  co_await tell_peers(starts_note(volume.id()), own_note(), &Peer::started);
+  if (refused_) co_return;
   if (!parts_.alone && !reached(&Peer::started) && holds(Rule::start_noted)) {
     volume.wait_for(waiting_text(&Peer::started, "to note its start"));
     co_return;
@@ -251,13 +265,15 @@ Awaitable<void> StartAdmission::step() {
   if (refused_) co_return;
   if (admitted_ && !volume.waits()) {
     if (is_all_told()) co_return;
-    co_await tell_peers(starts_note(volume.id()), std::to_string(volume.start()), &Peer::started);
+    co_await tell_peers(starts_note(volume.id()), own_note(), &Peer::started);
     co_return;
   }
   if (is_named()) co_return co_await admit_member();
   if (own_names_) {
-    volume.wait_for("the map of epoch " + std::to_string(map_->epoch.value) +
-                    " names it no more: it was replaced");
+    volume.wait_for(
+        "the map of epoch " + std::to_string(map_->epoch.value) +
+        " names it no more: it was replaced, or that map does not count; remove nothing "
+        "before you looked at `penstock ring status`");
     co_return;
   }
   // Not counted: a copy from before its first map would draw level with those that have noted the

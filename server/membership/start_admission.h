@@ -66,6 +66,7 @@ struct AdmissionParts {
   // All volumes of the map are this process's: nobody comes later, so whoever is there is enough.
   bool alone = false;
   std::shared_ptr<const ClusterMap> map = nullptr;  // that the process knows; null: none
+  std::string process = {};  // random, of this process: noted with its start; empty: none
 };
 
 class StartAdmission {
@@ -104,6 +105,8 @@ class StartAdmission {
   Awaitable<void> tell_peers(std::string name, std::string bytes, bool Peer::*told);
   void judge(const MapVolume& peer, const Heard& heard);
   void refuse(std::string why);
+  void judge_told(VolumeId peer, const Result<>& answer, bool Peer::*told);
+  std::string own_note() const;
   void take_map(const std::string& text);
   void use(ClusterMap map);
   void take_own_map();

@@ -25,7 +25,7 @@ class VolumeAdmissions {
   // Of the open volumes of `slots`; `connect` is called on the context's thread. Ownership: borrows
   // context and clock.
   VolumeAdmissions(boost::asio::io_context& io, Clock& clock, std::string boot_id,
-                   const VolumeSlots& slots, const Connect& connect);
+                   const std::string& process, const VolumeSlots& slots, const Connect& connect);
 
   void begin();
   // The volume has failed: its peers note that.

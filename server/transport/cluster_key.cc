@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "penstock/secret_file.h"
 #include "penstock/text_codec.h"
 #include "penstock/whole_file.h"
 
@@ -103,7 +104,7 @@ Result<ClusterKey> read_cluster_key(const std::string& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return system_error(path);
   if (!S_ISREG(status.st_mode)) return fail(Errc::invalid, path + " is no file");
-  if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+  if (is_open_to_others(status)) {
     return fail(Errc::invalid, path + " can be read by others: chmod 600 it");
   }
   std::string text(kFileBytesMax, '\0');

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/secret_file.h"
+
 namespace penstock {
 namespace {
 
@@ -47,7 +49,7 @@ Result<> check_file(const std::string& path, bool is_secret) {
     return fail(errno == ENOENT ? Errc::not_found : Errc::io, path + ": " + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) return fail(Errc::invalid, path + " is no file");
-  if (is_secret && (status.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+  if (is_secret && is_open_to_others(status)) {
     return fail(Errc::invalid, path + " can be read by others: chmod 600 it");
   }
   return {};

@@ -130,7 +130,9 @@ Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) 
     }
     const bool outdated = known && is_outdated(name, noted->second, bytes);
     const bool late = kept_->queued.contains(name) && is_outdated(name, kept_->queued[name], bytes);
-    if ((outdated || late) && holds(Rule::starts_forward)) co_return Result<>{};
+    if ((outdated || late) && holds(Rule::starts_forward)) {
+      co_return fail(Errc::busy, "a later start is noted, or one of another copy");
+    }
     if (name.starts_with(kStartsNote)) kept_->queued[name] = bytes;
   }
   std::vector<RowOp> rows;

@@ -292,6 +292,57 @@ def test_an_older_and_then_forked_etcd_takes_nothing_back(cluster):
     load.check_all()
 
 
+def held_by_nobody(cluster):
+    """Forks the source: (the epoch that is held, the zone of its first volume). etcd comes back as it was before, and is changed."""
+    where = os.path.join(cluster.data, "etcd")
+    cluster.run("kill", "etcd", "TERM")
+    wait_for(lambda: not cluster.runs("etcd"), "etcd ends")
+    shutil.copytree(where, where + ".old")
+    cluster.run("start", "etcd")
+    wait_untroubled(cluster)
+    epoch = EtcdMap(cluster).change("held")
+    wait_for_epoch(cluster, epoch)
+    wait_untroubled(cluster)
+    cluster.run("wipe", "etcd")
+    shutil.move(where + ".old", where)
+    cluster.run("start", "etcd")
+    assert EtcdMap(cluster).change("forked") == epoch
+    trouble_is_told(cluster, "source_forked")
+    return epoch
+
+
+def test_servers_that_restart_beside_a_forked_etcd_stay_at_what_is_held(cluster):
+    bucket = make_bucket(cluster, "etcd-forked")
+    with Load(cluster, bucket, SEED, retries=20) as load:
+        epoch = held_by_nobody(cluster)
+        for name in cluster.names("servers"):
+            cluster.run("kill", name)
+            cluster.run("start", name)
+            cluster.wait_whole()
+            wait_for_epoch(cluster, epoch, [name])
+            load.goes_on()
+        for name in cluster.names("servers"):
+            cluster.run("kill", name)
+        for name in cluster.names("servers"):
+            cluster.run("start", name)
+        cluster.wait_whole()
+        load.goes_on()
+        cluster.run("kill", "g1")
+        cluster.run("start", "g1")
+        cluster.wait_whole()
+        wait_for_epoch(cluster, epoch)
+        trouble_is_told(cluster, "source_forked")
+        load.goes_on()
+        assert [epoch_of(cluster, name) for name in everybody(cluster)] == [epoch] * 5
+        restore(cluster)
+        wait_for_epoch(cluster, epoch + 1)
+        wait_untroubled(cluster)
+        assert EtcdMap(cluster).read()[0]["volumes"][0]["zone"] == "held"
+        load.goes_on()
+    assert load.wrong == []
+    load.check_all()
+
+
 class SlowProxy:
     """Passes bytes on, each piece late."""
 

@@ -327,7 +327,8 @@ Task<> FakeAcceptor::put_note(std::string name, std::string bytes, Deadline) {
   if (!takes_notes) co_return fail(Errc::timeout, "a fault of the test");
   const auto found = notes.find(name);
   const bool outdated = found != notes.end() && is_outdated(name, found->second, bytes);
-  if (!outdated) notes[name] = std::move(bytes);
+  if (outdated) co_return fail(Errc::busy, "another start is noted");
+  notes[name] = std::move(bytes);
   co_return Result<>{};
 }
 

@@ -38,6 +38,21 @@ TEST_CASE("an endpoint is an address and a port") {
   }
 }
 
+TEST_CASE("where others are to reach a server stands an address and a port, not a name") {
+  for (const char* text : {"10.0.0.1:9200", "127.0.0.1:1", "[fe80::1]:9200"}) {
+    CAPTURE(text);
+    CHECK(check_reachable(text, "--address"));
+  }
+  for (const char* text : {"10.0.0.1", "s1.example:9200", "localhost:9200", ":9200", "0.0.0.0:9200",
+                           "[::]:9200", "10.0.0.1:0", "10.0.0.1:09200", "fe80::1:9200", ""}) {
+    CAPTURE(text);
+    const auto checked = check_reachable(text, "--address");
+    REQUIRE(!checked);
+    CHECK(checked.error().code == Errc::invalid);
+    CHECK(checked.error().context.find("--address") != std::string::npos);
+  }
+}
+
 TEST_CASE("the admin port follows the S3 port, unless there is none or it is given") {
   LocalArguments arguments;
   arguments.listen = "127.0.0.1:9000";

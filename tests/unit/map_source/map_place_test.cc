@@ -50,6 +50,18 @@ TEST_CASE("etcd by TLS, with files or without") {
   CHECK(code_of(parse_map_place("etcd://e1:1/" + kId + "?ca=/a", kCluster)) == Errc::invalid);
 }
 
+TEST_CASE("a password is in no text that says what is wrong") {
+  for (const std::string& text :
+       {"http://me:s3cret@a:1/" + kId, std::string("etcd://me:s3cret@a:1"),
+        "etcd://me:s3cret@a/" + kId, "etcd://me:s3@cret@a:0/" + kId,
+        "etcd://me:s3cret@a:1/" + kId + "0"}) {
+    CAPTURE(text);
+    const auto place = parse_map_place(text, kCluster);
+    REQUIRE(!place);
+    CHECK(place.error().context.find("s3") == std::string::npos);
+  }
+}
+
 TEST_CASE("what names no map source is refused") {
   std::string many = "etcd://e:1";
   for (int i = 0; i < 16; ++i) many += ",e:1";

@@ -370,4 +370,34 @@ TEST_CASE("a start that cannot be counted is refused") {
 }
 
 }  // namespace
+// A disk that was copied, and both machines started with it.
+TEST_CASE("of two copies that start with one number at most one is admitted") {
+  World world;
+  for (const std::uint64_t id : {2, 3, 4, 5, 6}) world.peer(id).takes_notes = false;
+  world.begin();
+  world.run_for(std::chrono::seconds(3));
+  CHECK(world.start->admitted == 0);  // all of them have said that it is no old copy
+  for (const std::uint64_t id : {2, 3, 4, 5, 6}) {
+    world.peer(id).takes_notes = true;
+    if (id < 5) world.peer(id).notes[starts_note(VolumeId{1})] = starts_text(5, "the other");
+  }
+  world.run_for(std::chrono::seconds(3));
+  CHECK(world.start->admitted == 0);
+  CHECK(world.start->refused.find("another copy") != std::string::npos);
+  CHECK(world.peer(2).notes[starts_note(VolumeId{1})] == "5:the other");
+}
+
+TEST_CASE(
+    "a start that was noted by an older release is known, and what a process notes is its own") {
+  CHECK(noted_starts("7") == 7u);
+  CHECK(noted_starts(starts_text(7, "a")) == 7u);
+  CHECK(!noted_starts("a:7"));
+  const std::string name = starts_note(VolumeId{1});
+  CHECK(!is_outdated(name, "7:a", "7:a"));
+  CHECK(is_outdated(name, "7:a", "7:b"));
+  CHECK(is_outdated(name, "7", "7:b"));
+  CHECK(!is_outdated(name, "7:a", "8:b"));
+  CHECK(is_outdated(name, "8:b", "7:a"));
+}
+
 }  // namespace penstock

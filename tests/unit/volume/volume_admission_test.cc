@@ -58,10 +58,14 @@ TEST_CASE("one that was admitted without a question waits again when it gets a m
 TEST_CASE("a note of starts never goes down; others change as they are told") {
   VolumeHarness h;
   h.fresh();
-  for (const char* starts : {"3", "12", "4", "nonsense"}) {
+  for (const char* starts : {"3", "12:a", "12:a"}) {
     CHECK(h.run(h.volume->put_note("starts/8", starts)));
   }
-  CHECK(h.volume->get_note("starts/8") == "12");
+  for (const char* starts : {"4", "12:b", "12", "11:a", "nonsense"}) {
+    CAPTURE(starts);
+    CHECK(code_of(h.run(h.volume->put_note("starts/8", starts))) == Errc::busy);
+  }
+  CHECK(h.volume->get_note("starts/8") == "12:a");
   for (const char* boot : {"b", "a"}) CHECK(h.run(h.volume->put_note("failed/8", boot)));
   CHECK(h.volume->get_note("failed/8") == "a");
 }
