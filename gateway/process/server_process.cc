@@ -13,6 +13,7 @@
 #include "gateway/program_version.h"
 #include "gateway/server_description.h"
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "penstock/log.h"
 #include "penstock/text_codec.h"
 #include "penstock/wait_on.h"
@@ -112,6 +113,7 @@ std::shared_ptr<const ServiceParts> ServerProcess::service_parts() {
   parts->describe = [this] { return describe(); };
   parts->hear = [this](std::vector<wire::Place> places) { others_->hear(places); };
   parts->places = [this] { return moved_places(); };
+  parts->budget = &base.budget;
   return parts;
 }
 
@@ -158,9 +160,10 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
   follower_->start(io.at(0).get_executor());
   clocks_->start(io.at(0).get_executor());
   if (source_ && source_->keeps_announcements()) {
-    boost::asio::co_spawn(io.at(0), announce(), [](std::exception_ptr thrown) {
-      if (thrown) report_exception("the announcement of the volumes", thrown);
-    });
+    constexpr ReportThrown kEnded{"the announcement of the volumes"};
+    auto tell_source = [this] { return announce(); };
+    boost::asio::co_spawn(io.at(0), keep_running(server_.base().clock, kEnded.where, tell_source),
+                          kEnded);
   }
   const auto states = server_.volumes().states();
   log_event(LogLevel::info, "server_ready",

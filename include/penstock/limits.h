@@ -191,8 +191,13 @@ inline constexpr std::size_t kByteConnections = 2;  // of each I/O thread to eac
 inline constexpr std::size_t kCallsPerConnection = 1024;  // under way, at either end
 inline constexpr std::size_t kCallBytesPerConnection =
     32 * kMiB;  // of requests and their answers, at either end
-inline constexpr std::size_t kCallBytesPerVolume =
-    16 * kMiB;  // of that: a disk that hangs leaves room for its server's others
+// Of that, one volume has one part of volumes + 1, and this at least: disks that hang leave room
+// for their server's others.
+inline constexpr std::size_t kVolumeCallsMin = 16;
+inline constexpr std::size_t kVolumeCallBytesMin = 3 * kMiB;
+// What is answered at once, beside that: pings, the status, refusals.
+inline constexpr std::size_t kAnswersAtOnce = 64;
+inline constexpr std::size_t kAnswersAtOnceBytes = 1 * kMiB;  // the last one may pass it
 inline constexpr std::size_t kTransfersPerConnection = 1024;  // fragments being written
 inline constexpr std::size_t kFramesPerSend = 32;
 inline constexpr std::chrono::seconds kCallPatienceMax{60};  // what a server believes of a caller

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "penstock/log.h"
 #include "server/map_source/announcement_json.h"
 #include "server/map_source/packed_map.h"
@@ -181,9 +182,9 @@ Task<MapHead> EtcdSource::wait_for_change(MapRevision seen, Deadline deadline) {
       watch_->running = true;
       watch_->from = asked.head_revision + 1;
       const auto executor = co_await boost::asio::this_coro::executor;
-      boost::asio::co_spawn(executor, Watch::run(watch_), [](std::exception_ptr thrown) {
-        if (thrown) report_exception("the watch of the map", thrown);
-      });
+      constexpr ReportThrown kEnded{"the watch of the map"};
+      auto run = [watch = watch_] { return Watch::run(watch); };
+      boost::asio::co_spawn(executor, keep_running(parts_.clock, kEnded.where, run), kEnded);
     }
     const BootTime silence = parts_.clock.boot() + kSilence;
     co_await watch_->changed.wait(parts_.clock, deadline.capped(silence));

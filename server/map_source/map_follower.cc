@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -275,14 +276,15 @@ MapFollower::MapFollower(FollowerParts parts) : state_(std::make_shared<State>(s
 MapFollower::~MapFollower() { stop(); }
 
 void MapFollower::start(Executor executor) {
-  const auto ended = [](std::exception_ptr thrown) {
-    if (thrown) report_exception("the look at the map", thrown);
-  };
+  constexpr ReportThrown kEnded{"the look at the map"};
+  Clock& clock = state_->parts.clock;
   state_->running = true;
   state_->began = state_->now();
-  boost::asio::co_spawn(executor, State::run(state_), ended);
+  auto look = [state = state_] { return State::run(state); };
+  boost::asio::co_spawn(executor, keep_running(clock, "the look at the map", look), kEnded);
   if (state_->parts.source == nullptr) return;
-  boost::asio::co_spawn(executor, State::watch(state_), ended);
+  auto watch = [state = state_] { return State::watch(state); };
+  boost::asio::co_spawn(executor, keep_running(clock, "the watch of the map", watch), kEnded);
 }
 
 void MapFollower::stop() { state_->stopping = true; }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "penstock/caught.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 
@@ -43,7 +44,12 @@ Task<> MapLearner::ask_all() {
 
 Awaitable<void> MapLearner::learn() {
   if (!asking_.exchange(true)) {
-    const auto asked = co_await ask_all();
+    Result<> asked;
+    try {
+      asked = co_await ask_all();
+    } catch (...) {
+      asked = error_of_exception("learning the map");
+    }
     asking_.store(false);
     if (!asked) log_event(LogLevel::warn, "map_refused", {{"reason", asked.error().context}});
   }

@@ -20,6 +20,12 @@ struct FileRange {
   std::size_t length = 0;
 };
 
+// How far what was sent has come, in bytes of the stream since its beginning.
+struct SendProgress {
+  std::uint64_t sent = 0;   // taken by what carries them
+  std::uint64_t taken = 0;  // of that, by the peer's host
+};
+
 // Errors of all calls: aborted - the connection is broken or closed.
 class ByteStream {
  public:
@@ -34,6 +40,8 @@ class ByteStream {
   // Ends both sides at once. Calls under way end with `aborted`, soon; the stream must live until
   // then.
   virtual void close() = 0;
+  // Never goes back. Zeros: streams of this kind do not know.
+  virtual SendProgress progress() const { return {}; }
   // Who the other end has proved to be, once bytes have come; nullopt: streams of this kind prove
   // nothing.
   virtual std::optional<PeerIdentity> peer() const { return std::nullopt; }

@@ -17,12 +17,6 @@ constexpr FrameBounds kAnswerBounds;
 constexpr Duration kPingAfter = Duration(limits::kPeerSilence) / 2;
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 
-std::uint32_t patience_of(Deadline deadline, BootTime now) {
-  const auto most = std::chrono::duration_cast<std::chrono::milliseconds>(limits::kCallPatienceMax);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
-  return static_cast<std::uint32_t>(std::clamp(left, std::chrono::milliseconds(1), most).count());
-}
-
 constexpr ReportThrown report_end{"a connection to a server"};
 
 }  // namespace
@@ -32,7 +26,9 @@ CallConnection::CallConnection(std::unique_ptr<ByteStream> stream,
     : stream_(std::move(stream)),
       reader_(std::move(reader)),
       parts_(std::move(parts)),
-      sender_(*stream_) {}
+      sender_(*stream_, &parts_.clock) {
+  reader_->grow();
+}
 
 Error CallConnection::lost(bool sent, std::string_view why) const {
   std::string text = "call to " + parts_.peer_name + ": ";
@@ -75,7 +71,9 @@ OutFrame CallConnection::frame_of(Call& call) const {
   const Trace& trace = call.deadline.trace();
   header.traced = !trace.is_zero() && (parts_.features & kFeatureTrace) != 0;
   if (header.traced) wire::append_trace(call.fields, trace);
-  return make_frame(header, call.fields, std::move(call.payload));
+  OutFrame frame = make_frame(header, call.fields, std::move(call.payload));
+  frame.deadline = call.deadline.at();
+  return frame;
 }
 
 void CallConnection::begin(Call& call, Completion<CallAnswer> done) {
@@ -124,10 +122,10 @@ Task<CallAnswer> CallConnection::call(Call call) {
   co_return co_await await_completion<CallAnswer>(std::move(start));
 }
 
-void CallConnection::tell(Call call) {
-  if (closed_) return;
+FrameSender::Ticket CallConnection::push(Call call) {
+  if (closed_) return 0;
   if (call.id == 0) call.id = new_id();
-  sender_.push(frame_of(call));
+  return sender_.push(frame_of(call));
 }
 
 void CallConnection::close(Error reason) {
@@ -163,7 +161,7 @@ Task<> CallConnection::read_answers() {
     if (!head) co_return fail(Errc::aborted, "the server has closed the connection");
     if (!head->header.reply) co_return fail(Errc::corrupt, "wire: a server that calls");
     asked_at_.reset();
-    pinged_ = false;
+    ping_.reset();
     const wire::Header& header = head->header;
     if (parts_.counters) {
       parts_.counters->add_bytes_in(wire::kHeaderBytes + header.fields_bytes +
@@ -193,7 +191,12 @@ Task<> CallConnection::run() {
 }
 
 Awaitable<void> CallConnection::run_sender(std::shared_ptr<CallConnection> self) {
-  const Result<> ended = co_await self->sender_.run();
+  Result<> ended = fail(Errc::aborted, "the connection has ended");
+  try {
+    ended = co_await self->sender_.run();
+  } catch (...) {
+    ended = error_of_exception("sending to a server");
+  }
   if (!ended) self->close(ended.error());
 }
 
@@ -207,31 +210,60 @@ void CallConnection::end_overdue() {
 }
 
 bool CallConnection::is_silent_for(Duration time) const {
-  return asked_at_ && parts_.clock.boot() - *asked_at_ >= time;
+  if (!asked_at_) return false;
+  const BootTime last = ping_ ? std::max(*asked_at_, ping_->moved_at) : *asked_at_;
+  return parts_.clock.boot() - last >= time;
+}
+
+// Once it is, it stays so.
+bool CallConnection::is_ping_there(const SendProgress& now) {
+  if (!ping_->end && sender_.has_left(ping_->ticket)) ping_->end = now.sent;
+  ping_->there = ping_->there || (ping_->end && now.taken >= *ping_->end);
+  return ping_->there;
+}
+
+// A slow link is no silence: part of an answer that comes, or bytes before the ping that the peer's
+// host takes. What it takes behind the ping says nothing of the process there.
+void CallConnection::note_progress() {
+  const BootTime now = parts_.clock.boot();
+  const std::uint64_t received = reader_->received();
+  if (std::exchange(received_, received) != received && asked_at_) {
+    asked_at_ = now;
+    ping_.reset();
+  }
+  if (!ping_) return;
+  const SendProgress progress = stream_->progress();
+  const std::uint64_t before = std::exchange(ping_->taken, progress.taken);
+  if (!is_ping_there(progress) && progress.taken != before) ping_->moved_at = now;
 }
 
 // A call may take long where a disk is slow; a ping tells that from a peer that is gone.
 void CallConnection::watch_silence() {
+  note_progress();
   if (is_silent_for(limits::kPeerSilence) && holds(Rule::peer_silence)) {
     close(fail(Errc::aborted, "the server does not answer"));
-  } else if (!pinged_ && is_silent_for(kPingAfter)) {
-    pinged_ = true;
+  } else if (!ping_ && is_silent_for(kPingAfter)) {
     Call ping;
     ping.operation = wire::Operation::ping;
     ping.deadline = parts_.clock.boot() + Duration(limits::kPeerSilence);
-    tell(std::move(ping));
+    const FrameSender::Ticket ticket = push(std::move(ping));
+    ping_ = Ping{ticket, std::nullopt, stream_->progress().taken};
   }
 }
 
 // Ends the calls whose time is over, and the connection if nothing comes back any more.
 Awaitable<void> CallConnection::run_watch(std::shared_ptr<CallConnection> self) {
-  while (!self->closed_) {
-    self->end_overdue();
-    self->watch_silence();
-    const BootTime look = self->parts_.clock.boot() + kLookEvery;
-    const auto& deadlines = self->deadlines_;
-    self->watched_until_ = deadlines.empty() ? look : std::min(look, deadlines.begin()->first);
-    if (!self->closed_) co_await self->watch_.wait(self->parts_.clock, self->watched_until_);
+  try {
+    while (!self->closed_) {
+      self->end_overdue();
+      self->watch_silence();
+      const BootTime look = self->parts_.clock.boot() + kLookEvery;
+      const auto& deadlines = self->deadlines_;
+      self->watched_until_ = deadlines.empty() ? look : std::min(look, deadlines.begin()->first);
+      if (!self->closed_) co_await self->watch_.wait(self->parts_.clock, self->watched_until_);
+    }
+  } catch (...) {
+    self->close(error_of_exception("watching a connection to a server"));
   }
 }
 

@@ -73,7 +73,7 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   // overloaded - too many calls, or too many of their bytes, are under way.
   Task<CallAnswer> call(Call call);
   // Sends what is short and has no answer. Dropped if the connection has ended.
-  void tell(Call call);
+  void tell(Call call) { (void)push(std::move(call)); }
   // Never one that was in use on this connection: an answer that comes late finds nobody.
   std::uint64_t new_id();
   std::size_t calls_under_way() const { return pending_.size(); }
@@ -94,6 +94,9 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   Task<> read_answers();
   Task<> take_answer(FrameHead head);
   void end_overdue();
+  FrameSender::Ticket push(Call call);
+  void note_progress();
+  bool is_ping_there(const SendProgress& now);
   bool is_silent_for(Duration time) const;
   void watch_silence();
   static Awaitable<void> run_sender(std::shared_ptr<CallConnection> self);
@@ -107,8 +110,18 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::set<std::pair<BootTime, std::uint64_t>> deadlines_;  // of the pending calls
   std::uint64_t last_id_ = 0;
-  std::optional<BootTime> asked_at_;  // the first call since the last frame came
-  bool pinged_ = false;               // since then
+  std::optional<BootTime> asked_at_;  // the first call since anything came
+  std::uint64_t received_ = 0;        // bytes, by the last look
+  // A question whether anybody is there, since then. As long as it is on its way, what is before it
+  // counts as well.
+  struct Ping {
+    FrameSender::Ticket ticket = 0;
+    std::optional<std::uint64_t> end;  // where it ends in the stream, or a little behind
+    std::uint64_t taken = 0;           // by the peer's host, by the last look
+    bool there = false;                // it has come to the peer's host
+    BootTime moved_at = BootTime::min();
+  };
+  std::optional<Ping> ping_;
   std::optional<Error> closed_;
   BootTime watched_until_ = BootTime::min();  // what the watch sleeps for
   Wakeup watch_;

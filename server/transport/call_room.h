@@ -1,15 +1,22 @@
 // What the calls of one connection hold of its server: so many of them, and so many bytes of
 // requests and answers, in all and of one volume. Given back when an answer has left.
+//
+// No volume gets more than its share, one part of volumes + 1: disks that hang, however many, leave
+// room for the others. What is answered at once, without a volume (pings, the status, refusals),
+// has some room of its own, which the volumes cannot take.
 // Thread-safety: one executor.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "penstock/limits.h"
+#include "penstock/memory_budget.h"
 #include "penstock/types.h"
 #include "penstock/wakeup.h"
 
@@ -24,8 +31,10 @@ class CallRoom : public std::enable_shared_from_this<CallRoom> {
   // Gives back what it holds when it is destroyed.
   class Hold {
    public:
-    Hold(std::shared_ptr<CallRoom> room, VolumeId volume, std::size_t bytes)
-        : room_(std::move(room)), volume_(volume), bytes_(bytes) {
+    // `volume`: nullopt: it is answered at once.
+    Hold(std::shared_ptr<CallRoom> room, std::optional<VolumeId> volume, std::size_t bytes,
+         MemoryBudget::Lease lease = {})
+        : room_(std::move(room)), volume_(volume), bytes_(bytes), lease_(std::move(lease)) {
       room_->change(volume_, bytes_, 1);
     }
     Hold(const Hold&) = delete;
@@ -34,27 +43,46 @@ class CallRoom : public std::enable_shared_from_this<CallRoom> {
       room_->change(volume_, bytes_, -1);
       room_->freed_.notify();
     }
+    // The answer is longer than was known before: it is here, and counts.
+    void grow_to(std::size_t bytes) {
+      if (bytes <= bytes_) return;
+      room_->change(volume_, bytes_, -1);
+      if (lease_.bytes() > 0) (void)lease_.grow(bytes - bytes_);  // it is here in any case
+      bytes_ = bytes;
+      room_->change(volume_, bytes_, 1);
+    }
 
    private:
     const std::shared_ptr<CallRoom> room_;
-    const VolumeId volume_;
-    const std::size_t bytes_;
+    const std::optional<VolumeId> volume_;
+    std::size_t bytes_;
+    MemoryBudget::Lease lease_;
   };
-  using Held = std::shared_ptr<const Hold>;
+  using Held = std::shared_ptr<Hold>;
 
+  // How many volumes share it.
+  void set_volumes(std::size_t count) { volumes_ = count; }
   // May this volume have so much more, whatever the others hold?
   bool fits_volume(VolumeId volume, std::size_t bytes) const {
     const auto at = of_volume_.find(volume);
     if (at == of_volume_.end()) return true;
-    return at->second.calls < limits::kCallsPerConnection / 2 &&
-           at->second.bytes + bytes <= limits::kCallBytesPerVolume;
+    return at->second.calls < share(limits::kCallsPerConnection, limits::kVolumeCallsMin) &&
+           at->second.bytes + bytes <=
+               share(limits::kCallBytesPerConnection, limits::kVolumeCallBytesMin);
   }
   bool fits(std::size_t bytes) const {
-    return all_.calls < limits::kCallsPerConnection &&
-           all_.bytes + bytes <= limits::kCallBytesPerConnection;
+    return all_.calls - at_once_.calls < limits::kCallsPerConnection &&
+           all_.bytes - at_once_.bytes + bytes <= limits::kCallBytesPerConnection;
   }
-  Held hold(VolumeId volume, std::size_t bytes) {
-    return std::make_shared<const Hold>(shared_from_this(), volume, bytes);
+  // May one more be answered at once?
+  bool fits_at_once() const {
+    return at_once_.calls < limits::kAnswersAtOnce && at_once_.bytes < limits::kAnswersAtOnceBytes;
+  }
+  Held hold(VolumeId volume, std::size_t bytes, MemoryBudget::Lease lease = {}) {
+    return std::make_shared<Hold>(shared_from_this(), volume, bytes, std::move(lease));
+  }
+  Held hold_at_once(std::size_t bytes) {
+    return std::make_shared<Hold>(shared_from_this(), std::nullopt, bytes);
   }
   // Until something was given back.
   Awaitable<void> wait() const { return freed_.wait(); }
@@ -66,20 +94,26 @@ class CallRoom : public std::enable_shared_from_this<CallRoom> {
     std::size_t calls = 0;
     std::size_t bytes = 0;
   };
-  void change(VolumeId volume, std::size_t bytes, int by) {
+  std::size_t share(std::size_t all, std::size_t least) const {
+    return std::max(all / (volumes_ + 1), least);
+  }
+  void change(std::optional<VolumeId> volume, std::size_t bytes, int by) {
     const auto change_one = [bytes, by](Use& use) {
       use.calls += static_cast<std::size_t>(by);
       use.bytes += static_cast<std::size_t>(by) * bytes;
     };
     change_one(all_);
     if (under_way_) under_way_->fetch_add(static_cast<std::uint64_t>(by));
-    Use& use = of_volume_[volume];
+    if (!volume) return change_one(at_once_);
+    Use& use = of_volume_[*volume];
     change_one(use);
-    if (use.calls == 0) of_volume_.erase(volume);
+    if (use.calls == 0) of_volume_.erase(*volume);
   }
 
   const std::shared_ptr<std::atomic<std::uint64_t>> under_way_;
+  std::size_t volumes_ = 1;
   Use all_;
+  Use at_once_;
   std::unordered_map<VolumeId, Use> of_volume_;
   Wakeup freed_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "penstock/assert.h"
 #include "penstock/checksum.h"
@@ -10,7 +11,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kInBytes = 64 * limits::kKiB;
 constexpr std::size_t kSendBytes = 2 * limits::kMiB;  // in one go, unless one frame has more
 constexpr std::size_t kPartsPerFrame = 2;
 
@@ -18,11 +18,12 @@ constexpr std::size_t kPartsPerFrame = 2;
 
 FrameReader::FrameReader(ByteStream& stream, BufferPool& buffers)
     : stream_(stream), buffers_(buffers) {
-  in_.resize(kInBytes);
+  in_.resize(kStrangerBytes);
 }
 
-// Until so many bytes are there, at most kInBytes; false: the peer ended its side before the first.
-Task<bool> FrameReader::fill(std::size_t bytes) {
+// Until so many bytes are there, at most kStrangerBytes; false: the peer ended its side before the
+// first.
+Task<bool> FrameReader::fill(std::size_t bytes, bool within) {
   PENSTOCK_ASSERT(bytes <= in_.size());
   if (begin_ + bytes > in_.size()) {
     std::memmove(in_.data(), in_.data() + begin_, buffered());
@@ -31,11 +32,14 @@ Task<bool> FrameReader::fill(std::size_t bytes) {
   }
   while (buffered() < bytes) {
     const MutBytes room(in_.data() + end_, in_.size() - end_);
+    waits_within_ = within || buffered() > 0;
     CO_TRY(received, co_await stream_.receive(room));
+    waits_within_ = false;
     if (received == 0) {
       if (buffered() == 0) co_return false;
       co_return fail(Errc::aborted, "connection: it ended within a frame");
     }
+    received_ += received;
     end_ += received;
   }
   co_return true;
@@ -55,23 +59,36 @@ Task<> FrameReader::read_into(MutBytes target) {
   if (begin_ == end_) begin_ = end_ = 0;
   target = target.subspan(there);
   while (!target.empty()) {
+    waits_within_ = true;
     CO_TRY(received, co_await stream_.receive(target));
+    waits_within_ = false;
     if (received == 0) co_return fail(Errc::aborted, "connection: it ended within a frame");
+    received_ += received;
     target = target.subspan(received);
   }
   co_return Result<>{};
 }
 
 Task<std::optional<FrameHead>> FrameReader::read_head(FrameBounds bounds) {
+  CO_TRY(header, co_await read_header(bounds));
+  if (!header) co_return std::optional<FrameHead>{};
+  CO_TRY(head, co_await read_fields(*header));
+  co_return std::optional<FrameHead>(std::move(head));
+}
+
+Task<std::optional<wire::Header>> FrameReader::read_header(FrameBounds bounds) {
   PENSTOCK_ASSERT(payload_left_ == 0);
-  CO_TRY(there, co_await fill(wire::kHeaderBytes));
-  if (!there) co_return std::optional<FrameHead>{};
-  FrameHead head;
+  CO_TRY(there, co_await fill(wire::kHeaderBytes, false));
+  if (!there) co_return std::optional<wire::Header>{};
   CO_TRY(header, wire::decode_header(take(wire::kHeaderBytes)));
-  head.header = header;
   if (header.fields_bytes > bounds.fields_bytes || header.payload_bytes > bounds.payload_bytes) {
     co_return fail(Errc::corrupt, "wire: a frame that is too long");
   }
+  co_return std::optional<wire::Header>(header);
+}
+
+Task<FrameHead> FrameReader::read_fields(const wire::Header& header) {
+  FrameHead head{header, {}};
   head.fields.resize(header.fields_bytes);
   const MutBytes target(reinterpret_cast<std::byte*>(head.fields.data()), head.fields.size());
   CO_CHECK(co_await read_into(target));
@@ -81,7 +98,12 @@ Task<std::optional<FrameHead>> FrameReader::read_head(FrameBounds bounds) {
   payload_left_ = header.payload_bytes;
   payload_crc_.reset();
   if (!header.block_checksums) payload_crc_ = header.payload_crc;
-  co_return std::optional<FrameHead>(std::move(head));
+  co_return head;
+}
+
+Task<> FrameReader::skip_frame(const wire::Header& header) {
+  payload_left_ = std::size_t{header.fields_bytes} + header.payload_bytes;
+  co_return co_await skip_payload();
 }
 
 Task<Buffer> FrameReader::read_payload() {
@@ -99,7 +121,7 @@ Task<Buffer> FrameReader::read_payload() {
 
 Task<> FrameReader::skip_payload() {
   while (payload_left_ > 0) {
-    CO_TRY(there, co_await fill(1));
+    CO_TRY(there, co_await fill(1, true));
     if (!there) co_return fail(Errc::aborted, "connection: it ended within a frame");
     const std::size_t skipped = std::min(buffered(), payload_left_);
     begin_ += skipped;
@@ -143,6 +165,12 @@ OutFrame make_frame(wire::Header header, std::string_view fields, const Piece& p
   return frame;
 }
 
+std::uint32_t patience_of(BootTime deadline, BootTime now) {
+  const auto most = std::chrono::duration_cast<std::chrono::milliseconds>(limits::kCallPatienceMax);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
+  return static_cast<std::uint32_t>(std::clamp(left, std::chrono::milliseconds(1), most).count());
+}
+
 FrameSender::Ticket FrameSender::push(OutFrame frame) {
   if (closed_) return 0;
   waiting_bytes_ += frame.bytes();
@@ -161,17 +189,30 @@ bool FrameSender::take_back(Ticket ticket) {
   return true;
 }
 
-std::vector<OutFrame> FrameSender::take_some() {
+std::vector<OutFrame> FrameSender::take_some(Ticket& last) {
   std::vector<OutFrame> some;
   std::size_t bytes = 0;
   while (!queue_.empty() && some.size() < limits::kFramesPerSend) {
     bytes += queue_.front().frame.bytes();
     if (!some.empty() && bytes > kSendBytes) break;
+    last = queue_.front().ticket;
     some.push_back(std::move(queue_.front().frame));
     queue_.pop_front();
+    if (some.back().deadline) stamp_patience(some.back());
     if (some.back().file.length > 0) break;
   }
   return some;
+}
+
+// A request that has waited here is not worked on for longer than somebody waits for it.
+void FrameSender::stamp_patience(OutFrame& frame) {
+  PENSTOCK_ASSERT(clock_ != nullptr);
+  const std::string_view head = std::string_view(frame.head).substr(0, wire::kHeaderBytes);
+  auto header = wire::decode_header(head);
+  PENSTOCK_ASSERT(header.has_value());
+  const std::uint32_t patience = patience_of(*frame.deadline, clock_->boot());
+  if (patience == std::exchange(header->patience_ms, patience)) return;
+  frame.head.replace(0, wire::kHeaderBytes, wire::encode(*header));
 }
 
 // Of frames with a file only the last one, whose file follows.
@@ -194,13 +235,15 @@ Task<> FrameSender::run() {
       co_await pushed_.wait();
       continue;
     }
-    const std::vector<OutFrame> frames = take_some();
+    Ticket last = 0;
+    const std::vector<OutFrame> frames = take_some(last);
     std::size_t bytes = 0;
     for (const OutFrame& frame : frames) bytes += frame.bytes();
     const Result<> sent = co_await send(frames);
     waiting_bytes_ -= std::min(waiting_bytes_, bytes);
     ++sends_ended_;
     if (!sent) co_return sent;
+    last_left_ = last;
   }
   co_return Result<>{};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/buffer.h"
+#include "penstock/runtime.h"
 #include "penstock/wakeup.h"
 #include "server/transport/byte_stream.h"
 #include "server/transport/wire.h"
@@ -38,13 +39,27 @@ class FrameReader {
   // The next frame up to its payload; nullopt: the peer has ended its side between two frames.
   // Pre: the payload of the last one was read or skipped.
   Task<std::optional<FrameHead>> read_head(FrameBounds bounds);
+  // The same in two steps, for who asks for memory between them. Pre of the second: the header is
+  // that of the first, whose fields are not read yet.
+  Task<std::optional<wire::Header>> read_header(FrameBounds bounds);
+  Task<FrameHead> read_fields(const wire::Header& header);
   // Empty if none was announced.
   Task<Buffer> read_payload();
   Task<> skip_payload();
+  // Instead of read_fields() and read_payload().
+  Task<> skip_frame(const wire::Header& header);
+  // The peer is known: from now on much is read at once.
+  void grow() { in_.resize(kInBytes); }
+  // Does it wait for bytes of a frame whose first ones are here?
+  bool waits_within() const { return waits_within_; }
+  // Bytes that have come, in all.
+  std::uint64_t received() const { return received_; }
 
  private:
+  static constexpr std::size_t kInBytes = 64 * limits::kKiB;
+  static constexpr std::size_t kStrangerBytes = 4 * limits::kKiB;
   std::size_t buffered() const { return end_ - begin_; }
-  Task<bool> fill(std::size_t bytes);
+  Task<bool> fill(std::size_t bytes, bool within);
   std::string take(std::size_t bytes);
   Task<> read_into(MutBytes target);
 
@@ -53,6 +68,8 @@ class FrameReader {
   std::vector<std::byte> in_;
   std::size_t begin_ = 0;  // of what was received and not looked at yet
   std::size_t end_ = 0;
+  bool waits_within_ = false;
+  std::uint64_t received_ = 0;
   std::size_t payload_left_ = 0;
   std::optional<std::uint32_t> payload_crc_;  // nullopt: whoever reads it checks its blocks
 };
@@ -62,10 +79,14 @@ struct OutFrame {
   std::string head;  // header and fields
   Buffer payload;
   FileRange file;  // instead of it
+  // A request: its header says how long its caller still waits when it leaves.
+  std::optional<BootTime> deadline;
   std::shared_ptr<const void> keepalive;
   std::shared_ptr<const void> source;  // of the file: lives as long
   std::size_t bytes() const { return head.size() + payload.size() + file.length; }
 };
+// Of a request: milliseconds, one at least and at most limits::kCallPatienceMax.
+std::uint32_t patience_of(BootTime deadline, BootTime now);
 // Set the lengths of `header`, and its checksums but for a payload with block checksums. Of a piece
 // in a file: pre: it has them.
 OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload = {});
@@ -75,13 +96,17 @@ OutFrame make_frame(wire::Header header, std::string_view fields, const Piece& p
 class FrameSender {
  public:
   // Ownership: borrows it.
-  explicit FrameSender(ByteStream& stream) : stream_(stream) {}
+  // `clock`: of the deadlines of frames that have one; may be null if none has.
+  explicit FrameSender(ByteStream& stream, Clock* clock = nullptr)
+      : stream_(stream), clock_(clock) {}
 
   // What take_back() names it by; 0: closed, it was dropped.
   using Ticket = std::uint64_t;
   Ticket push(OutFrame frame);
   // True: no byte of it was sent, nor will be. False: some may have been.
   bool take_back(Ticket ticket);
+  // Has the stream taken all of its bytes?
+  bool has_left(Ticket ticket) const { return ticket <= last_left_; }
   // Of frames that were pushed and whose bytes have not all gone.
   std::size_t waiting_bytes() const { return waiting_bytes_; }
   // Grows while the peer takes what is sent.
@@ -97,12 +122,15 @@ class FrameSender {
     Ticket ticket;
     OutFrame frame;
   };
-  std::vector<OutFrame> take_some();
+  std::vector<OutFrame> take_some(Ticket& last);
+  void stamp_patience(OutFrame& frame);
   Task<> send(const std::vector<OutFrame>& frames);
 
   ByteStream& stream_;
+  Clock* const clock_;
   std::deque<Waiting> queue_;
   Ticket last_ticket_ = 0;
+  Ticket last_left_ = 0;
   std::size_t waiting_bytes_ = 0;
   std::uint64_t sends_ended_ = 0;
   bool closed_ = false;

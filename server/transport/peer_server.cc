@@ -1,10 +1,12 @@
 #include "server/transport/peer_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -12,7 +14,9 @@
 #include <utility>
 
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "penstock/log.h"
+#include "penstock/log_budget.h"
 #include "server/transport/connection_drain.h"
 #include "server/transport/tcp_stream.h"
 #include "server/transport/tls_stream.h"
@@ -26,6 +30,9 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 
 constexpr int kBacklog = 1024;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr int kRefusedLines = 5;  // a second; all are counted
+// Connections that were cut off and have not ended yet, beyond the bound.
+constexpr std::size_t kEndingMax = 64;
 
 std::string text_of(const TcpStream::Socket& socket) {
   error_code error;
@@ -49,10 +56,13 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
     }
   }
 
-  Awaitable<void> accept_all(std::shared_ptr<State> self);
+  Awaitable<void> accept_all();
   void begin(TcpStream::Socket socket, asio::io_context& context);
   static Awaitable<void> serve(std::shared_ptr<State> self, std::string peer,
                                std::shared_ptr<ServedConnection> connection);
+  bool make_room();
+  void drop_greeted();
+  bool may_tell() { return lines.take(parts->clock.boot()); }
   std::size_t count() const {
     const std::lock_guard lock(mutex);
     return connections.size();
@@ -73,7 +83,42 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
     std::string address;  // of the peer, without its port
   };
   std::unordered_map<const ServedConnection*, Served> connections;
+  // ---- of who accepts
+  struct Stranger {
+    std::weak_ptr<ServedConnection> connection;
+    asio::io_context* context;
+  };
+  std::deque<Stranger> strangers;  // in the order in which they came; some are known by now
+  LogBudget lines{kRefusedLines};
 };
+
+// Takes those off that are gone, or no strangers any more.
+void PeerServer::State::drop_greeted() {
+  std::erase_if(strangers, [](const Stranger& one) {
+    const auto connection = one.connection.lock();
+    return connection == nullptr || connection->has_greeted();
+  });
+}
+
+// Those who have not said who they are take a quarter of the places at most, and none that a peer
+// wants: the oldest of them makes room. False: there is none.
+bool PeerServer::State::make_room() {
+  const std::size_t strangers_max = std::max<std::size_t>(1, connections_max / 4);
+  const bool full = count() >= connections_max;
+  if (!full && strangers.size() < strangers_max) return true;
+  drop_greeted();
+  if (!full && strangers.size() < strangers_max) return true;
+  if (may_tell()) {
+    log_event(LogLevel::warn, "peer_refused", {{"reason", "too many connections"}});
+  }
+  if (strangers.empty() || count() >= connections_max + kEndingMax) return false;
+  const Stranger oldest = std::move(strangers.front());
+  strangers.pop_front();
+  if (const auto connection = oldest.connection.lock()) {
+    asio::post(*oldest.context, [connection] { connection->close(); });
+  }
+  return true;
+}
 
 void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& context) {
   std::string peer = text_of(socket);
@@ -81,8 +126,11 @@ void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& contex
   if (parts->tls) {
     auto secret = accept_tls(std::move(stream), *parts->tls);
     if (!secret) {
-      log_event(LogLevel::warn, "peer_refused",
-                {{"address", peer}, {"reason", secret.error().context}});
+      refused.fetch_add(1);
+      if (may_tell()) {
+        log_event(LogLevel::warn, "peer_refused",
+                  {{"address", peer}, {"reason", secret.error().context}});
+      }
       return;
     }
     stream = std::move(*secret);
@@ -94,6 +142,7 @@ void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& contex
     connections[connection.get()] =
         Served{connection, &context, peer.substr(0, peer.find_last_of(':'))};
   }
+  strangers.push_back(Stranger{connection, &context});
   asio::co_spawn(context, serve(shared_from_this(), std::move(peer), connection), report_end);
 }
 
@@ -104,14 +153,17 @@ Awaitable<void> PeerServer::State::serve(std::shared_ptr<State> self, std::strin
     const bool known = connection->peer().has_value();
     if (!known) self->refused.fetch_add(1);
     const std::string name = known ? connection->peer()->name : "unknown";
-    log_event(known ? LogLevel::info : LogLevel::warn, known ? "peer_disconnected" : "peer_refused",
-              {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
+    if (known || self->may_tell()) {
+      log_event(known ? LogLevel::info : LogLevel::warn,
+                known ? "peer_disconnected" : "peer_refused",
+                {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
+    }
   }
   const std::lock_guard lock(self->mutex);
   self->connections.erase(connection.get());
 }
 
-Awaitable<void> PeerServer::State::accept_all(std::shared_ptr<State>) {
+Awaitable<void> PeerServer::State::accept_all() {
   while (!stopping.load()) {
     asio::io_context& context = *contexts[next++ % contexts.size()];
     TcpStream::Socket socket(context);
@@ -124,10 +176,7 @@ Awaitable<void> PeerServer::State::accept_all(std::shared_ptr<State>) {
       co_await parts->clock.sleep_until(parts->clock.boot() + kAcceptPause);
       continue;
     }
-    if (count() >= connections_max) {
-      log_event(LogLevel::warn, "peer_refused", {{"reason", "too many connections"}});
-      continue;
-    }
+    if (!make_room()) continue;
     begin(std::move(socket), context);
   }
 }
@@ -163,7 +212,10 @@ Result<> PeerServer::listen(const std::string& address, std::uint16_t port) {
     return fail(Errc::io,
                 "listening on " + address + ":" + std::to_string(port) + ": " + error.message());
   }
-  asio::co_spawn(*state_->contexts.front(), state_->accept_all(state_), report_end);
+  auto accept = [state = state_] { return state->accept_all(); };
+  asio::co_spawn(*state_->contexts.front(),
+                 keep_running(state_->parts->clock, "accepting connections of peers", accept),
+                 report_end);
   return {};
 }
 

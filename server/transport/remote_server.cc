@@ -7,6 +7,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "penstock/log.h"
 
 namespace penstock {
@@ -44,8 +45,13 @@ void RemoteServer::start() {
                       [link, listener, running = running_] { link->start(listener, running); });
   }
   const auto first = contexts_.front()->get_executor();
-  RunningLinks::Hold hold(running_);
-  boost::asio::co_spawn(first, run_polls(weak_from_this(), &parts_->clock, std::move(hold)),
+  auto run = [](std::weak_ptr<RemoteServer> weak, Clock* clock,
+                [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
+    auto poll = [weak, clock] { return run_polls(weak, clock); };
+    Awaitable<void> all = keep_running(*clock, "the status of a server", std::move(poll));
+    co_await std::move(all);
+  };
+  boost::asio::co_spawn(first, run(weak_from_this(), &parts_->clock, RunningLinks::Hold(running_)),
                         report_end);
 }
 
@@ -185,6 +191,8 @@ Task<> RemoteServer::poll() {
   {
     const std::lock_guard lock(mutex_);
     if (!status) {
+      // Somebody is there: what was heard last is nearer to the truth than nothing.
+      if (status.error().code == Errc::overloaded) co_return std::move(status).error();
       status_.reset();
       why_ = "server " + address_ + ": " + status.error().context;
       co_return std::move(status).error();
@@ -198,8 +206,7 @@ Task<> RemoteServer::poll() {
   co_return Result<>{};
 }
 
-Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock,
-                                        [[maybe_unused]] RunningLinks::Hold hold) {
+Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock) {
   while (true) {
     Wakeup wakeup;
     Duration pause{};

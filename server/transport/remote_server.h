@@ -62,8 +62,7 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   void leaving(bool leaves) override;
 
  private:
-  static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock,
-                                   RunningLinks::Hold hold);
+  static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock);
   Task<> poll();
   Task<> announce(std::shared_ptr<CallConnection> connection);
 

@@ -42,6 +42,39 @@ bool is_trouble(Errc code) {
 
 constexpr ReportThrown report_end{"a connection of a peer"};
 
+// What needs no volume is answered while all of them are at their bounds: who asks whether this
+// server is there must hear that it is.
+bool is_at_once(Operation operation) {
+  return operation == Operation::ping || operation == Operation::status ||
+         operation == Operation::describe || operation == Operation::announce;
+}
+
+// Fields that are longer are read only when there is room for them.
+constexpr std::size_t kSmallFields = 64 * limits::kKiB;
+
+// Of what is no list, and neither a row nor a map, the fields are short.
+bool may_be_long(Operation operation) {
+  switch (operation) {
+    case Operation::ping:
+    case Operation::status:
+    case Operation::describe:
+    case Operation::read:
+    case Operation::probe:
+    case Operation::write_fragment:
+    case Operation::append:
+    case Operation::commit:
+    case Operation::discard:
+    case Operation::read_fragment:
+    case Operation::read_map:
+    case Operation::read_join_state:
+    case Operation::read_note:
+    case Operation::put_note:
+      return false;
+    default:
+      return true;
+  }
+}
+
 bool is_step(Operation operation) {
   return operation == Operation::write_fragment || operation == Operation::append ||
          operation == Operation::commit;
@@ -88,6 +121,8 @@ Task<> ServedConnection::greet() {
   peer_ = std::move(peer);
   met_at_ = parts_->clock.boot();
   has_met_.store(true, std::memory_order_release);
+  reader_.grow();
+  room_->set_volumes(ids.size());
   counters_ = &served_->of(peer_->role);
   co_return Result<>{};
 }
@@ -115,18 +150,22 @@ Task<> ServedConnection::run() {
     ended = error_of_exception("a connection of a peer");
   }
   close();
+  if (send_error_) co_return *send_error_;  // what the reader saw follows from it
   co_return ended;
 }
 
 Task<> ServedConnection::read_calls() {
   while (!closed_) {
-    CO_TRY(head, co_await reader_.read_head(kCallBounds));
-    if (!head) co_return Result<>{};
-    if (head->header.reply || head->header.operation == Operation::hello) {
+    CO_TRY(header, co_await reader_.read_header(kCallBounds));
+    if (!header) co_return Result<>{};
+    if (header->reply || header->operation == Operation::hello) {
       co_return fail(Errc::corrupt, "wire: a peer that answers or greets again");
     }
-    map_epoch_.store(head->header.map_epoch.value, std::memory_order_relaxed);
-    CO_CHECK(co_await take_call(std::move(*head)));
+    map_epoch_.store(header->map_epoch.value, std::memory_order_relaxed);
+    if (header->fields_bytes > kSmallFields && !may_be_long(header->operation)) {
+      co_return fail(Errc::corrupt, "wire: a frame that is too long");
+    }
+    CO_CHECK(co_await take_frame(*header));
   }
   co_return Result<>{};
 }
@@ -145,43 +184,96 @@ Result<ServedConnection::ServedCall> ServedConnection::called(FrameHead& head) c
   return call;
 }
 
-// Reads the payload only when there is room for it.
-Task<> ServedConnection::take_call(FrameHead head) {
+// Memory is there for short fields alone before there is room for them.
+Task<> ServedConnection::take_frame(const wire::Header& header) {
+  if (is_at_once(header.operation)) co_return co_await take_at_once(header);
+  CallRoom::Held held;
+  if (header.fields_bytes > kSmallFields) {
+    const std::size_t bytes = kCallBytes + header.fields_bytes + header.payload_bytes;
+    Result<CallRoom::Held> room = co_await make_room(header, bytes);
+    if (!room) {
+      const ServedCall call{header, {}, parts_->clock.boot()};
+      CO_CHECK(co_await reader_.skip_frame(header));
+      co_return co_await refuse_call(call, std::move(room).error());
+    }
+    held = std::move(*room);
+  }
+  CO_TRY(head, co_await reader_.read_fields(header));
+  co_return co_await take_call(std::move(head), std::move(held));
+}
+
+// `held`: null: nothing yet. Reads the payload only when there is room for it.
+Task<> ServedConnection::take_call(FrameHead head, CallRoom::Held held) {
   const wire::Header header = head.header;
   CO_TRY(call, called(head));
-  const std::size_t bytes =
-      kCallBytes + header.fields_bytes + header.payload_bytes + answer_bytes(head);
-  if (!room_->fits_volume(header.volume, bytes)) {
-    CO_CHECK(co_await reader_.skip_payload());
-    answer(call, fail(Errc::overloaded, "too many calls to this volume are under way"), nullptr);
-    co_return Result<>{};
+  if (held == nullptr) {
+    const std::size_t bytes =
+        kCallBytes + header.fields_bytes + header.payload_bytes + answer_bytes(head);
+    Result<CallRoom::Held> room = co_await make_room(header, bytes);
+    if (!room) {
+      CO_CHECK(co_await reader_.skip_payload());
+      co_return co_await refuse_call(call, std::move(room).error());
+    }
+    held = std::move(*room);
   }
-  while (!room_->fits(bytes) && !closed_) co_await room_->wait();
-  CallRoom::Held held = room_->hold(header.volume, bytes);
   CO_TRY(payload, co_await reader_.read_payload());
   begin(call, std::move(head.fields), std::move(payload), std::move(held));
   co_return Result<>{};
 }
 
+// Waits where answers have not left yet. Errors: overloaded - the share of the volume, or the
+// memory of the process.
+Task<CallRoom::Held> ServedConnection::make_room(const wire::Header& header, std::size_t bytes) {
+  if (!room_->fits_volume(header.volume, bytes)) {
+    co_return fail(Errc::overloaded, "too many calls to this volume are under way");
+  }
+  while (!room_->fits(bytes) && !closed_) co_await room_->wait();
+  MemoryBudget::Lease lease;
+  if (parts_->budget != nullptr) {
+    const std::uint64_t id = header.volume.value;
+    const std::string_view name(reinterpret_cast<const char*>(&id), sizeof id);
+    const MemoryUse use = header.payload_bytes > 0 ? MemoryUse::writes : MemoryUse::reads;
+    const MemoryUser user{use, parts_->budget->account(name)};
+    Result<MemoryBudget::Lease> taken = parts_->budget->take(user, bytes);
+    if (!taken) co_return fail(Errc::overloaded, "no memory for more calls to this volume");
+    lease = std::move(*taken);
+  }
+  co_return room_->hold(header.volume, bytes, std::move(lease));
+}
+
+// A peer that takes no answers is read no further, whatever they are.
+Task<> ServedConnection::take_at_once(const wire::Header& header) {
+  while (!room_->fits_at_once() && !closed_) co_await room_->wait();
+  CallRoom::Held held = room_->hold_at_once(kCallBytes + header.fields_bytes);
+  CO_TRY(head, co_await reader_.read_fields(header));
+  CO_CHECK(co_await reader_.skip_payload());
+  CO_TRY(call, called(head));
+  begin_at_once(call, head.fields, std::move(held));
+  co_return Result<>{};
+}
+
+Task<> ServedConnection::refuse_call(const ServedCall& call, Error why) {
+  while (!room_->fits_at_once() && !closed_) co_await room_->wait();
+  CallRoom::Held held = room_->hold_at_once(kCallBytes);
+  answer(call, std::move(why), std::move(held));
+  co_return Result<>{};
+}
+
+void ServedConnection::begin_at_once(const ServedCall& served, std::string_view fields,
+                                     CallRoom::Held held) {
+  const Operation operation = served.header.operation;
+  if (operation == Operation::announce) {
+    return answer(served, take_announcement(fields), std::move(held));
+  }
+  DispatchedAnswer now;
+  if (operation == Operation::status) now.fields = wire::encode(status());
+  if (operation == Operation::describe) now.fields = parts_->describe ? parts_->describe() : "{}";
+  answer(served, std::move(now), std::move(held));
+}
+
 void ServedConnection::begin(const ServedCall& served, std::string fields, Buffer payload,
                              CallRoom::Held held) {
   const wire::Header& header = served.header;
-  if (header.operation == Operation::ping) {
-    return answer(served, DispatchedAnswer{}, std::move(held));
-  }
-  if (header.operation == Operation::status) {
-    DispatchedAnswer now;
-    now.fields = wire::encode(status());
-    return answer(served, std::move(now), std::move(held));
-  }
-  if (header.operation == Operation::describe) {
-    DispatchedAnswer now;
-    now.fields = parts_->describe ? parts_->describe() : "{}";
-    return answer(served, std::move(now), std::move(held));
-  }
-  if (header.operation == Operation::announce) {
-    return answer(served, take_announcement(fields), std::move(held));
-  }
   if (header.operation == Operation::discard) {
     if (const auto message = wire::decode_end_transfer(fields)) {
       transfers_.discard(message->transfer);
@@ -282,6 +374,7 @@ wire::ServerStatus ServedConnection::status() const {
   for (const auto& volume : parts_->volumes()) {
     status.volumes.emplace_back(volume->id(), volume->status());
   }
+  room_->set_volumes(status.volumes.size());
   if (parts_->places) status.places = parts_->places();
   return status;
 }
@@ -310,6 +403,7 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
     error = std::move(answer).error();
     frame = make_frame(header, wire::encode(wire::Failure{*error}));
   }
+  held->grow_to(kCallBytes + frame.bytes());
   frame.keepalive = std::move(held);
   note(served, error ? &*error : nullptr, frame.bytes());
   sender_.push(std::move(frame));
@@ -360,17 +454,36 @@ Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> sel
 }
 
 Awaitable<void> ServedConnection::run_sender(std::shared_ptr<ServedConnection> self) {
-  (void)co_await self->sender_.run();  // the reader finds the same end
+  Result<> ended;
+  try {
+    ended = co_await self->sender_.run();
+  } catch (...) {
+    ended = error_of_exception("sending to a peer");
+  }
+  if (!ended) self->send_error_ = std::move(ended).error();
   self->close();
 }
 
 Awaitable<void> ServedConnection::run_watch(std::shared_ptr<ServedConnection> self) {
+  try {
+    co_await self->watch();
+  } catch (...) {
+    report_exception("watching a connection of a peer");
+    self->close();
+  }
+}
+
+Awaitable<void> ServedConnection::watch() {
+  const auto self = shared_from_this();
   std::uint64_t ended_sends = 0;
+  std::uint64_t received = 0;
   while (!self->closed_) {
     co_await self->ended_.wait(self->parts_->clock, self->parts_->clock.boot() + kTakesNothing);
-    const std::uint64_t now = self->sender_.sends_ended();
+    const std::uint64_t now = self->sender_.sends_ended() + self->stream_->progress().taken;
     if (now == ended_sends && self->sender_.waiting_bytes() > 0) self->close();
     ended_sends = now;
+    const bool came = std::exchange(received, self->reader_.received()) != received;
+    if (self->reader_.waits_within() && !came) self->close();
     self->transfers_.drop_idle(self->parts_->clock.boot() - kTransferIdle);
   }
 }

@@ -1,9 +1,9 @@
 // The server's end of one connection: a hello, then calls that are answered as they end.
 //
 // What the calls of a connection hold is bounded, in number and in bytes, until their answers have
-// left; at the bound nothing more is read, and the peer waits. One volume gets half of it at most:
-// the calls beyond are answered `overloaded`, so that a disk which hangs does not hold up the
-// server's others. A peer that takes no answer for long is cut off.
+// left; at the bound nothing more is read, and the peer waits. One volume gets its share of that:
+// the calls beyond are answered `overloaded`, so that disks which hang do not hold up the server's
+// others, nor its pings and its status. A peer that takes no answer for long is cut off.
 // Thread-safety: lives on one executor.
 #pragma once
 #include <array>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "penstock/log_budget.h"
+#include "penstock/memory_budget.h"
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
 #include "server/transport/call_connection.h"
@@ -57,6 +58,8 @@ struct ServiceParts {
   // What other servers say of where their volumes are, and all of that. May be empty.
   std::function<void(std::vector<wire::Place>)> hear{};
   std::function<std::vector<wire::Place>()> places{};
+  // Of the process: what calls hold counts there, on the account of their volume. Null: without.
+  MemoryBudget* budget = nullptr;
 };
 
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
@@ -85,6 +88,8 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
     Epoch map_epoch;
   };
   Met met() const;
+  // Is the peer known? From any thread.
+  bool has_greeted() const { return has_met_.load(std::memory_order_acquire); }
 
  private:
   // A call on its way to its answer.
@@ -95,9 +100,14 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   };
   Task<> greet();
   Task<> read_calls();
-  Task<> take_call(FrameHead head);
+  Task<> take_frame(const wire::Header& header);
+  Task<> take_call(FrameHead head, CallRoom::Held held);
+  Task<> take_at_once(const wire::Header& header);
+  Task<> refuse_call(const ServedCall& call, Error why);
+  Task<CallRoom::Held> make_room(const wire::Header& header, std::size_t bytes);
   Result<ServedCall> called(FrameHead& head) const;
   void begin(const ServedCall& call, std::string fields, Buffer payload, CallRoom::Held held);
+  void begin_at_once(const ServedCall& call, std::string_view fields, CallRoom::Held held);
   void begin_step(const ServedCall& call, const std::string& fields, Buffer payload,
                   CallRoom::Held held);
   std::shared_ptr<VolumeClient> find(VolumeId id) const;
@@ -111,6 +121,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   static Awaitable<void> run_call(std::shared_ptr<ServedConnection> self, ServedCall served,
                                   DispatchedCall call, CallRoom::Held held);
   static Awaitable<void> run_sender(std::shared_ptr<ServedConnection> self);
+  Awaitable<void> watch();
   static Awaitable<void> run_watch(std::shared_ptr<ServedConnection> self);
 
   const std::unique_ptr<ByteStream> stream_;
@@ -126,6 +137,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   BootTime met_at_{};
   std::atomic<bool> has_met_{false};
   std::atomic<std::uint64_t> map_epoch_{0};  // of the last call
+  std::optional<Error> send_error_;
   Wakeup ended_;
   bool closed_ = false;
 };

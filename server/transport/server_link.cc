@@ -5,6 +5,7 @@
 
 #include "penstock/alarm.h"
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 
 namespace penstock {
 namespace {
@@ -24,7 +25,9 @@ void ServerLink::start(std::weak_ptr<LinkListener> listener,
   listener_ = std::move(listener);
   auto run = [](std::shared_ptr<ServerLink> self, std::size_t index,
                 [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
-    co_await self->keep(index);
+    auto keep = [&self, index] { return self->keep(index); };
+    Awaitable<void> all = keep_running(self->parts_->clock, "the connections to a server", keep);
+    co_await std::move(all);
   };
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     RunningLinks::Hold hold(running);
@@ -113,6 +116,7 @@ Task<MetPeer> ServerLink::connect(std::size_t index) {
   }
   connections_[index] =
       std::make_shared<CallConnection>(std::move(stream), std::move(reader), std::move(parts));
+  counters_.connections.fetch_add(1, std::memory_order_relaxed);
   co_return std::move(*peer);
 }
 
@@ -135,29 +139,34 @@ Duration ServerLink::pause(std::size_t failures) {
                         parts_->random.next() % static_cast<std::uint64_t>(most.count() / 2)));
 }
 
+void ServerLink::drop(std::size_t index, const Error& why) {
+  const auto connection = std::exchange(connections_[index], nullptr);
+  if (connection == nullptr) return;
+  connection->close(why);
+  counters_.connections.fetch_sub(1, std::memory_order_relaxed);
+  tell_disconnected(index, why);
+}
+
+// Begun again after what it threw: without the connection that it had then.
 Awaitable<void> ServerLink::keep(std::size_t index) {
   std::size_t failures = 0;
+  drop(index, fail(Errc::aborted, "an exception ended the connection"));
   while (!stopping_) {
     Result<MetPeer> peer = co_await connect(index);
     if (peer && stopping_) {
       connections_[index]->close(fail(Errc::shutting_down, "this process stops"));
     }
-    Error why = fail(Errc::aborted, "the connection has ended");
     if (peer) {
       failures = 0;
       const auto connection = connections_[index];
       tell_connected(index, *peer);
       counters_.connects.fetch_add(1, std::memory_order_relaxed);
-      counters_.connections.fetch_add(1, std::memory_order_relaxed);
       const Result<> ended = co_await connection->run();
-      counters_.connections.fetch_sub(1, std::memory_order_relaxed);
-      if (!ended) why = ended.error();
-      connections_[index].reset();
+      drop(index, ended ? fail(Errc::aborted, "the connection has ended") : ended.error());
     } else {
-      why = peer.error();
       counters_.connects_failed.fetch_add(1, std::memory_order_relaxed);
+      tell_disconnected(index, peer.error());
     }
-    tell_disconnected(index, why);
     if (stopping_) break;
     const BootTime again = parts_->clock.boot() + pause(failures++);
     co_await wakeups_[index].wait(parts_->clock, again);

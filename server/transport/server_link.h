@@ -74,6 +74,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
  private:
   using Connections = std::array<std::shared_ptr<CallConnection>, 1 + limits::kByteConnections>;
   Awaitable<void> keep(std::size_t index);
+  void drop(std::size_t index, const Error& why);
   Task<MetPeer> connect(std::size_t index);
   Task<MetPeer> greet(ByteStream& stream, FrameReader& reader);
   void tell_connected(std::size_t index, const MetPeer& peer);

@@ -1,6 +1,8 @@
 #include "server/transport/tcp_stream.h"
 
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -114,6 +116,7 @@ Task<> TcpStream::send(std::span<const ConstBytes> parts) {
     message.msg_iovlen = unsent.gather(vectors);
     const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
+      sent_ += static_cast<std::uint64_t>(sent);
       unsent.sent(static_cast<std::size_t>(sent));
     } else if (would_block(errno)) {
       CO_CHECK(co_await wait(Socket::wait_write));
@@ -130,6 +133,7 @@ Task<> TcpStream::send_file(FileRange range) {
     auto position = static_cast<off_t>(range.offset);
     const ssize_t sent = ::sendfile(socket_.native_handle(), range.fd, &position, range.length);
     if (sent > 0) {
+      sent_ += static_cast<std::uint64_t>(sent);
       range.offset += static_cast<std::uint64_t>(sent);
       range.length -= static_cast<std::size_t>(sent);
     } else if (sent == 0) {
@@ -142,6 +146,16 @@ Task<> TcpStream::send_file(FileRange range) {
   }
   if (range.length > 0) co_return fail(Errc::aborted, "connection: closed");
   co_return Result<>{};
+}
+
+// What the peer's host has acknowledged.
+SendProgress TcpStream::progress() const {
+  int waiting = 0;
+  if (socket_.is_open() && ::ioctl(socket_.native_handle(), SIOCOUTQ, &waiting) == 0) {
+    const auto left = static_cast<std::uint64_t>(std::max(waiting, 0));
+    taken_ = std::max(taken_, sent_ - std::min(sent_, left));
+  }
+  return {sent_, taken_};
 }
 
 void TcpStream::close() {

@@ -25,10 +25,13 @@ class TcpStream final : public ByteStream {
   Task<> send(std::span<const ConstBytes> parts) override;
   Task<> send_file(FileRange range) override;
   void close() override;
+  SendProgress progress() const override;
 
  private:
   Task<> wait(Socket::wait_type what);
-  Socket socket_;
+  mutable Socket socket_;  // asking it changes nothing
+  std::uint64_t sent_ = 0;
+  mutable std::uint64_t taken_ = 0;  // as it was asked last
 };
 
 // "HOST:PORT" with a literal IPv4 address, an IPv6 one in brackets, or a name. Resolving a name

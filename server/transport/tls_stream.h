@@ -43,6 +43,7 @@ class TlsStream final : public ByteStream {
   Task<std::size_t> receive(MutBytes buffer) override;
   Task<> send(std::span<const ConstBytes> parts) override;
   void close() override { below_->close(); }
+  SendProgress progress() const override { return below_->progress(); }
   std::optional<PeerIdentity> peer() const override { return peer_; }
 
  private:

@@ -12,8 +12,9 @@ Error broken_stream() { return fail(Errc::aborted, "connection: broken"); }
 Task<std::size_t> FakeStream::receive(MutBytes buffer) {
   const auto in = in_;
   while (!closed_ && !in->broken) {
-    if (!in->bytes.empty() && !in->stalled) {
-      const std::size_t count = std::min(buffer.size(), in->bytes.size());
+    if (!in->bytes.empty() && !in->stalled && in->allowed > 0) {
+      const std::size_t count = std::min({buffer.size(), in->bytes.size(), in->allowed});
+      if (in->allowed != FakePipe::kAnyBytes) in->allowed -= count;
       const auto end = in->bytes.begin() + static_cast<std::ptrdiff_t>(count);
       std::copy(in->bytes.begin(), end, buffer.begin());
       in->bytes.erase(in->bytes.begin(), end);

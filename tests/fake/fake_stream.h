@@ -15,6 +15,8 @@ namespace penstock {
 struct FakePipe {
   std::deque<std::byte> bytes;
   std::size_t bytes_max = 1 << 20;  // then the sender waits
+  static constexpr std::size_t kAnyBytes = ~std::size_t{0};
+  std::size_t allowed = kAnyBytes;  // so many more arrive, until allow()
   bool stalled = false;             // nothing arrives, until resume()
   bool broken = false;              // both ends see it at once
   bool ended = false;               // the sender has closed
@@ -22,6 +24,10 @@ struct FakePipe {
   Wakeup readable;
   Wakeup writable;
 
+  void allow(std::size_t count) {
+    allowed = count;
+    readable.notify();
+  }
   void resume() {
     stalled = false;
     readable.notify();
@@ -41,6 +47,10 @@ class FakeStream final : public ByteStream {
   Task<std::size_t> receive(MutBytes buffer) override;
   Task<> send(std::span<const ConstBytes> parts) override;
   void close() override;
+  // The peer has taken what it has read.
+  SendProgress progress() const override {
+    return {out_->passed, out_->passed - out_->bytes.size()};
+  }
 
  private:
   const std::shared_ptr<FakePipe> in_;

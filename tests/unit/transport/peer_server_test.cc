@@ -372,14 +372,79 @@ TEST_CASE("a server takes no more connections than it was given descriptors for"
     sockets.emplace_back(io.get_executor());
     sockets.back().connect(there);
   }
-  // The others are closed: they read an end.
-  for (int i = 1; i < 3; ++i) {
+  // Nobody has said who he is: the last one stays, the others read an end.
+  for (int i = 0; i < 2; ++i) {
     char byte = 0;
     boost::system::error_code error;
     (void)sockets[static_cast<std::size_t>(i)].read_some(boost::asio::buffer(&byte, 1), error);
     CHECK(error);
   }
-  CHECK(few.connection_count() == 1);
+  CHECK(world.eventually([&] { return few.connection_count() == 1; }));
+  threads.join();
+}
+
+TEST_CASE("strangers keep no peer out, and take a quarter of the places") {
+  TcpWorld world;
+  constexpr std::size_t kUsual = 2 * (1 + limits::kByteConnections);
+  REQUIRE(world.eventually([&] { return world.server->connection_count() == kUsual; }));
+  Threads threads;
+  PeerServer few(threads.all(), world.service, 2 * kUsual);
+  REQUIRE(few.listen("127.0.0.1", 0));
+  std::vector<int> strangers;
+  const auto flood = [&] {
+    for (std::size_t i = 0; i < 4 * kUsual; ++i) strangers.push_back(connect_to(few.port()));
+  };
+  flood();
+  CHECK(world.eventually([&] { return few.connection_count() <= kUsual / 2; }));
+  auto peer = std::make_shared<RemoteServer>(world.client_threads.all(), world.links,
+                                             "127.0.0.1:" + std::to_string(few.port()));
+  peer->start();
+  CHECK(world.eventually([&] { return peer->volumes().has_value(); }));
+  CHECK(world.eventually([&] { return few.connection_count() >= kUsual; }));
+  flood();
+  CHECK(peer->volumes().has_value());
+  peer->stop();
+  for (const int fd : strangers) ::close(fd);
+  CHECK(world.eventually([&] { return few.connection_count() == 0; }));
+  threads.join();
+}
+
+// Throws once when it is told to.
+class ThrowingClock final : public Clock {
+ public:
+  WallTime wall() const override { return real_.wall(); }
+  BootTime boot() const override {
+    if (throws.exchange(false)) throw std::bad_alloc();
+    return real_.boot();
+  }
+  Awaitable<void> sleep_until(BootTime when) override { return real_.sleep_until(when); }
+  mutable std::atomic<bool> throws{false};
+
+ private:
+  RealClock real_;
+};
+
+TEST_CASE("an exception while a connection is accepted ends that one alone") {
+  ThrowingClock clock;
+  SystemRandom random;
+  BufferPool buffers{1 << 20};
+  Threads threads;
+  auto service = std::make_shared<ServiceParts>(
+      ServiceParts{clock, random, buffers, make_terms(PeerRole::server), {}, {}, {}, {}});
+  service->volumes = [] { return std::vector<std::shared_ptr<VolumeClient>>{}; };
+  PeerServer server(threads.all(), service, 1);
+  REQUIRE(server.listen("127.0.0.1", 0));
+  const int first = connect_to(server.port());
+  while (server.connection_count() == 0) std::this_thread::yield();
+  clock.throws = true;  // there is no room, which is to be logged
+  const int second = connect_to(server.port());
+  char byte = 0;
+  CHECK(::recv(second, &byte, 1, 0) == 0);
+  CHECK_FALSE(clock.throws);
+  const int third = connect_to(server.port());
+  CHECK(::recv(third, &byte, 1, 0) == 0);  // it was accepted, and does not greet
+  for (const int fd : {first, second, third}) ::close(fd);
+  wait_on(threads.at(0), server.stop(std::chrono::seconds(5)), "stop");
   threads.join();
 }
 

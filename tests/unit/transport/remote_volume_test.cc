@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <new>
+
 #include "tests/fake/code_of.h"
 #include "tests/unit/transport/transport_world.h"
 
@@ -266,6 +268,123 @@ TEST_CASE("a server that is silent is left after a while, and a slow disk is no 
     CHECK(world.wires.size() == connections);
     world.volume->fragments.release();
   }
+}
+
+TEST_CASE("over a slow link a connection stays as long as bytes pass") {
+  TransportWorld world;
+  world.connect();
+  const std::size_t connections = world.wires.size();
+  const auto flow = [&world](std::size_t bytes) {
+    for (const FakeWire& wire : world.wires) {
+      for (const auto& pipe : {wire.to_client, wire.to_server}) pipe->allow(bytes);
+    }
+  };
+  int ended = 0;
+  const auto run_slowly = [&](int all) {
+    for (int second = 0; second < 40 && ended < all; ++second) {
+      flow(64 * limits::kKiB);
+      world.run_for(std::chrono::seconds(1));
+    }
+    CHECK(ended == all);
+    CHECK(world.wires.size() == connections);
+    flow(FakePipe::kAnyBytes);
+  };
+  const Deadline until = world.clock.boot() + Duration(std::chrono::seconds(60));
+  REQUIRE(world.run(write_all(*world.remote, world.soon())));
+  SUBCASE("answers, while others are asked for") {
+    auto read = [](TransportWorld& w, Deadline end, Duration later, int& count) -> Awaitable<void> {
+      co_await w.clock.sleep_until(w.clock.boot() + later);
+      const auto piece =
+          co_await w.remote->read_fragment(a_fragment_read(0, limits::kPieceBytes / 2), end);
+      CHECK(piece);
+      ++count;
+    };
+    for (int i = 0; i < 4; ++i) {
+      const Duration later = std::chrono::seconds(i);
+      boost::asio::co_spawn(world.io, read(world, until, later, ended), boost::asio::detached);
+    }
+    run_slowly(4);
+  }
+  SUBCASE("requests, with the question whether anybody is there behind them") {
+    auto write = [](TransportWorld& w, Deadline end, int& count) -> Awaitable<void> {
+      const auto written = co_await write_all(*w.remote, end);
+      CHECK(written);
+      ++count;
+    };
+    boost::asio::co_spawn(world.io, write(world, until, ended), boost::asio::detached);
+    run_slowly(1);
+  }
+}
+
+TEST_CASE("a process that stands still is left though its host takes what is sent to it") {
+  TransportWorld world;
+  world.connect();
+  const std::size_t connections = world.wires.size();
+  for (const FakeWire& wire : world.wires) wire.to_client->stalled = true;
+  auto read = [](TransportWorld& w, Deadline end) -> Awaitable<void> {
+    (void)co_await w.remote->read(a_read(), end);
+  };
+  const BootTime begun = world.clock.boot();
+  while (world.wires.size() == connections &&
+         world.clock.boot() - begun < Duration(std::chrono::seconds(20))) {
+    boost::asio::co_spawn(world.io, read(world, world.soon()), boost::asio::detached);
+    world.run_for(std::chrono::milliseconds(500));
+  }
+  CHECK(world.clock.boot() - begun <= Duration(limits::kPeerSilence) + std::chrono::seconds(3));
+}
+
+TEST_CASE("a request that has waited says how long its caller waits when it leaves") {
+  TransportWorld world;
+  const FakeWire wire;
+  const auto end = wire.client_end();
+  wire.to_server->bytes_max = 0;
+  FrameSender sender(*end, &world.clock);
+  auto run = [](FrameSender& own) -> Awaitable<void> { (void)co_await own.run(); };
+  boost::asio::co_spawn(world.io, run(sender), boost::asio::detached);
+  wire::Header header;
+  header.operation = wire::Operation::read;
+  header.patience_ms = 2000;
+  for (int i = 0; i < 2; ++i) {
+    OutFrame frame = make_frame(header, "");
+    frame.deadline = world.clock.boot() + Duration(std::chrono::seconds(2));
+    sender.push(std::move(frame));
+    world.settle();  // the first one leaves, the second waits behind it
+  }
+  auto pass = [](Clock& clock) -> Task<> {
+    co_await clock.sleep_until(clock.boot() + Duration(std::chrono::milliseconds(1500)));
+    co_return Result<>{};
+  };
+  REQUIRE(world.run(pass(world.clock)));
+  wire.to_server->bytes_max = 1 << 20;
+  wire.to_server->writable.notify();
+  world.settle();
+  REQUIRE(wire.to_server->bytes.size() == 2 * wire::kHeaderBytes);
+  std::string bytes;
+  for (const std::byte byte : wire.to_server->bytes) bytes.push_back(static_cast<char>(byte));
+  CHECK(wire::decode_header(bytes.substr(0, wire::kHeaderBytes))->patience_ms == 2000);
+  CHECK(wire::decode_header(bytes.substr(wire::kHeaderBytes))->patience_ms == 500);
+  sender.close();
+  wire.cut();
+  world.settle();
+}
+
+TEST_CASE("what a dial or a poll throws ends one try, not all that would come") {
+  TransportWorld world;
+  int dials = 0;
+  world.links->dial = [&](std::string) {
+    if (++dials <= 3) throw std::bad_alloc();
+    return world.dial();
+  };
+  int polls = 0;
+  world.links->announcement = [&polls] {
+    if (++polls == 2) throw std::bad_alloc();
+    return std::vector<wire::Place>{};
+  };
+  world.connect();
+  world.run_for(std::chrono::seconds(3));
+  CHECK(dials == 6);
+  CHECK(polls > 2);
+  CHECK(world.remote->status().state == VolumeStatus::State::open);
 }
 
 TEST_CASE("a volume that hangs holds up no other calls of its server") {

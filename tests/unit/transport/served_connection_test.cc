@@ -172,13 +172,29 @@ TEST_CASE(
   Peer peer(world);
   peer.wire.to_client->bytes_max = 0;  // nothing more leaves
   peer.wire.to_server->bytes_max = 1 << 30;
+  wire::Operation operation = wire::Operation::ping;
+  VolumeId volume{3};
+  std::size_t least = limits::kAnswersAtOnce;
+  SUBCASE("pings") {}
+  SUBCASE("the status") { operation = wire::Operation::status; }
+  SUBCASE("of one volume: the share of it, and refusals") {
+    operation = wire::Operation::probe;
+    least = limits::kCallsPerConnection / 2;
+  }
+  SUBCASE("of a volume that is not here") {
+    operation = wire::Operation::probe;
+    volume = VolumeId{7};
+    least = limits::kCallsPerConnection / 2;
+  }
   std::string calls;
-  for (std::uint64_t i = 0; i < 3 * limits::kCallsPerConnection; ++i) {
-    calls += make_frame(a_call(wire::Operation::status, i, VolumeId{i}), "").head;
+  for (std::uint64_t i = 0; i < 20 * limits::kCallsPerConnection; ++i) {
+    calls += make_frame(a_call(operation, i, volume), "").head;
   }
   peer.send(calls);
-  CHECK(peer.connection->calls_under_way() <= limits::kCallsPerConnection);
-  CHECK(peer.connection->calls_under_way() > limits::kCallsPerConnection / 2);
+  CHECK(peer.connection->calls_under_way() <= least + limits::kAnswersAtOnce);
+  CHECK(peer.connection->calls_under_way() >= least);
+  // Of the rest nothing is here but what one receive() took.
+  CHECK(peer.wire.to_server->bytes.size() > calls.size() / 2);
   CHECK_FALSE(*peer.ended);
   world.run_for(std::chrono::seconds(70));
   CHECK(*peer.ended);
@@ -203,6 +219,142 @@ TEST_CASE("a peer at another map of the same epoch may still ask for maps, and n
     const bool about_maps = operation != Operation::read && operation != Operation::list_fragments;
     CHECK((answer.code == Errc::stale_epoch) == !about_maps);
   }
+}
+
+// A server with this many volumes, of which all but the last hang.
+struct HungVolumes {
+  HungVolumes(TransportWorld& world, std::uint64_t count) {
+    for (std::uint64_t i = 1; i <= count; ++i) {
+      volumes.push_back(std::make_shared<FakeVolume>(VolumeId{i}, world.clock, world.io));
+      if (i == count) break;
+      volumes.back()->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+        Fate fate;
+        fate.lose_reply = true;
+        return fate;
+      };
+    }
+    world.service->volumes = [this] {
+      return std::vector<std::shared_ptr<VolumeClient>>(volumes.begin(), volumes.end());
+    };
+    world.service->find = [this](VolumeId id) -> std::shared_ptr<VolumeClient> {
+      return id.value == 0 || id.value > volumes.size() ? nullptr : volumes[id.value - 1];
+    };
+  }
+  std::vector<std::shared_ptr<FakeVolume>> volumes;
+};
+
+TEST_CASE("all disks of a server but one hang: that one, pings and the status are answered") {
+  TransportWorld world;
+  HungVolumes hung(world, 6);
+  Peer peer(world);
+  peer.wire.to_server->bytes_max = 1 << 30;
+  peer.wire.to_client->bytes_max = 1 << 30;
+  ReadRequest request;
+  request.key.kind = RowKind::object;
+  std::string calls;
+  std::uint64_t id = 1;
+  for (std::uint64_t volume = 1; volume < 6; ++volume) {
+    for (std::size_t i = 0; i < limits::kCallsPerConnection; ++i) {
+      wire::Header header = a_call(wire::Operation::read, ++id, VolumeId{volume});
+      header.patience_ms = 60'000;
+      calls += make_frame(header, wire::encode(request)).head;
+    }
+  }
+  peer.send(calls);
+  // Those beyond the shares were refused.
+  const std::size_t share = limits::kCallsPerConnection / 7;
+  CHECK(peer.connection->calls_under_way() == 5 * share);
+  for (std::size_t i = 0; i < 5 * (limits::kCallsPerConnection - share); ++i) {
+    REQUIRE(peer.receive().code == Errc::overloaded);
+  }
+  peer.send(a_call(wire::Operation::ping, 1'000'001), "");
+  CHECK(peer.receive().header.request_id == 1'000'001);
+  peer.send(a_call(wire::Operation::status, 1'000'002), "");
+  CHECK(peer.receive().header.request_id == 1'000'002);
+  peer.send(a_call(wire::Operation::probe, 1'000'003, VolumeId{6}), "");
+  const auto sound = peer.receive();
+  CHECK(sound.header.request_id == 1'000'003);
+  CHECK_FALSE(sound.header.failed);
+}
+
+TEST_CASE("pings are answered while the room is full of calls that hang") {
+  TransportWorld world;
+  HungVolumes hung(world, 200);  // so many that each has the least share
+  Peer peer(world);
+  peer.wire.to_server->bytes_max = 1 << 30;
+  ReadRequest request;
+  request.key.kind = RowKind::object;
+  std::string calls;
+  for (std::uint64_t i = 0; i < limits::kCallsPerConnection; ++i) {
+    wire::Header header = a_call(wire::Operation::read, i + 1, VolumeId{1 + i % 199});
+    header.patience_ms = 60'000;
+    calls += make_frame(header, wire::encode(request)).head;
+  }
+  peer.send(calls);
+  CHECK(peer.connection->calls_under_way() == limits::kCallsPerConnection);
+  peer.send(a_call(wire::Operation::ping, 5'000), "");
+  CHECK(peer.receive().header.request_id == 5'000);
+}
+
+TEST_CASE("what calls hold counts in the memory of the process") {
+  TransportWorld world;
+  MemoryBudget budget(8 * limits::kMiB);
+  world.service->budget = &budget;
+  world.volume->acceptor.fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+    Fate fate;
+    fate.lose_reply = true;
+    return fate;
+  };
+  Peer first(world);
+  Peer second(world);
+  SUBCASE("long fields have no memory before there is room for them") {
+    // Of a row that never comes: nine frames that are announced, one of which has no room.
+    wire::Header header = a_call(wire::Operation::accept, 1);
+    header.fields_bytes = 6 * limits::kMiB;
+    first.send(wire::encode(header));
+    CHECK(budget.used_bytes() > 6 * limits::kMiB);
+    second.send(wire::encode(header));
+    CHECK(budget.used_bytes() < 7 * limits::kMiB);
+    second.wire.to_server->bytes_max = 1 << 30;
+    second.send(std::string(header.fields_bytes, 'x'));
+    CHECK(second.receive().code == Errc::overloaded);
+    second.send(a_call(wire::Operation::ping, 2), "");
+    CHECK(second.receive().header.request_id == 2);
+    // A frame that has begun and does not go on is given up.
+    world.run_for(std::chrono::seconds(70));
+    CHECK(*first.ended);
+    CHECK_FALSE(*second.ended);
+    CHECK(budget.used_bytes() == 0);
+  }
+  SUBCASE("calls under way") {
+    ReadRequest request;
+    request.key.kind = RowKind::object;
+    for (Peer* peer : {&first, &second}) {
+      std::string calls;
+      for (std::uint64_t i = 0; i < 2000; ++i) {
+        calls += make_frame(a_call(wire::Operation::read, i + 1), wire::encode(request)).head;
+      }
+      peer->wire.to_server->bytes_max = 1 << 30;
+      peer->wire.to_client->bytes_max = 1 << 30;
+      peer->send(calls);
+    }
+    CHECK(budget.used_bytes() > 2 * limits::kMiB);
+    CHECK(budget.used_bytes() <= 8 * limits::kMiB);
+    first.wire.cut();
+    second.wire.cut();
+    world.run_for(std::chrono::seconds(3));
+    CHECK(budget.used_bytes() == 0);
+  }
+}
+
+TEST_CASE("fields that are longer than any of their call are not read") {
+  TransportWorld world;
+  Peer peer(world);
+  wire::Header header = a_call(wire::Operation::read, 1);
+  header.fields_bytes = 100'000;
+  peer.send(wire::encode(header));
+  REQUIRE(*peer.ended);
+  CHECK((*peer.ended)->error().code == Errc::corrupt);
 }
 
 TEST_CASE("a patience that is no such thing is bounded") {
