@@ -173,7 +173,7 @@ inline constexpr std::chrono::seconds kConnectTime{1};
 inline constexpr std::chrono::seconds kHelloTime{2};       // all messages of it together
 inline constexpr std::size_t kHelloBytesMax = 4 * kKiB;    // fields of one, before anybody is known
 inline constexpr std::size_t kWelcomeBytesMax = 1 * kMiB;  // it lists the server's volumes
-inline constexpr std::size_t kPeerConnectionsMax = 4096;  // of one server, each some KiB while idle
+inline constexpr std::size_t kPeerConnectionsMax = 4096;   // of one server, each 64 KiB while idle
 inline constexpr std::chrono::milliseconds kReconnectMin{50};
 inline constexpr std::chrono::milliseconds kReconnectMax{1000};
 inline constexpr std::chrono::seconds kPeerStatusEvery{1};
@@ -189,8 +189,8 @@ inline constexpr std::chrono::seconds kPeerKeepAlive{10};
 inline constexpr std::size_t kByteConnections = 2;  // of each I/O thread to each server, beside the
                                                     // one for small calls
 inline constexpr std::size_t kCallsPerConnection = 1024;  // under way, at either end
-inline constexpr std::size_t kCallBytesPerConnection =
-    32 * kMiB;  // of requests and their answers, at either end
+// At the caller of requests that have not left, at the server of requests and their answers.
+inline constexpr std::size_t kCallBytesPerConnection = 32 * kMiB;
 // Of that, one volume has one part of volumes + 1, and this at least: disks that hang leave room
 // for their server's others.
 inline constexpr std::size_t kVolumeCallsMin = 16;
