@@ -56,7 +56,11 @@ void judge_paces(std::vector<VolumePace>& volumes, BootTime now) {
   for (std::size_t i = 0; i < volumes.size(); ++i) {
     VolumePace& volume = volumes[i];
     if (volume.bytes > 0) volume.heard = now;
-    if (late[i]) volume.windows = *late[i] != volume.slow ? volume.windows + 1 : 0;
+    if (late[i] && *late[i] != volume.slow) {
+      ++volume.windows;
+    } else if (late[i]) {  // on a busy machine one window in a few is late by chance
+      volume.windows = volume.slow ? std::max(volume.windows - 1, 0) : 0;
+    }
     const int enough = volume.slow ? kTimelyAfterWindows : kSlowAfterWindows;
     bool turns = volume.windows >= enough;
     if (volume.slow) {

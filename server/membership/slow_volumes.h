@@ -37,7 +37,7 @@ struct VolumePace {
   bool lost = false;        // closed, or suspect for another reason
   // ---- from window to window
   bool slow = false;
-  int windows = 0;   // in a row that speak for the contrary of `slow`
+  int windows = 0;   // that speak for the contrary of `slow`
   BootTime heard{};  // when it last had bytes
 };
 
@@ -46,8 +46,8 @@ bool tells_paces(const std::vector<VolumePace>& volumes);
 
 // Ends a window at `now`: sets `slow` and what goes from window to window, of all volumes of a map.
 // A volume is slow after kSlowAfterWindows in which half of its bytes or more were late, and four
-// times the share of the others' median. It is not any more after kTimelyAfterWindows without that,
-// or when nothing was heard of it for kSlowForgotten. Slow ones and lost ones are never more than a
+// times the share of the others' median. It is not any more after kTimelyAfterWindows without that
+// beyond those with it, or when nothing was heard of it for kSlowForgotten. Slow ones and lost ones are never more than a
 // third of all together.
 void judge_paces(std::vector<VolumePace>& volumes, BootTime now);
 

@@ -46,7 +46,7 @@ def etcd(tmp_path_factory):
             running.append(subprocess.Popen(["etcd", "--name", name, f"--data-dir={folder}/{name}.data", *urls,
                                              *[w.format(f"{folder}/{name}") for w in words]], stdout=log, stderr=log))
     try:
-        wait_for(lambda: all("ready to serve client requests" in open(f"{folder}/{n}.log").read() for n in ("etcd", "elsewhere")), "etcd serves")
+        wait_for(lambda: all("serving client traffic" in open(f"{folder}/{n}.log").read() for n in ("etcd", "elsewhere")), "etcd serves")
         yield f"127.0.0.1:{client}", f"127.0.0.1:{wrong}", folder
     finally:
         for process in running:
