@@ -46,9 +46,9 @@ bool tells_paces(const std::vector<VolumePace>& volumes);
 
 // Ends a window at `now`: sets `slow` and what goes from window to window, of all volumes of a map.
 // A volume is slow after kSlowAfterWindows in which half of its bytes or more were late, and four
-// times the share of the others' median. It is not any more after kTimelyAfterWindows without that
-// beyond those with it, or when nothing was heard of it for kSlowForgotten. Slow ones and lost ones are never more than a
-// third of all together.
+// times the share of the others' median. It is not any more after kTimelyAfterWindows without that,
+// beyond those with it, or when nothing was heard of it for kSlowForgotten. Slow ones and lost ones
+// are never more than a third of all together.
 void judge_paces(std::vector<VolumePace>& volumes, BootTime now);
 
 }  // namespace penstock
