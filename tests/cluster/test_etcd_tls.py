@@ -82,7 +82,7 @@ def test_a_cluster_keeps_its_map_there(etcd, tmp_path):
         assert "3 volumes" in run("ring", "make", "--key", key, "--map", place)  # those that announce themselves there
         gateway = start(tmp_path / "gateway.log", "gateway_ready", "gateway", "--key", key, "--map", place, "--credentials", accounts,
                         "--listen", f"127.0.0.1:{ports[1]}", "--admin-listen", "127.0.0.1:0")
-        client = make_client(Endpoint(f"http://127.0.0.1:{ports[1]}"))
+        client = make_client(Endpoint(f"http://127.0.0.1:{ports[1]}"), retries={"max_attempts": 10, "mode": "standard"})
         client.create_bucket(Bucket="tls")
         client.put_object(Bucket="tls", Key="k", Body=bytes_of("k", 300_000))
         assert client.get_object(Bucket="tls", Key="k")["Body"].read() == bytes_of("k", 300_000)
