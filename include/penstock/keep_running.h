@@ -3,8 +3,8 @@
 // begun again. Without this the process would stand there as if it were well.
 // Thread-safety: one executor.
 #pragma once
+#include <chrono>
 #include <exception>
-#include <utility>
 
 #include "penstock/caught.h"
 #include "penstock/runtime.h"
@@ -20,15 +20,13 @@ template <class Make>
 Awaitable<void> keep_running(Clock& clock, const char* where, Make make) {
   while (true) {
     try {
-      Awaitable<void> turn = make();
-      co_await std::move(turn);
+      co_await make();
       co_return;
     } catch (...) {
       report_exception(where);
     }
     try {
-      Awaitable<void> pause = clock.sleep_until(clock.boot() + kKeepRunningPause);
-      co_await std::move(pause);
+      co_await clock.sleep_until(clock.boot() + kKeepRunningPause);
     } catch (...) {
       report_exception(where);  // no memory for that, either: at once, then
     }

@@ -48,8 +48,7 @@ void RemoteServer::start() {
   auto run = [](std::weak_ptr<RemoteServer> weak, Clock* clock,
                 [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
     auto poll = [weak, clock] { return run_polls(weak, clock); };
-    Awaitable<void> all = keep_running(*clock, "the status of a server", std::move(poll));
-    co_await std::move(all);
+    co_await keep_running(*clock, "the status of a server", std::move(poll));
   };
   boost::asio::co_spawn(first, run(weak_from_this(), &parts_->clock, RunningLinks::Hold(running_)),
                         report_end);

@@ -26,8 +26,7 @@ void ServerLink::start(std::weak_ptr<LinkListener> listener,
   auto run = [](std::shared_ptr<ServerLink> self, std::size_t index,
                 [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
     auto keep = [&self, index] { return self->keep(index); };
-    Awaitable<void> all = keep_running(self->parts_->clock, "the connections to a server", keep);
-    co_await std::move(all);
+    co_await keep_running(self->parts_->clock, "the connections to a server", keep);
   };
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     RunningLinks::Hold hold(running);
