@@ -64,6 +64,7 @@ class MapStage : public Stage {
   // A process that follows.
   struct Followed {
     std::string name;
+    bool is_volume = false;
     Map current;  // of a server
     std::shared_ptr<MapFollower> follower;
     Map seen;                // by watch()
@@ -76,6 +77,7 @@ class MapStage : public Stage {
   void add_follower_of(int gateway);
   void watch();
   void look_at(Followed& process, const Map& map);
+  bool held_by_most(const ClusterMap& map);
   Clock& driver_clock() { return gateway(0).clock(); }
 
   SimMapSource source_;

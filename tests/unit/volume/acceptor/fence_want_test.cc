@@ -72,7 +72,7 @@ TEST_CASE("of two fences in one batch the higher is stored, whichever comes firs
 TEST_CASE("fences of a join that could not be stored are stored when they are asked for again") {
   FullLog h;
   AdoptRequest request;
-  request.map = std::make_shared<const std::string>("joint");
+  request.map = std::make_shared<const std::string>(h.volume->get_map());
   request.epochs = {GroupEpoch{kGroup, Epoch{1}, {}}};
   request.join.fences = {{kBucket, BucketNumber{7}}};
   const auto shared = std::make_shared<const AdoptRequest>(request);
