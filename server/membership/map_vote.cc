@@ -41,14 +41,18 @@ class Votes {
     return reached(map, [&map](const ClusterMap& own) { return own.digest == map.digest; });
   }
   bool any() const { return !maps_.empty(); }
-  // Majorities of the lists of this map have answered, and none of them with a newer one.
+  // Majorities of the lists of this map have answered, none of them with a newer one, and no other
+  // map of its epoch can be held: not even if all who are silent have it.
   bool split_over(const ClusterMap& map) const {
-    const auto one_of_them = [&](const Map& known) { return known->digest == map.digest; };
-    if (newest()->epoch > map.epoch || std::none_of(maps_.begin(), maps_.end(), one_of_them)) {
+    const auto is_it = [&](const Map& known) { return known->digest == map.digest; };
+    if (newest()->epoch > map.epoch || std::none_of(maps_.begin(), maps_.end(), is_it)) {
       return false;
     }
     const auto answered = [&](VolumeId id) { return by_volume_.contains(id); };
-    return of_each_list(map, answered);
+    return of_each_list(map, answered) &&
+           std::none_of(maps_.begin(), maps_.end(), [&](const Map& known) {
+             return known->epoch == map.epoch && !is_it(known) && may_be_held(*known);
+           });
   }
   Map newest() const { return maps_.empty() ? nullptr : maps_.front(); }
   // Two maps of one epoch; null: there are none.
@@ -63,6 +67,13 @@ class Votes {
     if (!holds(Rule::map_held)) return true;
     return reached(map, [&map](const ClusterMap& own) {
       return own.epoch > map.epoch || own.digest == map.digest;
+    });
+  }
+
+  bool may_be_held(const ClusterMap& map) const {
+    return of_each_list(map, [&](VolumeId id) {
+      const auto found = by_volume_.find(id);
+      return found == by_volume_.end() || found->second->digest == map.digest;
     });
   }
 

@@ -173,6 +173,32 @@ TEST_CASE("a head that lost volumes which the map that is held has is not follow
   CHECK(find_lost(ended, *joint) == nullptr);
 }
 
+TEST_CASE("of two maps of one epoch the head goes on only if the other one cannot be held") {
+  const Map one = first_map();
+  const Map two = after(one, "a");
+  const Map other = after(one, "b");
+  auto held = held_by(3, two, other);
+  for (const Map& head : {two, other}) {
+    const auto verdict = judge_maps(head, true, held);
+    CHECK(verdict.follow == head);
+    CHECK_FALSE(verdict.majority);
+    CHECK(verdict.trouble == MapTrouble::volumes_forked);
+  }
+  SUBCASE("those who are silent may be its majority") {
+    held = held_by(2, two, other);
+    held[2].answered = false;
+    const auto verdict = judge_maps(two, true, held);
+    CHECK(verdict.trouble != MapTrouble::volumes_forked);
+  }
+  SUBCASE("a head that no volume has says nothing of the two") {
+    const auto verdict = judge_maps(after(one, "c"), true, held);
+    CHECK(verdict.trouble == MapTrouble::no_majority);
+  }
+  SUBCASE("nor does the source where it is empty") {
+    CHECK(judge_maps(nullptr, true, held).trouble == MapTrouble::no_majority);
+  }
+}
+
 TEST_CASE("no map anywhere is no trouble") {
   const auto verdict = judge_maps(nullptr, true, held_by(kVolumes, nullptr, nullptr));
   CHECK(verdict.follow == nullptr);
