@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <thread>
 
 #include "gateway/planned_host.h"
 #include "gateway/process/admin_session.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t kGroups = 256;
 constexpr Duration kChangePatience = std::chrono::seconds(30);
+constexpr std::chrono::milliseconds kSayAgain{100};
 
 std::string name_in(const ClusterMap& map, VolumeId id) {
   const MapVolume* entry = map.find(id);
@@ -152,7 +154,14 @@ int make_ring(const RingMakeArguments& arguments) {
   const auto session = AdminSession::open(arguments.reach, "penstock ring make");
   if (!session) return tell_failure_of(session.error());
   if (const auto needs = needs_source(**session); !needs) return tell_failure_of(needs.error());
-  const auto made = (*session)->run(make(**session, arguments));
+  auto made = (*session)->run(make(**session, arguments));
+  // A volume that has the map from its source already serves a moment later, when others have
+  // admitted it. To say it again installs the map that is there.
+  const BootTime until = (*session)->clock().boot() + kChangePatience;
+  while (made && !made->installed.reached && (*session)->clock().boot() < until) {
+    std::this_thread::sleep_for(kSayAgain);
+    made = (*session)->run(make(**session, arguments));
+  }
   if (!made) return tell_failure_of(made.error());
   const ClusterMap& map = *made->map;
   if (const auto told = tell_installed(map, made->installed); !told) {

@@ -75,8 +75,10 @@ struct MapFollower::State {
 
   static Awaitable<void> watch(std::shared_ptr<State> self) {
     while (!self->stopping) {
-      auto head =
-          co_await self->parts.source->wait_for_change(self->seen, self->now() + kWaitForChange);
+      // One that was away is waited for shortly: that it is back is told when the wait has ended.
+      const bool was_away = !self->source_error.empty();
+      const BootTime until = self->now() + (was_away ? kAskSource : kWaitForChange);
+      auto head = co_await self->parts.source->wait_for_change(self->seen, until);
       if (self->stopping) break;
       const bool away = !head && head.error().code != Errc::timeout;
       self->tell_source(away ? head.error().context : "");
