@@ -47,6 +47,10 @@ MapStage::~MapStage() {
     for (const auto& process : all) process->follower->stop();
   }
   run_for(kFollowersEnd);
+  // What a server's follower borrows of its process holds the process.
+  for (const auto& all : {gateways_, servers_}) {
+    for (const auto& process : all) process->follower.reset();
+  }
 }
 
 // ---- processes
