@@ -90,7 +90,9 @@ Task<> StartAdmission::tell(std::shared_ptr<VolumeClient> peer, std::string name
 
 void StartAdmission::judge(const MapVolume& peer, const Heard& heard) {
   const std::uint64_t own = parts_.volume->start();
-  if (heard.starts.bytes) {
+  // A peer that is asked again may have noted this very start meanwhile.
+  const bool own_start = !parts_.process.empty() && heard.starts.bytes == own_note();
+  if (heard.starts.bytes && !own_start) {
     const auto seen = noted_starts(*heard.starts.bytes);
     if (!seen || *seen >= own) {
       return refuse("it is an old copy: this would be its start number " + std::to_string(own) +

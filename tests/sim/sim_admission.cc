@@ -50,6 +50,7 @@ std::shared_ptr<StartAdmission> make_admission(SimTime& time, SimRandom& random,
   // No boot id: a machine whose volume failed is booted before it comes back (World::disk_error).
   AdmissionParts parts{clock, std::make_shared<SimStart>(time, random, std::move(volume)), "",
                        std::move(connect)};
+  parts.process = std::to_string(random.between(1, 1'000'000'000));
   return std::make_shared<StartAdmission>(std::move(parts));
 }
 

@@ -105,6 +105,7 @@ struct World {
   }
   std::shared_ptr<StartAdmission> make(bool alone = false) {
     AdmissionParts parts{clock, start, "this boot", {}, alone};
+    parts.process = process;
     parts.connect = [this](const MapVolume& peer) -> std::shared_ptr<VolumeClient> {
       const auto found = peers.find(peer.id);
       if (found == peers.end()) return nullptr;
@@ -138,6 +139,7 @@ struct World {
   boost::asio::io_context io;
   FakeClock clock;
   ClusterMap map;
+  std::string process;
   std::shared_ptr<FakeStart> start = std::make_shared<FakeStart>();
   std::map<VolumeId, std::shared_ptr<FakeVolume>> peers;
   std::shared_ptr<StartAdmission> admission;
@@ -308,6 +310,22 @@ TEST_CASE("one that no map names serves at once; its first map makes it ask") {
   CHECK(world.start->admitted == 2);
   CHECK(world.start->member);
   CHECK(world.start->counted == 1);
+}
+
+TEST_CASE("a peer that has noted this start before it was asked knows of no other one") {
+  World world;
+  bool same_process = true;
+  SUBCASE("of this process") { same_process = true; }
+  SUBCASE("of another one") { same_process = false; }
+  world.process = "this process";
+  for (std::uint64_t id : {2, 3}) {
+    world.peer(id).notes[starts_note(VolumeId{1})] =
+        starts_text(5, same_process ? "this process" : "another one");
+  }
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->refused.empty() == same_process);
+  CHECK(world.start->admitted == (same_process ? 1 : 0));
 }
 
 TEST_CASE("a copy from before its first map stays out, however often it is started") {
