@@ -51,6 +51,7 @@ NO_PLACEMENT = ("include/penstock", "server/transport", "server/volume")  # thes
 SEES_ALL = {"gateway/main.cc"}
 PROTOCOL_PAGE = "server/proposer/README.md"
 OTHER_PAGE = re.compile(r'\b(metadata|architecture|reliability|security) "')
+LEFTOVER = re.compile(r"(\.(orig|rej|bak|swp)|~)$")
 MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 OUTPUT = re.compile(r"\b(std::cout|printf)\s*[(<]")
 OUTPUT_ALLOWED = {"gateway/main.cc", "gateway/process/cluster_commands.cc", "include/penstock/result.cc"}
@@ -229,6 +230,8 @@ def check(root, files):
         top = path.split("/")[0]
         if top not in TOP_LEVEL and not top.startswith("."):
             report(path, 0, "the top level holds nothing new")
+        if LEFTOVER.search(path):
+            report(path, 0, "a merge or an editor left it")
         if not re.search(r"\.(h|cc|py|c)$", path) and not path.startswith("scripts/"):
             continue
         with open(os.path.join(root, path), encoding="utf-8") as f:
@@ -268,6 +271,8 @@ def self_test():
         check_references("gateway/x.h", line, {"R1"}, lambda page: False, lambda p, n, r: found.append(r))
         if not found:
             sys.exit(f"self-test: no rule caught {line!r}")
+    if not LEFTOVER.search("tests/x.py.orig") or LEFTOVER.search("tests/original.py"):
+        sys.exit("self-test: leftovers of a merge are not told")
     found, defined = [], {}
     for path in ("server/a.h", "gateway/b.h"):
         check_names(path, "namespace penstock {\nstruct Declared;\nclass Twice final : public Other {\n};\n", defined, lambda p, n, r: found.append(r))
