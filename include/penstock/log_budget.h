@@ -3,7 +3,12 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "penstock/types.h"
 
@@ -24,6 +29,30 @@ class LogBudget {
   const int lines_per_second_;
   std::atomic<std::int64_t> second_{0};
   std::atomic<int> lines_{0};
+};
+
+// The same for lines that tell a reason: beyond the budget each of some reasons is told once a
+// second, so that one who comes again and again does not hide why another one is refused.
+class ReasonBudget {
+ public:
+  ReasonBudget(int lines_per_second, std::size_t reasons_max)
+      : lines_(lines_per_second), reasons_max_(reasons_max) {}
+
+  bool take(BootTime now, const std::string& reason) {
+    const auto second =
+        std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(second_, second) != second) told_.clear();
+    const bool is_first = told_.size() < reasons_max_ && told_.insert(reason).second;
+    return lines_.take(now) || is_first;
+  }
+
+ private:
+  LogBudget lines_;
+  const std::size_t reasons_max_;
+  std::mutex mutex_;  // guards the next two
+  std::int64_t second_ = 0;
+  std::set<std::string> told_;
 };
 
 }  // namespace penstock

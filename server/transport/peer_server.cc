@@ -31,6 +31,8 @@ using Acceptor = asio::basic_socket_acceptor<tcp, Executor>;
 constexpr int kBacklog = 1024;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kRefusedLines = 5;  // a second; all are counted
+// Beyond these, each reason is told once a second, for so many reasons.
+constexpr std::size_t kRefusedReasons = 8;
 // Connections that were cut off and have not ended yet, beyond the bound.
 constexpr std::size_t kEndingMax = 64;
 
@@ -62,7 +64,7 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
                                std::shared_ptr<ServedConnection> connection);
   bool make_room();
   void drop_greeted();
-  bool may_tell() { return lines.take(parts->clock.boot()); }
+  bool may_tell(const std::string& reason) { return lines.take(parts->clock.boot(), reason); }
   std::size_t count() const {
     const std::lock_guard lock(mutex);
     return connections.size();
@@ -89,7 +91,7 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
     asio::io_context* context;
   };
   std::deque<Stranger> strangers;  // in the order in which they came; some are known by now
-  LogBudget lines{kRefusedLines};
+  ReasonBudget lines{kRefusedLines, kRefusedReasons};
 };
 
 // Takes those off that are gone, or no strangers any more.
@@ -108,9 +110,8 @@ bool PeerServer::State::make_room() {
   if (!full && strangers.size() < strangers_max) return true;
   drop_greeted();
   if (!full && strangers.size() < strangers_max) return true;
-  if (may_tell()) {
-    log_event(LogLevel::warn, "peer_refused", {{"reason", "too many connections"}});
-  }
+  const std::string reason = "too many connections";
+  if (may_tell(reason)) log_event(LogLevel::warn, "peer_refused", {{"reason", reason}});
   if (strangers.empty() || count() >= connections_max + kEndingMax) return false;
   const Stranger oldest = std::move(strangers.front());
   strangers.pop_front();
@@ -127,7 +128,7 @@ void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& contex
     auto secret = accept_tls(std::move(stream), *parts->tls);
     if (!secret) {
       refused.fetch_add(1);
-      if (may_tell()) {
+      if (may_tell(secret.error().context)) {
         log_event(LogLevel::warn, "peer_refused",
                   {{"address", peer}, {"reason", secret.error().context}});
       }
@@ -153,7 +154,7 @@ Awaitable<void> PeerServer::State::serve(std::shared_ptr<State> self, std::strin
     const bool known = connection->peer().has_value();
     if (!known) self->refused.fetch_add(1);
     const std::string name = known ? connection->peer()->name : "unknown";
-    if (known || self->may_tell()) {
+    if (known || self->may_tell(ended.error().context)) {
       log_event(known ? LogLevel::info : LogLevel::warn,
                 known ? "peer_disconnected" : "peer_refused",
                 {{"address", peer}, {"name", name}, {"reason", ended.error().context}});

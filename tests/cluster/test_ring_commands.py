@@ -231,9 +231,9 @@ def test_a_store_becomes_a_cluster_of_one_server(tmp_path):
     sizes = {"tiny": 100, "small": 20_000, "large": 5_000_000}
     export = ["ring", "export", data, "--to", to, "--listen", address, "--host", "one"]
 
-    def client():
+    def client():  # tries again after a 503, as clients do: six volumes on one busy disk may all be late
         pair = json.load(open(os.path.join(data, "root-credentials.json")))[0]
-        return make_client(Endpoint(f"http://127.0.0.1:{s3}"), account=pair)
+        return make_client(Endpoint(f"http://127.0.0.1:{s3}"), account=pair, retries={"max_attempts": 5, "mode": "standard"})
 
     assert "no store" in penstock(*export, code=1)  # and none is made
     assert not os.path.exists(data)

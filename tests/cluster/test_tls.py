@@ -74,7 +74,7 @@ def test_wrong_certificates_are_refused(cluster, told):
     assert "the peer refuses this process: tlsv1 alert unknown ca" in told["unknown to the server"]
     assert "another cluster" in told["another cluster"]
     assert 'of a role "gateway"; this process is "admin"' in told["another role"]
-    assert "peer_refused" in cluster.log("s1") and "certificate is refused" in cluster.log("s1")
+    wait_for(lambda: "peer_refused" in cluster.log("s1") and "certificate is refused" in cluster.log("s1"), "the server says why")
     cluster.wait_whole()
 
 
