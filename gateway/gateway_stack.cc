@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kTellEvery{200};  // of logins that nobody else tells of
+constexpr std::chrono::seconds kTellEvery{1};  // of logins that nobody else tells of
 constexpr std::chrono::seconds kAdminDrain{1};
 
 HttpOptions with_memory(HttpOptions options, MemoryBudget& budget) {
@@ -96,7 +96,7 @@ Awaitable<void> GatewayStack::tell_refused_logins() {
     } catch (...) {
       report_exception("the count of refused logins");
     }
-    const BootTime next = clock_.boot() + Duration(kTellEvery);
+    const BootTime next = next_whole(clock_.boot(), kTellEvery);
     co_await clock_.sleep_until(next);
   }
 }

@@ -1,5 +1,8 @@
 #include "gateway/http/http_loop.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include "gateway/s3/http_date.h"
 #include "penstock/caught.h"
 
@@ -97,8 +100,22 @@ void HttpLoop::stop_members(bool at_once) {
   for (Member& member : members_) member.stop(at_once);
 }
 
+HttpLoop::Use::Use(std::shared_ptr<HttpLoop> loop) : loop_(std::move(loop)) {
+  ++loop_->uses_;
+  if (loop_->keeps_time_) return;
+  try {
+    loop_->advance();
+    loop_->keeps_time_ = true;
+    boost::asio::co_spawn(loop_->executor(), keep_time(loop_), boost::asio::detached);
+  } catch (...) {  // no memory: the connection ends, and the next one tries again
+    loop_->keeps_time_ = false;
+    --loop_->uses_;
+    throw;
+  }
+}
+
 Awaitable<void> HttpLoop::keep_time(std::shared_ptr<HttpLoop> self) {
-  while (!self->shared_->stopping || !self->members_.empty()) {
+  while (self->uses_ > 0) {
     const BootTime next = self->wheel_.next_tick();
     try {
       co_await self->shared_->clock.sleep_until(next);
@@ -107,6 +124,7 @@ Awaitable<void> HttpLoop::keep_time(std::shared_ptr<HttpLoop> self) {
       report_exception("the deadlines of connections");
     }
   }
+  self->keeps_time_ = false;
 }
 
 }  // namespace penstock

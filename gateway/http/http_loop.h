@@ -71,6 +71,19 @@ class HttpLoop {
     std::uint32_t address_ = 0;
   };
 
+  // While there is one, time moves on: deadlines fire, and the date is that of now. Without,
+  // nothing wakes the thread. On the loop's thread.
+  class Use {
+   public:
+    explicit Use(std::shared_ptr<HttpLoop> loop);
+    ~Use() { --loop_->uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const std::shared_ptr<HttpLoop> loop_;
+  };
+
   HttpLoop(boost::asio::io_context& context, std::shared_ptr<HttpShared> shared);
 
   Executor executor() { return context_.get_executor(); }
@@ -93,8 +106,6 @@ class HttpLoop {
   // Since when the member that may go next rests; max: there is none. Thread-safety: any thread.
   BootTime rests_since(Rest kind) const;
   void stop_members(bool at_once);
-  // Moves time on until the server stops and the last member is gone.
-  static Awaitable<void> keep_time(std::shared_ptr<HttpLoop> self);
 
  private:
   using RestList =
@@ -109,10 +120,14 @@ class HttpLoop {
   static Member* who_goes(List& list, Rest kind, BootTime latest);
   void advance();
   void publish();
+  // Moves time on until nobody uses the loop.
+  static Awaitable<void> keep_time(std::shared_ptr<HttpLoop> self);
 
   boost::asio::io_context& context_;
   std::shared_ptr<HttpShared> shared_;
   DeadlineWheel wheel_;
+  std::size_t uses_ = 0;
+  bool keeps_time_ = false;
   boost::intrusive::list<Member, boost::intrusive::constant_time_size<false>> members_;
   std::array<RestList, 2> resting_;  // by Rest, in the order in which they began
   std::array<std::vector<AddressList>, 2> resting_of_address_;  // the same, by the peers' places

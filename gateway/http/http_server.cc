@@ -77,6 +77,7 @@ std::uint32_t address_place(const HttpStream::Socket& socket) {
 Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket,
                                Place place) {
   try {
+    const HttpLoop::Use use(loop);
     HttpConnection connection(std::move(loop), std::move(socket), place.address());
     co_await connection.run();
   } catch (...) {
@@ -87,6 +88,7 @@ Awaitable<void> run_connection(std::shared_ptr<HttpLoop> loop, HttpStream::Socke
 // Reads on for a while, or the answer would be destroyed together with the request.
 Awaitable<void> linger_turned_away(std::shared_ptr<HttpLoop> loop, HttpStream::Socket socket) {
   try {
+    const HttpLoop::Use use(loop);
     HttpStream stream(std::move(socket), loop->wheel(), loop->shared().options, nullptr);
     co_await stream.linger();
     stream.close();
@@ -96,8 +98,10 @@ Awaitable<void> linger_turned_away(std::shared_ptr<HttpLoop> loop, HttpStream::S
   --loop->shared().turned_away;
 }
 
-// Told in one try, on the accepting thread, without reading the request. `loop`: that thread's.
-void turn_away(HttpStream::Socket& socket, HttpLoop& loop) {
+// Told in one try, on the accepting thread, without reading the request. `accepting`: its loop.
+void turn_away(HttpStream::Socket& socket, const std::shared_ptr<HttpLoop>& accepting) {
+  const HttpLoop::Use use(accepting);
+  HttpLoop& loop = *accepting;
   const S3Error error = s3_error(S3Code::SlowDown, "Too many connections.");
   std::string request_id;
   write_request_id(loop.shared().random.next(), request_id);
@@ -178,7 +182,7 @@ struct HttpServer::State {
 
 void HttpServer::State::refuse(HttpStream::Socket socket, HttpRefusal reason) {
   shared->refusals.count(reason);
-  turn_away(socket, *loops.front());
+  turn_away(socket, loops.front());
   if (++shared->turned_away > over_max()) {
     --shared->turned_away;
     error_code ignored;
@@ -327,9 +331,6 @@ Result<> HttpServer::listen(const std::string& address, std::uint16_t port) {
     acceptor.close(ignored);
     return fail(Errc::io,
                 "listen: " + address + ":" + std::to_string(port) + ": " + error.message());
-  }
-  for (const std::shared_ptr<HttpLoop>& loop : state_->loops) {
-    asio::co_spawn(loop->executor(), HttpLoop::keep_time(loop), asio::detached);
   }
   State::start_accepting(state_);
   return Result<>{};

@@ -310,7 +310,7 @@ Awaitable<void> ServerProcess::announce() {
         log_event(LogLevel::warn, "not_announced", {{"reason", said.error().context}});
       }
     }
-    co_await clock.sleep_until(clock.boot() + kAnnounceEvery);
+    co_await clock.sleep_until(next_whole(clock.boot(), kAnnounceEvery));
   }
 }
 

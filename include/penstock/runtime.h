@@ -27,6 +27,12 @@ class Clock {
   virtual Awaitable<void> sleep_until(BootTime when) = 0;
 };
 
+// The first time behind `now` that is a whole multiple of `every`. What is done now and then, and
+// may as well be done a little earlier, waits for it: all that is due then wakes its thread once.
+inline BootTime next_whole(BootTime now, Duration every) {
+  return now - now.time_since_epoch() % every + every;
+}
+
 // Thread-safety: every method may be called from any thread.
 class Random {
  public:

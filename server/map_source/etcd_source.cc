@@ -186,7 +186,7 @@ Task<MapHead> EtcdSource::wait_for_change(MapRevision seen, Deadline deadline) {
       auto run = [watch = watch_] { return Watch::run(watch); };
       boost::asio::co_spawn(executor, keep_running(parts_.clock, kEnded.where, run), kEnded);
     }
-    const BootTime silence = parts_.clock.boot() + kSilence;
+    const BootTime silence = next_whole(parts_.clock.boot(), kSilence);
     co_await watch_->changed.wait(parts_.clock, deadline.capped(silence));
     if (parts_.clock.boot() >= deadline) co_return fail(Errc::timeout, "the map is the same");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "penstock/caught.h"
@@ -13,6 +14,8 @@ namespace penstock {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
+constexpr Duration kRestingTick = std::chrono::seconds(1);  // all is well
+constexpr Duration kEndLook = std::chrono::milliseconds(25);
 constexpr Duration kAskVolumes = std::chrono::milliseconds(500);
 constexpr Duration kAskSource = std::chrono::seconds(2);
 constexpr Duration kWaitForChange = std::chrono::seconds(30);
@@ -236,9 +239,14 @@ struct MapFollower::State {
       self->tell_failure(done);
       co_await self->look_for_missing();
       if (!self->stopping)
-        co_await self->wakeup.wait(self->parts.clock, std::min(next, self->now() + kTick));
+        co_await self->wakeup.wait(self->parts.clock, std::min(next, self->next_tick()));
     }
     self->running = false;
+  }
+
+  BootTime next_tick() const {
+    const bool rests = settled && !parts.misses();
+    return next_whole(now(), rests ? kRestingTick : kTick);
   }
 
   Awaitable<void> look_for_missing() {
@@ -260,7 +268,8 @@ struct MapFollower::State {
   std::shared_ptr<const ClusterMap> last_head;  // that the source told; null: none
   BootTime began{};
   Wakeup wakeup;
-  MapRevision seen;  // of the source
+  std::optional<Executor> executor;  // once it has begun
+  MapRevision seen;                  // of the source
   bool news = false;
   bool settled = false;
   std::atomic<bool> stopping{false};
@@ -282,6 +291,7 @@ void MapFollower::start(Executor executor) {
   Clock& clock = state_->parts.clock;
   state_->running = true;
   state_->began = state_->now();
+  state_->executor = executor;
   auto look = [state = state_] { return State::run(state); };
   boost::asio::co_spawn(executor, keep_running(clock, "the look at the map", look), kEnded);
   if (state_->parts.source == nullptr) return;
@@ -289,11 +299,14 @@ void MapFollower::start(Executor executor) {
   boost::asio::co_spawn(executor, keep_running(clock, "the watch of the map", watch), kEnded);
 }
 
-void MapFollower::stop() { state_->stopping = true; }
+void MapFollower::stop() {
+  if (state_->stopping.exchange(true) || !state_->executor) return;
+  boost::asio::post(*state_->executor, [state = state_] { state->wakeup.notify(); });
+}
 
 Awaitable<void> MapFollower::finish() {
   const auto state = state_;
-  while (state->running) co_await state->parts.clock.sleep_until(state->now() + kTick / 10);
+  while (state->running) co_await state->parts.clock.sleep_until(state->now() + kEndLook);
 }
 
 // A round may have learned a newer map meanwhile.

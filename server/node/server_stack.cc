@@ -8,7 +8,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::chrono::milliseconds kWatchEvery{200};  // for volumes that were taken away
+constexpr std::chrono::milliseconds kWatchEvery{250};  // for volumes that have failed
+constexpr unsigned kLooksOfDirectories = 4;            // one of so many: they may be taken away
 
 VolumeOptions options_of_volumes(const StoreOptions& store) {
   VolumeOptions options = store.volume;
@@ -53,28 +54,37 @@ void ServerStack::begin_watch() {
   watcher_ = std::thread([this] { watch(); });
 }
 
+void ServerStack::end_watch_soon() {
+  {
+    const std::lock_guard lock(watch_mutex_);
+    watch_ends_ = true;
+  }
+  watch_ending_.notify_all();
+}
+
 void ServerStack::end_watch() {
   end_watch_soon();
   if (watcher_.joinable()) watcher_.join();
 }
 
-void ServerStack::look() {
+void ServerStack::look(bool at_directories) {
   try {
-    volumes_->watch();
+    volumes_->watch(at_directories);
   } catch (...) {
     report_exception("the watch over volumes");
   }
 }
 
 void ServerStack::watch() {
-  auto next = base_.clock.boot() + kWatchEvery;
-  while (!watch_ends_.load()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (base_.clock.boot() < next) continue;
-    look();
-    next = base_.clock.boot() + kWatchEvery;
+  const auto ends = [this] { return watch_ends_; };
+  std::unique_lock lock(watch_mutex_);
+  for (unsigned looks = 1; !watch_ending_.wait_for(lock, kWatchEvery, ends); ++looks) {
+    lock.unlock();
+    look(looks % kLooksOfDirectories == 0);
+    lock.lock();
   }
-  look();  // what has failed since is logged, and noted by other volumes of this process
+  lock.unlock();
+  look(true);  // what has failed since is logged, and noted by other volumes of this process
 }
 
 std::size_t ServerStack::close(Duration patience) {

@@ -10,8 +10,9 @@
 // ends: threads that are stuck in a disk still use it.
 // Thread-safety: the calls from one thread; what the parts allow is said there.
 #pragma once
-#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -52,7 +53,7 @@ class ServerStack {
   // VolumeSet::watch() from time to time, on a thread of its own; until end_watch(), which waits
   // for the look that is under way. end_watch_soon() does not.
   void begin_watch();
-  void end_watch_soon() { watch_ends_.store(true); }
+  void end_watch_soon();
   void end_watch();
 
   // Closes the volumes and says how many threads are left behind after `patience`
@@ -61,7 +62,7 @@ class ServerStack {
   std::size_t close(Duration patience);
 
  private:
-  void look();
+  void look(bool at_directories);
   void watch();
 
   ServerOptions options_;
@@ -73,7 +74,9 @@ class ServerStack {
   std::unique_ptr<VolumeSet> volumes_;  // null: closed
   std::unique_ptr<NewVolume> new_volume_;
   bool formatted_ = false;
-  std::atomic<bool> watch_ends_{false};
+  std::mutex watch_mutex_;  // guards the next one
+  std::condition_variable watch_ending_;
+  bool watch_ends_ = false;
   std::thread watcher_;
 };
 

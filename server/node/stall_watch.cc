@@ -19,23 +19,33 @@ void StallWatch::start() {
 }
 
 void StallWatch::stop() {
-  ending_.store(true);
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ends_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
-void StallWatch::run() {
-  while (!ending_.load()) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (const auto& volume : volumes_) {
-        try {
-          volume->look_for_stall();
-        } catch (...) {
-          report_exception("a look at the calls of a disk");
-        }
-      }
+// Is a call under way?
+bool StallWatch::look() {
+  bool busy = false;
+  for (const auto& volume : volumes_) {
+    try {
+      busy = volume->look_for_stall() || busy;
+    } catch (...) {
+      report_exception("a look at the calls of a disk");
     }
-    std::this_thread::sleep_for(limits::kDiskLook);
+  }
+  return busy;
+}
+
+// A call that begins between two looks is seen before it is late.
+void StallWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    const auto pause = look() ? limits::kDiskLook : limits::kDiskLate;
+    ends_.wait_for(lock, pause, [this] { return ending_; });
   }
 }
 

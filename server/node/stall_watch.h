@@ -1,8 +1,9 @@
-// Looks at the disk calls of volumes that are open, several times a second: one that does not
-// return closes its volume as stalled. On a thread of its own, which makes no disk call.
+// Looks at the disk calls of volumes that are open, several times a second, and twice while none is
+// under way: one that does not return closes its volume as stalled. On a thread of its own, which
+// makes no disk call.
 // Thread-safety: any thread; start() once, stop() when nobody adds any more.
 #pragma once
-#include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -25,9 +26,11 @@ class StallWatch {
 
  private:
   void run();
+  bool look();
 
-  std::atomic<bool> ending_{false};
-  std::mutex mutex_;  // guards the next one; held while it is looked at
+  std::mutex mutex_;  // guards the next two; held while volumes are looked at
+  std::condition_variable ends_;
+  bool ending_ = false;
   std::vector<std::shared_ptr<Volume>> volumes_;
   std::thread thread_;
 };

@@ -155,11 +155,11 @@ void VolumeSet::tell_fullness(VolumeSlot& slot, bool full) const {
                               : "it takes bodies again"}});
 }
 
-void VolumeSet::watch() {
+void VolumeSet::watch(bool at_directories) {
   const auto until = std::chrono::steady_clock::now() + limits::kDiskLate;
   VolumeSlots begun;
   for (const auto& slot : slots()) {
-    if (!slot->volume) continue;
+    if (!slot->volume || !at_directories) continue;
     if (!slot->check) slot->check = std::make_shared<IdentityCheck>();
     if (slot->check->begin(slot->volume)) begun.push_back(slot);
   }

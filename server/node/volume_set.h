@@ -55,10 +55,11 @@ class VolumeSet {
   // any more are closed for good. Others that it lacks stay open, and that is logged: a map that
   // lost them says nothing of what they hold.
   void take_map(std::shared_ptr<const ClusterMap> map, SameEpoch other = SameEpoch::stays);
-  // Looks whether each volume's directory is still the one that was opened, each on a thread of its
-  // own, logs what changed since the last call and notes failures at the other volumes. Blocks, but
-  // on no disk for longer than half a second. Thread-safety: one thread.
-  void watch();
+  // Logs what changed since the last call and notes failures at the other volumes.
+  // `at_directories`: looks first whether each volume's directory is still the one that was opened,
+  // each on a thread of its own. Blocks, but on no disk for longer than half a second.
+  // Thread-safety: one thread.
+  void watch(bool at_directories);
   // Is told of each volume whose disk has failed, by watch(). Before that begins.
   void on_failure(std::function<void(VolumeId)> told) { on_failure_ = std::move(told); }
 

@@ -45,7 +45,7 @@ Awaitable<void> ObjectStack::probe(Executor executor) {
     } catch (...) {  // the next round probes again
       report_exception("the probes of suspects");
     }
-    const BootTime next = clock_.boot() + Duration(limits::kProbeEvery);
+    const BootTime next = next_whole(clock_.boot(), limits::kProbeEvery);
     co_await clock_.sleep_until(next);
   }
 }

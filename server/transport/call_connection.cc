@@ -89,7 +89,7 @@ void CallConnection::begin(Call& call, Completion<CallAnswer> done) {
   const bool fresh = pending_.emplace(call.id, std::move(pending)).second;
   PENSTOCK_ASSERT(fresh);
   deadlines_.emplace(call.deadline.at(), call.id);
-  if (call.deadline < watched_until_) watch_.notify();
+  if (call.deadline < watched_until_ || watched_until_ == BootTime::max()) watch_.notify();
 }
 
 void CallConnection::end(std::uint64_t id, Result<CallAnswer> answer, CallOutcome outcome) {
@@ -251,16 +251,26 @@ void CallConnection::watch_silence() {
   }
 }
 
+// Never, while nobody waits for anything: most connections rest most of the time.
+BootTime CallConnection::next_look() const {
+  if (pending_.empty() && !asked_at_) return BootTime::max();
+  const BootTime look = next_whole(parts_.clock.boot(), kLookEvery);
+  return deadlines_.empty() ? look : std::min(look, deadlines_.begin()->first);
+}
+
 // Ends the calls whose time is over, and the connection if nothing comes back any more.
 Awaitable<void> CallConnection::run_watch(std::shared_ptr<CallConnection> self) {
   try {
     while (!self->closed_) {
       self->end_overdue();
       self->watch_silence();
-      const BootTime look = self->parts_.clock.boot() + kLookEvery;
-      const auto& deadlines = self->deadlines_;
-      self->watched_until_ = deadlines.empty() ? look : std::min(look, deadlines.begin()->first);
-      if (!self->closed_) co_await self->watch_.wait(self->parts_.clock, self->watched_until_);
+      if (self->closed_) break;
+      self->watched_until_ = self->next_look();
+      if (self->watched_until_ == BootTime::max()) {
+        co_await self->watch_.wait();
+      } else {
+        co_await self->watch_.wait(self->parts_.clock, self->watched_until_);
+      }
     }
   } catch (...) {
     self->close(error_of_exception("watching a connection to a server"));

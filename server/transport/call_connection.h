@@ -99,6 +99,7 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   bool is_ping_there(const SendProgress& now);
   bool is_silent_for(Duration time) const;
   void watch_silence();
+  BootTime next_look() const;
   static Awaitable<void> run_sender(std::shared_ptr<CallConnection> self);
   static Awaitable<void> run_watch(std::shared_ptr<CallConnection> self);
   Error lost(bool sent, std::string_view why) const;
@@ -123,7 +124,8 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   };
   std::optional<Ping> ping_;
   std::optional<Error> closed_;
-  BootTime watched_until_ = BootTime::min();  // what the watch sleeps for
+  // What the watch sleeps for; max: until there is a call.
+  BootTime watched_until_ = BootTime::min();
   Wakeup watch_;
 };
 

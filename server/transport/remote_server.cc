@@ -219,7 +219,7 @@ Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock*
       stopping = self->stopping_;
     }
     if (stopping->load()) co_return;
-    co_await wakeup.wait(*clock, clock->boot() + pause);
+    co_await wakeup.wait(*clock, next_whole(clock->boot(), pause));
     if (stopping->load()) co_return;
   }
 }

@@ -186,14 +186,14 @@ void Volume::leak_parts() {
   kept->emplace_back(space_);
 }
 
-void Volume::look_for_stall() {
+bool Volume::look_for_stall() {
   const BootTime now = clock_.boot();
   const auto oldest = watch_->look();
-  if (stalled() || !registers_ || !fragments_) return;
+  if (stalled() || !registers_ || !fragments_) return oldest.has_value();
   registers_->expire(now);
   fragments_->expire(now);
-  if (!oldest || oldest->age < options_.disk_call_max) return;
-  if (!holds(Rule::hung_disk_closed)) return;
+  if (!oldest || oldest->age < options_.disk_call_max) return oldest.has_value();
+  if (!holds(Rule::hung_disk_closed)) return true;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(oldest->age).count();
   const Error why =
       fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " + path() +
@@ -203,6 +203,7 @@ void Volume::look_for_stall() {
   fragments_->abandon(why);
   registers_->abandon(why);
   compaction_worker_->abandon();
+  return true;
 }
 
 void Volume::admit(bool member) {

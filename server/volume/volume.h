@@ -116,7 +116,8 @@ class Volume final : public VolumeClient {
   // VolumeOptions::disk_call_max closes the volume as stalled, and answers all that wait for it,
   // whatever its threads are stuck in. A call that returns later changes nothing. Answers calls
   // whose deadline is over. Makes no disk call: run it often, on a thread that makes none.
-  void look_for_stall();
+  // False: no call was under way.
+  bool look_for_stall();
   // It was closed so: its threads may be stuck for ever. Keep it until the process ends.
   bool stalled() const { return watch_->closed(); }
   // How long its syncs took.
