@@ -64,8 +64,9 @@ CLI::App* add_add(CLI::App& ring, RingMakeArguments& arguments) {
       "add",
       "Takes fresh volumes of servers into the map of a running cluster: they get new data from\n"
       "then on. Data that is there already stays where it is; so do the records of objects, and\n"
-      "the layout. Was it cut off: say it again. Of two at once, one is told that another was\n"
-      "faster, and changes nothing. Look before with `penstock ring what-if`.\n"
+      "the layout. Of volumes that are served at another address than the map says, it writes\n"
+      "that address into the map. Was it cut off: say it again. While another command changes the\n"
+      "map it waits. Look before with `penstock ring what-if`.\n"
       "Example: penstock server --key cluster.key --listen 10.0.0.7:9200 --format /mnt/d1\n"
       "         penstock ring add --key cluster.key --map etcd://10.0.0.1:2379/CLUSTER-ID \\\n"
       "           --server 10.0.0.7:9200");

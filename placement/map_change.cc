@@ -101,12 +101,19 @@ Result<ClusterMap> begin_replacement(const ClusterMap& map, VolumeId leaving, Ma
   return next_version(std::move(next));
 }
 
-Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joining) {
-  if (joining.empty()) return fail(Errc::invalid, "no volumes to add");
+Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joining,
+                               const MovedVolumes& moved) {
+  if (joining.empty() && moved.empty()) return fail(Errc::invalid, "no volumes to add");
   if (change_of(map)) {
     return fail(Errc::busy, "a volume is being replaced: add others when that has ended");
   }
   ClusterMap next = map;
+  for (const auto& [id, address] : moved) {
+    const auto entry = std::find_if(next.volumes.begin(), next.volumes.end(),
+                                    [id = id](const auto& volume) { return volume.id == id; });
+    if (entry == next.volumes.end()) return fail(Errc::not_found, "the map has no such volume");
+    entry->address = address;
+  }
   for (MapVolume& volume : joining) {
     if (const MapVolume* there = next.find(volume.id)) {
       return fail(Errc::invalid, "volume \"" + there->name + "\" is in the map already");
@@ -114,7 +121,7 @@ Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joi
     if (volume.name.empty()) volume.name = free_name(next);
     next.volumes.push_back(std::move(volume));
   }
-  CHECK_OK(check_new_hosts(next));
+  if (!joining.empty()) CHECK_OK(check_new_hosts(next));
   return next_version(std::move(next));
 }
 

@@ -12,6 +12,7 @@
 // had in mind, is refused.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +38,11 @@ Result<ClusterMap> begin_replacement(const ClusterMap& map, VolumeId leaving, Ma
 // what lies on the others stays there. A name that is empty becomes the next free "v<N>".
 // Errors: busy - a volume is being replaced; invalid - the map would make no sense with them: the
 // context says why, and what to do.
-Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joining);
+// `moved`: volumes of the map that are served at another address than it says. Their hosts stay
+// what they are: a host is a name. Errors also: not_found - the map has no such volume.
+using MovedVolumes = std::map<VolumeId, std::string>;
+Result<ClusterMap> add_volumes(const ClusterMap& map, std::vector<MapVolume> joining,
+                               const MovedVolumes& moved = {});
 // The same volumes, all served at `address` of one host. Where they are already: the map as it is.
 // Errors: invalid.
 Result<ClusterMap> serve_at(const ClusterMap& map, const std::string& address,

@@ -94,6 +94,35 @@ Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
   return volumes;
 }
 
+MovedVolumes moved_volumes(const ClusterLook& look, const ClusterMap& map) {
+  std::map<VolumeId, std::set<std::string>> open_at;
+  for (const FoundServer& server : look.servers) {
+    if (!server.told) continue;
+    for (const DescribedVolume& volume : server.told->volumes) {
+      if (volume.status.state == VolumeStatus::State::open) {
+        open_at[volume.id].insert(server.address);
+      }
+    }
+  }
+  for (const Announcement& server : look.announced) {
+    for (const AnnouncedVolume& volume : server.volumes) {
+      if (open_at.contains(volume.id)) open_at[volume.id].insert(server.address);
+    }
+  }
+  MovedVolumes moved;
+  for (const auto& [id, addresses] : open_at) {
+    const MapVolume* entry = map.find(id);
+    const std::string& address = *addresses.begin();
+    if (entry && addresses.size() == 1 && entry->address != address) moved.emplace(id, address);
+  }
+  return moved;
+}
+
+std::string moved_text(const MapVolume& entry, const std::string& address) {
+  return "the map says " + entry.address + ", it is served at " + address +
+         ": `penstock ring add --server " + address + "` writes that into the map";
+}
+
 std::string driver_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) name.fill('\0');

@@ -1,10 +1,12 @@
-// Volumes that may enter the map: fresh ones, which no map names. Pure but driver_name().
+// What `penstock ring add` writes into the map: fresh volumes, which no map names, and addresses of
+// volumes that are served elsewhere than it says. Pure but driver_name().
 // Thread-safety: any thread.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "gateway/process/admin_session.h"
+#include "placement/map_change.h"
 
 namespace penstock {
 
@@ -14,6 +16,13 @@ namespace penstock {
 // by another map; nobody was named and nobody announces itself.
 Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
                                              const std::vector<std::string>& servers);
+
+// Of `map`: each volume that is open at one server, and at no other, whose address the map does not
+// say. The server has shown that it is of the cluster. A server that announces the volume at yet
+// another address is reached there by others, so that the volume is left out.
+MovedVolumes moved_volumes(const ClusterLook& look, const ClusterMap& map);
+// "the map says …, it is served at …: …": with what to do.
+std::string moved_text(const MapVolume& entry, const std::string& address);
 
 // Unique, for the role of the driver: "host pid".
 std::string driver_name();

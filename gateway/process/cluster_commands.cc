@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <set>
 #include <thread>
 
 #include "gateway/planned_host.h"
@@ -99,7 +100,8 @@ Result<> check_in_step(const MapVerdict& verdict) {
 
 struct Added {
   MapChanged changed;
-  std::size_t count = 0;  // 0: they were in the map before
+  std::set<VolumeId> fresh;  // that this command has put into the map
+  MovedVolumes moved;
 };
 
 Task<Added> add(AdminSession& session, const RingMakeArguments& arguments) {
@@ -114,17 +116,58 @@ Task<Added> add(AdminSession& session, const RingMakeArguments& arguments) {
   CO_CHECK(check_in_step(look.maps.verdict));
   CO_TRY(volumes, fresh_volumes(look, arguments.servers));
   Added added;
-  added.count = volumes.size();
-  if (volumes.empty()) {
+  added.moved = moved_volumes(look, *follow);
+  if (volumes.empty() && added.moved.empty()) {
     CO_TRY(again, co_await install_head(session, look));
     added.changed = std::move(again);
     co_return added;
   }
-  for (MapVolume& volume : volumes) volume.weight = arguments.weight;
-  CO_TRY(next, add_volumes(*follow, std::move(volumes)));
+  for (MapVolume& volume : volumes) {
+    volume.weight = arguments.weight;
+    added.fresh.insert(volume.id);
+  }
+  CO_TRY(next, add_volumes(*follow, std::move(volumes), added.moved));
   CO_TRY(changed, co_await change(session, std::move(look), std::move(next)));
   added.changed = std::move(changed);
   co_return added;
+}
+
+// Another command may change the map at the same time: before this one, which then looks again, or
+// after it, so that the volumes take that newer map and not the one of this command. Either way it
+// has succeeded when a majority holds the newest map, with the volumes in it.
+Result<Added> add_until_taken(AdminSession& session, const RingMakeArguments& arguments) {
+  const BootTime until = session.clock().boot() + kChangePatience;
+  Added all;
+  while (true) {
+    auto added = session.run(add(session, arguments));
+    if (added) {
+      all.fresh.insert(added->fresh.begin(), added->fresh.end());
+      for (auto& [id, address] : added->moved) all.moved[id] = address;
+      all.changed = std::move(added->changed);
+    }
+    const bool again = added ? !all.changed.installed.reached : added.error().code == Errc::busy;
+    if (!again || session.clock().boot() >= until) {
+      if (!added) return added.error();
+      return all;
+    }
+    std::this_thread::sleep_for(kSayAgain);
+  }
+}
+
+void tell_added(const Added& added) {
+  const ClusterMap& map = *added.changed.map;
+  if (!added.fresh.empty()) {
+    std::cout << "Epoch " << map.epoch.value << ": " << map.volumes.size() << " volumes, taken by "
+              << added.changed.installed.adopted.size() << " of them. New:";
+    for (const MapVolume& volume : map.volumes) {
+      if (!added.fresh.contains(volume.id)) continue;
+      std::cout << " " << volume.name << " (" << volume.address << ")";
+    }
+    std::cout << ". New data goes there, too; old data stays where it is.\n";
+  }
+  for (const auto& [id, address] : added.moved) {
+    std::cout << "Moved: " << name_in(map, id) << " is served at " << address << " now\n";
+  }
 }
 
 std::string hint_of(const Error& error) {
@@ -178,24 +221,18 @@ int add_to_ring(const RingMakeArguments& arguments) {
   const auto session = AdminSession::open(arguments.reach, "penstock ring add");
   if (!session) return tell_failure_of(session.error());
   if (const auto needs = needs_source(**session); !needs) return tell_failure_of(needs.error());
-  const auto added = (*session)->run(add(**session, arguments));
+  const auto added = add_until_taken(**session, arguments);
   if (!added) return tell_failure_of(added.error());
   const MapChanged& changed = added->changed;
   if (const auto told = tell_installed(*changed.map, changed.installed); !told) {
     return tell_failure_of(told.error());
   }
-  if (added->count == 0) {
+  if (added->fresh.empty() && added->moved.empty()) {
     std::cout << "Nothing to add: the volumes are in the map (epoch " << changed.map->epoch.value
               << "), which " << changed.installed.adopted.size() << " volumes hold.\n";
     return 0;
   }
-  std::cout << "Epoch " << changed.map->epoch.value << ": " << changed.map->volumes.size()
-            << " volumes, taken by " << changed.installed.adopted.size() << " of them. New:";
-  const auto& volumes = changed.map->volumes;
-  for (std::size_t i = volumes.size() - added->count; i < volumes.size(); ++i) {
-    std::cout << " " << volumes[i].name << " (" << volumes[i].address << ")";
-  }
-  std::cout << ". New data goes there, too; old data stays where it is.\n";
+  tell_added(*added);
   return 0;
 }
 

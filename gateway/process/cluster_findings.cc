@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "gateway/process/candidates.h"
+
 namespace penstock {
 namespace {
 
@@ -14,6 +16,7 @@ class Findings {
   std::vector<Finding> find() {
     find_of_source();
     if (look_.maps.verdict.follow) {
+      moved_ = moved_volumes(look_, *look_.maps.verdict.follow);
       for (const MapVolume& entry : look_.maps.verdict.follow->volumes) find_of_volume(entry);
       find_suspects(*look_.maps.verdict.follow);
     }
@@ -58,9 +61,10 @@ class Findings {
     const std::string at = look_.address_of(entry);
     if (look_.places.contains(entry.id) && at != entry.address) {
       add("address_changed", entry.name,
-          "the map says " + entry.address + ", it is served at " + at +
-              ": gateways find it there where servers announce themselves; else start the server "
-              "at its old address");
+          moved_.contains(entry.id) ? moved_text(entry, at)
+                                    : "the map says " + entry.address + ", it is served at " + at +
+                                          ", but is not open there, or not only there: see the "
+                                          "log of that server");
     }
     find_twins(entry);
     const HeldMap* held = held_by(look_, entry.id);
@@ -174,6 +178,7 @@ class Findings {
 
   const ClusterLook& look_;
   const bool has_source_;
+  MovedVolumes moved_;
   std::vector<Finding> findings_;
 };
 

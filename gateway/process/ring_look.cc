@@ -7,6 +7,7 @@
 #include "gateway/map_text.h"
 #include "gateway/planned_host.h"
 #include "gateway/process/admin_session.h"
+#include "gateway/process/candidates.h"
 #include "gateway/process/cluster_commands.h"
 #include "placement/map_change.h"
 
@@ -20,6 +21,7 @@ struct Viewed {
   std::shared_ptr<const ClusterMap> map;
   std::map<VolumeId, std::uint64_t> room;
   std::set<VolumeId> lost;
+  std::string advice;  // lines on what the map says wrongly
 };
 
 Result<MapView> view_of(const Viewed& viewed) {
@@ -45,6 +47,10 @@ Result<Viewed> view_cluster(const RingLookArguments& arguments, const char* comm
   viewed.map = look.maps.verdict.follow ? look.maps.verdict.follow : look.maps.head.map;
   if (viewed.map) {
     viewed.room = room_of(*viewed.map, look);
+    for (const auto& [id, address] : moved_volumes(look, *viewed.map)) {
+      const MapVolume& entry = *viewed.map->find(id);
+      viewed.advice += entry.name + ": " + moved_text(entry, address) + "\n";
+    }
     return viewed;
   }
   for (const FoundServer& server : look.servers) {
@@ -141,7 +147,8 @@ Result<std::string> compare(const RingLookArguments& arguments) {
     return arguments.json ? compare_json(nullptr, then_view) : compare_text(nullptr, then_view);
   }
   TRY(now_view, view_of(*now));
-  return arguments.json ? compare_json(&now_view, then_view) : compare_text(&now_view, then_view);
+  if (arguments.json) return compare_json(&now_view, then_view);
+  return compare_text(&now_view, then_view) + now->advice;
 }
 
 Result<std::string> show(const RingLookArguments& arguments) {

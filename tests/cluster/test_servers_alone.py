@@ -205,6 +205,14 @@ def test_a_server_is_found_at_another_address(cluster, tmp_path):
     assert load.failed_reads == [] and load.wrong == []
     assert seconds < 4
     load.check_all()
+    address = cluster.find("s3")["address"]
+    adding = [BINARY, "ring", "add", "--cluster", cluster.data, "--server", address]
+    for wanted in (f"Moved: v2 is served at {address} now\n", "Nothing to add"):
+        done = subprocess.run(adding, capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0 and done.stdout.startswith(wanted), (done.stdout, done.stderr)
+    shown = subprocess.run([BINARY, "ring", "show", "--json", "--cluster", cluster.data], capture_output=True, text=True, timeout=60)
+    assert [v["address"] for v in json.loads(shown.stdout)["volumes"] if v["name"] == "v2"] == [address]
+    cluster.wait_whole()
 
 
 def test_servers_that_all_moved_find_each_other(cluster):

@@ -250,6 +250,28 @@ TEST_CASE("volumes that cannot join are refused, and it is said why") {
   CHECK(code_of(add_volumes(joint, {joining(300, "h6")})) == Errc::busy);
 }
 
+TEST_CASE("volumes that moved are named at their new addresses, alone or while others join") {
+  const ClusterMap before = hosts(6, 1);
+  const MovedVolumes moved{{VolumeId{101}, "10.0.0.9:9200"}};
+  const auto after = add_volumes(before, {}, moved);
+  REQUIRE(after);
+  CHECK(after->epoch.value == before.epoch.value + 1);
+  CHECK(after->find(VolumeId{101})->address == "10.0.0.9:9200");
+  CHECK(after->find(VolumeId{101})->host == before.find(VolumeId{101})->host);
+  for (const MapVolume& volume : before.volumes) {
+    if (volume.id != VolumeId{101}) CHECK(*after->find(volume.id) == volume);
+  }
+  for (std::size_t i = 0; i < before.groups.size(); ++i) {
+    CHECK(after->groups[i].epoch.value == before.groups[i].epoch.value + 1);
+    CHECK(after->groups[i].replicas == before.groups[i].replicas);
+  }
+  const auto both = add_volumes(before, {joining(200, "h6")}, moved);
+  REQUIRE(both);
+  CHECK(both->volumes.size() == 7);
+  CHECK(both->find(VolumeId{101})->address == "10.0.0.9:9200");
+  CHECK(code_of(add_volumes(before, {}, {{VolumeId{999}, "10.0.0.9:9200"}})) == Errc::not_found);
+}
+
 TEST_CASE("a store of one host grows to two, not to three: its records would be too crowded") {
   const ClusterMap one = hosts(1, 6);
   const auto two = add_volumes(one, {joining(200, "h1"), joining(201, "h1")});
