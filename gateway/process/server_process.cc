@@ -38,16 +38,37 @@ ServerOptions options_of(const LocalConfig& config, const ServerArguments& argum
   return options;
 }
 
+std::string name_of(const VolumeSet::VolumeState& volume, const ClusterMap* map) {
+  const MapVolume* entry = map ? map->find(volume.id) : nullptr;
+  return entry ? entry->name : volume.path;
+}
+
+// Why a server without a single open volume is not ready; empty: it has one.
+std::string why_not_ready(const std::vector<VolumeSet::VolumeState>& states,
+                          const ClusterMap* map) {
+  std::string why;
+  for (const auto& volume : states) {
+    if (volume.status.state == VolumeStatus::State::open) return {};
+    why += (why.empty() ? " " : "; ") + name_of(volume, map) + ": " + volume.status.reason;
+  }
+  return "no volume is open:" + why;
+}
+
 // What /readyz says of a server's volumes in one line; volume by volume, behind it.
 std::string own_state(const std::vector<VolumeSet::VolumeState>& states, const ClusterMap* map) {
   std::size_t closed = 0, full = 0;
+  std::string names;
   for (const auto& volume : states) {
-    if (volume.status.state != VolumeStatus::State::open) ++closed;
     if (volume.status.full) ++full;
+    if (volume.status.state == VolumeStatus::State::open) continue;
+    ++closed;
+    names += (names.empty() ? "" : ", ") + name_of(volume, map);
   }
   const std::string of_all = " of " + std::to_string(states.size()) + " volumes ";
   if (closed == states.size()) return "critical: no volume is open";
-  if (closed > 0) return "degraded: " + std::to_string(closed) + of_all + "are not open";
+  if (closed > 0) {
+    return "degraded: " + std::to_string(closed) + of_all + "are not open (" + names + ")";
+  }
   if (map == nullptr) return "candidate: no map names its volumes yet";
   if (full > 0) return "degraded: " + std::to_string(full) + of_all + "take no new data";
   return "whole";
@@ -387,15 +408,15 @@ std::string ServerProcess::describe() {
 // On the thread of the admin port, as the collectors.
 Readiness ServerProcess::tell_readiness() {
   Readiness readiness;
-  readiness.ready = !leaving_.load();
-  readiness.text = readiness.ready ? "ready\n" : "not ready: it stops\n";
   auto& volumes = server_.volumes();
   const auto map = volumes.map();
   const auto states = volumes.states();
+  const std::string why = leaving_.load() ? "it stops" : why_not_ready(states, map.get());
+  readiness.ready = why.empty();
+  readiness.text = readiness.ready ? "ready\n" : "not ready: " + why + "\n";
   readiness.text += own_state(states, map.get()) + "\n";
   for (const auto& volume : states) {
-    const MapVolume* entry = map ? map->find(volume.id) : nullptr;
-    readiness.text += volume_line(entry ? entry->name : volume.path, volume.status, false, false);
+    readiness.text += volume_line(name_of(volume, map.get()), volume.status, false, false);
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;
