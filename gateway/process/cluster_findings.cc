@@ -140,10 +140,17 @@ class Findings {
               " serves a fresh volume in its place: its disk was wiped or "
               "changed, and what it held is lost. `penstock ring add` takes the fresh one in");
     }
+    std::string closed;
+    if (server->told) {
+      for (const DescribedVolume& volume : server->told->volumes) {
+        if (volume.id.value != 0) continue;
+        closed += (closed.empty() ? "" : "; ") + volume.path + ": " + volume.status.reason;
+      }
+    }
     add("volume_missing", entry.name,
-        "server " + at +
-            " has no such volume: it could not be opened (see that server's log), or "
-            "the address is another server's");
+        "server " + at + " has no such volume: " +
+            (closed.empty() ? "the address is another server's"
+                            : "this is it, or what it could not open (" + closed + ")"));
   }
 
   void find_suspects(const ClusterMap& map) {

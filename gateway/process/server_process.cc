@@ -338,10 +338,10 @@ Awaitable<void> ServerProcess::announce() {
 // A map that the parts do not take is not this process's: the next look tries again.
 Result<> ServerProcess::take_map(const std::shared_ptr<const ClusterMap>& map, SameEpoch other) {
   const auto before = server_.volumes().map();
-  if (work_ == nullptr) {
-    CHECK_OK(begin_work(map));
-  } else {
+  if (work_ != nullptr) {
     CHECK_OK(work_->objects->membership().adopt(map, other));
+  } else if (!server_.volumes().clients().empty()) {  // else there is nothing to work for
+    CHECK_OK(begin_work(map));
   }
   server_.volumes().take_map(map, other);
   if (before) move_volumes(*others_, before.get(), *map);

@@ -11,6 +11,22 @@
 
 namespace penstock {
 
+namespace {
+
+constexpr const char* kWhatToDo =
+    ". Mend it and start the server again; a disk that is lost joins as a new volume, when its "
+    "directory is empty and the server is started with --format";
+
+// Is a volume there, even if its disk or its files keep it closed? Then the server stays and says
+// so, where its other servers and people ask it. A directory that is missing, empty or another
+// process's is another matter: the next start, with the disk mounted or the process gone, has it.
+bool is_held(const std::shared_ptr<VolumeSlot>& slot) {
+  return slot->volume != nullptr ||
+         (slot->refused.state == VolumeStatus::State::closed && !slot->in_use);
+}
+
+}  // namespace
+
 Result<> ServerStart::format_empty() {
   for (const std::string& path : parts_.options.directories) {
     TRY(disk, make_volume_directory(path));
@@ -38,8 +54,9 @@ Result<std::shared_ptr<VolumeSlot>> ServerStart::open(const std::string& path) {
       return fail(code, path + ": " + found.error.context);
     }
     const bool missing = code == Errc::not_found;
+    slot->in_use = code == Errc::busy;
     slot->refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
-                            found.error.context);
+                            found.error.context + (missing || slot->in_use ? "" : kWhatToDo));
     tell_lost(path, slot->refused);
     return slot;
   }
@@ -72,10 +89,9 @@ Result<> ServerStart::run() {
     return opened;
   }
   parts_.volumes.place(nullptr, slots);
-  const bool none = std::none_of(slots.begin(), slots.end(),
-                                 [](const auto& slot) { return slot->volume != nullptr; });
-  if (none) {
-    std::string why = "no volume can be opened";
+  const bool any = std::any_of(slots.begin(), slots.end(), is_held);
+  if (!any) {
+    std::string why = "no volume is there";
     for (const auto& slot : slots) why += "; " + slot->path + ": " + slot->refused.reason;
     return fail(Errc::not_found, why + ". New volumes are made of empty directories, by --format");
   }

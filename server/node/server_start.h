@@ -2,7 +2,8 @@
 // if a person asks for it, opens them, and gives each a place. It needs no other server: volumes
 // wait for their admission, which other servers have a part in (volume_admissions.h).
 //
-// A volume that cannot be opened keeps its place and its reason; the others are served.
+// A volume that cannot be opened keeps its place and its reason; the others are served. Should
+// disks or files keep all of them closed, none is, and who asks the server is told.
 // Thread-safety: none; blocks. Pre: the I/O threads run. Used once.
 #pragma once
 #include <cstddef>
@@ -36,8 +37,8 @@ class ServerStart {
   explicit ServerStart(ServerStartParts parts) : parts_(parts) {}
 
   // Fills the set and begins the watch over disk calls. Errors: invalid - a directory is of another
-  // cluster or another format, or none of them is a volume; overloaded; io. The context says what
-  // to do.
+  // cluster or another format; not_found - none of them is a volume, or other processes hold all
+  // that are; overloaded; io. The context says what to do.
   Result<> run();
   std::size_t formatted() const { return formatted_; }
 

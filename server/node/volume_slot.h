@@ -20,6 +20,7 @@ struct VolumeSlot {
   std::shared_ptr<Volume> volume;  // null: missing or refused
   VolumeStatus refused;            // why it is null
   bool hung = false;               // so it is: a look at the directory may hang, too
+  bool in_use = false;             // so it is: another process holds the directory
 
   // ---- of VolumeSet::watch()
   VolumeStatus::State last_state = VolumeStatus::State::open;

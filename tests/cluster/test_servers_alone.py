@@ -5,6 +5,8 @@ import random
 import shutil
 import subprocess
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -73,6 +75,17 @@ def move(cluster, name, *words):
     change(cluster, name, make)
 
 
+def asked(cluster, name):
+    """/readyz: its status and its text."""
+    try:
+        with urllib.request.urlopen(cluster.find(name)["admin"] + "/readyz", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, f"no answer: {error}"
+
+
 def seconds_until_whole(cluster):
     begin = time.monotonic()
     cluster.wait_whole()
@@ -111,6 +124,44 @@ def test_a_failure_is_remembered_by_the_others(tmp_path):
         load.check_all()
 
 
+def test_volumes_that_cannot_be_opened_are_named_and_their_server_stays(tmp_path):
+    with Cluster(servers=3, gateways=1, volumes=2) as cluster:
+        cluster.wait_whole()
+        paths = [volume["path"] for volume in cluster.find("s2")["volumes"]]
+        current = [os.path.join(path, "db", "CURRENT") for path in paths]
+        kept = {}
+
+        def damage(file):
+            with open(file) as whole:
+                kept[file] = whole.read()
+            os.truncate(file, 0)
+
+        stop(cluster, "s2")
+        damage(current[0])
+        start(cluster, "s2")
+        wait_for(lambda: asked(cluster, "s2")[0] == 200, "s2 serves its other volume")
+        said = asked(cluster, "s2")[1]
+        assert "degraded: 1 of 2 volumes are not open" in said and os.path.basename(paths[0]) in said, said
+        stop(cluster, "s2")
+        damage(current[1])
+        start(cluster, "s2")
+        wait_for(lambda: asked(cluster, "s2")[0] == 503, "s2 is there, and not ready")
+        said = asked(cluster, "s2")[1]
+        assert said.startswith("not ready: no volume is open: ") and "start the server again" in said, said
+        wait_for(lambda: "critical" in cluster.ready("g1") or "degraded" in cluster.ready("g1"), "its volumes are missed")
+        words = [BINARY, "ring", "status", "--json", "--cluster", cluster.data]
+        found = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60).stdout)["findings"]
+        meanings = [f["meaning"] for f in found if f["what"] == "volume_missing"]
+        assert len(meanings) == 2 and all("start the server again" in m and os.path.basename(paths[0]) in m for m in meanings), found
+        assert cluster.runs("s2") and "event=volume_lost" in cluster.log("s2")
+        stop(cluster, "s2")
+        for file, text in kept.items():
+            with open(file, "w") as whole:
+                whole.write(text)
+        start(cluster, "s2")
+        cluster.wait_whole()
+
+
 def test_an_old_copy_is_refused(cluster, tmp_path):
     old, newest, place = str(tmp_path / "old"), str(tmp_path / "newest"), volume_of(cluster, "s1")
     stop(cluster, "s1")
@@ -144,7 +195,8 @@ def test_one_alone_waits_and_says_for_whom(cluster):
     stop(cluster, *names, number="KILL")
     start(cluster, "s4")
     wait_for(lambda: "waits for 3 of 5 other volumes" in cluster.ready("s4"), "s4 says what it waits for")
-    said = cluster.ready("s4")
+    status, said = asked(cluster, "s4")
+    assert status == 503 and said.startswith("not ready: no volume is open: "), said
     address = cluster.find("s1")["address"]
     assert "closed" in said and f"v0 at {address}" in said, said
     others = [n for n in names if n != "s4"]

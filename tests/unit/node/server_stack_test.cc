@@ -132,5 +132,63 @@ TEST_CASE("A directory that another process uses is waited for, then left out") 
   CHECK(code_of(server->start()) == Errc::busy);
 }
 
+// A server of a cluster, with two directories.
+struct TestServer : TestStore {
+  std::unique_ptr<ServerStack> make_member(bool format, ClusterId cluster = ClusterId{1, 2}) const {
+    fs::create_directory(base());
+    ServerOptions options;
+    options.process.idle_buffer_bytes = limits::kMiB;
+    options.store.directories = {base() + "/a", base() + "/b"};
+    options.store.format = format;
+    options.store.volume.fragments.segment_bytes = 128 * limits::kKiB;
+    options.store.volume.space.reserve_bytes = 0;
+    options.store.volume.space.reserve_fraction = 0;
+    options.store.volume.space.ballast_bytes = 16 * limits::kKiB;
+    options.member_of = cluster;
+    return std::make_unique<ServerStack>(std::move(options));
+  }
+};
+
+std::vector<VolumeStatus> statuses_of(ServerStack& server) {
+  std::vector<VolumeStatus> all;
+  for (const auto& volume : server.volumes().states()) all.push_back(volume.status);
+  return all;
+}
+
+TEST_CASE(
+    "A server starts with any of its volumes, also if none can be opened, and keeps the why") {
+  const TestServer store;
+  {
+    const auto server = store.make_member(true);
+    REQUIRE(server->start());
+    CHECK(server->volumes().clients().size() == 2);
+    CHECK(server->close(std::chrono::seconds(30)) == 0);
+  }
+  for (std::size_t damaged = 1; damaged <= 2; ++damaged) {
+    fs::resize_file(store.base() + (damaged == 1 ? "/a" : "/b") + "/db/CURRENT", 0);
+    const auto server = store.make_member(false);
+    REQUIRE(server->start());
+    CHECK(server->volumes().clients().size() == 2 - damaged);
+    const auto statuses = statuses_of(*server);
+    REQUIRE(statuses.size() == 2);
+    CHECK(statuses[0].state == State::closed);
+    CHECK(statuses[0].reason.find("start the server again") != std::string::npos);
+    CHECK(server->close(std::chrono::seconds(30)) == 0);
+  }
+}
+
+TEST_CASE("A server without a volume, or whose volumes another process holds, does not start") {
+  const TestServer store;
+  const auto nothing = store.make_member(false);
+  CHECK(code_of(nothing->start()) == Errc::not_found);
+  const auto first = store.make_member(true);
+  REQUIRE(first->start());
+  const auto second = store.make_member(false);
+  CHECK(code_of(second->start()) == Errc::not_found);
+  CHECK(first->close(std::chrono::seconds(30)) == 0);
+  const auto other = store.make_member(false, ClusterId{3, 4});
+  CHECK(code_of(other->start()) == Errc::invalid);
+}
+
 }  // namespace
 }  // namespace penstock
