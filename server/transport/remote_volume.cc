@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/log.h"
+#include "penstock/repeat_budget.h"
 #include "server/transport/block_check.h"
 #include "server/transport/remote_writer.h"
 
@@ -11,20 +12,39 @@ namespace penstock {
 
 using wire::Operation;
 
+namespace {
+
+// Of the process: a way that changes bytes may do so with each of them.
+constexpr std::size_t kServersTold = 256;
+
+void log_repeated(Clock& clock, RepeatBudget& budget, std::string_view event,
+                  const std::string& server, std::string_view what, const std::string& text) {
+  const auto left_out = budget.take(clock.boot(), server);
+  if (!left_out) return;
+  log_event(LogLevel::error, event,
+            {{"server", server},
+             {what, text},
+             {*left_out > 0 ? "left_out" : "", std::to_string(*left_out)}});
+}
+
+}  // namespace
+
 RemoteVolume::RemoteVolume(VolumeId id, std::shared_ptr<RemoteServer> server, Clock& clock)
     : id_(id), clock_(clock), server_(std::move(server)) {}
 
 // Nobody knows what the server did: as if no answer had come.
 Error RemoteVolume::not_believed(const char* call) const {
+  static RepeatBudget lines(kServersTold);
   const std::string address = server()->address();
-  log_event(LogLevel::error, "answer_not_believed", {{"server", address}, {"call", call}});
+  log_repeated(clock_, lines, "answer_not_believed", address, "call", call);
   return fail(Errc::timeout, "server " + address + ": an answer that makes no sense");
 }
 
 // The server has checked it as well: what lies between changes bytes.
 void RemoteVolume::tell_changed(const Error& error) const {
-  log_event(LogLevel::error, "block_changed_on_its_way",
-            {{"server", server()->address()}, {"reason", error.context}});
+  static RepeatBudget lines(kServersTold);
+  log_repeated(clock_, lines, "block_changed_on_its_way", server()->address(), "reason",
+               error.context);
 }
 
 Task<CallAnswer> RemoteVolume::ask(Operation operation, std::string fields, Deadline deadline) {

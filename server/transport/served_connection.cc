@@ -419,11 +419,15 @@ void ServedConnection::note(const ServedCall& call, const Error* error, std::siz
   const bool bad = error != nullptr && is_trouble(error->code);
   if (!bad && took < kSlowCall && !log_enabled(LogLevel::debug)) return;
   const bool plain = !bad && took < kSlowCall;
-  if (!plain && !served_->lines.take(now)) return;
-  log_call(call, error, took);
+  const auto left_out = bad && is_closed(call.header.volume)
+                            ? parts_->closed_lines->take(now, hex_name(call.header.volume.value))
+                            : std::optional<std::uint64_t>(0);
+  if (!left_out || (!plain && !served_->lines.take(now))) return;
+  log_call(call, error, took, *left_out);
 }
 
-void ServedConnection::log_call(const ServedCall& call, const Error* error, Duration took) {
+void ServedConnection::log_call(const ServedCall& call, const Error* error, Duration took,
+                                std::uint64_t left_out) {
   const bool bad = error != nullptr && is_trouble(error->code);
   const bool slow = took >= kSlowCall;
   const bool known = !call.trace.is_zero();
@@ -438,7 +442,8 @@ void ServedConnection::log_call(const ServedCall& call, const Error* error, Dura
              {"peer", peer_ ? peer_->name : ""},
              {"code", error == nullptr ? "ok" : std::string(to_string(error->code))},
              {"reason", error == nullptr ? "" : error->context},
-             {"duration_us", std::to_string(took.count())}});
+             {"duration_us", std::to_string(took.count())},
+             {left_out > 0 ? "left_out" : "", std::to_string(left_out)}});
 }
 
 Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> self,

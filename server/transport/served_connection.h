@@ -18,6 +18,7 @@
 
 #include "penstock/log_budget.h"
 #include "penstock/memory_budget.h"
+#include "penstock/repeat_budget.h"
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
 #include "server/transport/call_connection.h"
@@ -58,6 +59,9 @@ struct ServiceParts {
   // What other servers say of where their volumes are, and all of that. May be empty.
   std::function<void(std::vector<wire::Place>)> hear{};
   std::function<std::vector<wire::Place>()> places{};
+  // Calls of volumes that are not open: each caller tries again and again.
+  static constexpr std::size_t kClosedKeys = 256;
+  std::shared_ptr<RepeatBudget> closed_lines = std::make_shared<RepeatBudget>(kClosedKeys);
   // Of the process: what calls hold counts there, on the account of their volume. Null: without.
   MemoryBudget* budget = nullptr;
 };
@@ -117,7 +121,11 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   static Deadline deadline_of(const ServedCall& call);
   void answer(const ServedCall& call, Result<DispatchedAnswer> answer, CallRoom::Held held);
   void note(const ServedCall& call, const Error* error, std::size_t bytes_out);
-  void log_call(const ServedCall& call, const Error* error, Duration took);
+  bool is_closed(VolumeId id) const {
+    const auto volume = find(id);
+    return volume && volume->status().state != VolumeStatus::State::open;
+  }
+  void log_call(const ServedCall& call, const Error* error, Duration took, std::uint64_t left_out);
   static Awaitable<void> run_call(std::shared_ptr<ServedConnection> self, ServedCall served,
                                   DispatchedCall call, CallRoom::Held held);
   static Awaitable<void> run_sender(std::shared_ptr<ServedConnection> self);

@@ -91,6 +91,29 @@ TEST_CASE("a server's log names the request of a call that failed, and no other"
   CHECK(lines.find("peer=g1") != std::string::npos);
 }
 
+TEST_CASE("a volume that is not open draws one line at once, then one a second with a count") {
+  TransportWorld world;
+  world.connect();
+  const KeptLog log;
+  const auto told = [] {
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = lines.find("event=call_failed", at)) != std::string::npos;
+         ++at) {
+      ++count;
+    }
+    return count;
+  };
+  world.volume->acceptor.state = VolumeStatus::State::closed;
+  for (int call = 0; call < 40; ++call) {
+    CHECK_FALSE(world.run(world.remote->read(a_read(), world.soon())));
+  }
+  CHECK(told() == 2);  // of one second: the first, and a repeat
+  world.run_for(std::chrono::seconds(2));
+  CHECK_FALSE(world.run(world.remote->read(a_read(), world.soon())));
+  CHECK(told() == 3);
+  CHECK(lines.find("left_out=38") != std::string::npos);
+}
+
 TEST_CASE("at debug each call is told, background ones without a request") {
   TransportWorld world;
   world.connect();
