@@ -188,12 +188,15 @@ Task<ClusterLook> AdminSession::look(std::vector<std::string> wanted) {
     clients.insert(clients.end(), found.begin(), found.end());
     const Deadline until = base_.clock.boot() + kPatience;
     const auto held = co_await survey.ask(std::move(found), base_.clock, until);
-    for (const HeldMap& each : held) add_addresses(each.map, addresses);
-    std::erase_if(addresses, [this](const auto& address) { return servers_.contains(address); });
     for (const HeldMap& each : held) {
+      add_addresses(each.map, addresses);
       if (!each.map) continue;
       for (const MapVolume& volume : each.map->volumes) known.emplace(volume.id, volume.address);
     }
+    for (const wire::Place& place : peers_->places()) {  // where servers say that they moved to
+      if (known.contains(place.volume)) addresses.insert(place.address);
+    }
+    std::erase_if(addresses, [this](const auto& address) { return servers_.contains(address); });
   }
   if (head) {
     for (const MapVolume& volume : head->volumes) known.emplace(volume.id, volume.address);

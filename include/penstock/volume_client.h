@@ -269,7 +269,7 @@ class VolumeUpkeep {
   // no volume would ever be admitted after all of them were stopped.
   virtual Task<NoteReply> read_note(std::string name, Deadline deadline) = 0;
   // Durable before it answers. A note of starts never goes down: a lower one is no error and
-  // changes nothing. Errors: invalid - the length of name or bytes; overloaded - too many notes.
+  // changes nothing. Errors: invalid - the name (note_name.h) or length; overloaded - too many.
   virtual Task<> put_note(std::string name, std::string bytes, Deadline deadline) = 0;
 };
 

@@ -52,9 +52,11 @@ std::shared_ptr<RemoteServer> RemoteServers::State::find_server(const std::strin
 }
 
 bool RemoteServers::State::is_used(const std::string& address) const {
-  if (asked_for.contains(address) || places.names(address)) return true;
-  return std::any_of(volumes.begin(), volumes.end(), [&address](const auto& one) {
-    return one.second.address == address || one.second.volume->server()->address() == address;
+  if (asked_for.contains(address)) return true;
+  return std::any_of(volumes.begin(), volumes.end(), [&](const auto& one) {
+    const auto place = places.find(one.first);
+    return one.second.address == address || one.second.volume->server()->address() == address ||
+           (place && place->address == address);
   });
 }
 
@@ -64,9 +66,13 @@ void RemoteServers::State::take(const wire::Place& place) {
   const bool is_own = std::any_of(own.begin(), own.end(),
                                   [&](const auto& one) { return one.volume == place.volume; });
   const auto before = places.find(place.volume);
-  const bool room = servers.contains(place.address) || servers.size() < limits::kPlacesMax;
+  // Where a volume is that no map of this process names is remembered, and nobody is called: it
+  // may be any candidate that ever announced itself. volume() looks there when it is asked for.
+  const bool wanted = volumes.contains(place.volume);
+  const bool room =
+      !wanted || servers.contains(place.address) || servers.size() < limits::kPlacesMax;
   if (is_own || !room || !places.take(place)) return;
-  find_server(place.address)->retry();
+  if (wanted) find_server(place.address)->retry();
   if (!before || before->address == place.address || is_used(before->address)) return;
   const auto gone = servers.find(before->address);
   if (gone == servers.end()) return;

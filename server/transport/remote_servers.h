@@ -4,7 +4,8 @@
 // pass on with their status). A volume is where a server says that it has it: if the one that it
 // was found at does not, or not open, and another one does, it moves there. So a server that has
 // moved is found as soon as one process that it announced itself to is asked; one with other
-// volumes at an old address is never taken for it.
+// volumes at an old address is never taken for it. Of volumes that were not asked for the places
+// are kept, and nobody is called there.
 // Thread-safety: any thread.
 #pragma once
 #include <boost/asio/io_context.hpp>

@@ -1,3 +1,4 @@
+#include "penstock/note_name.h"
 #include "penstock/planted.h"
 #include "server/volume/volume.h"
 
@@ -118,8 +119,8 @@ Task<NoteReply> Volume::read_note(std::string name, Deadline deadline) {
 
 Task<> Volume::put_note(std::string name, std::string bytes, Deadline deadline) {
   CO_CHECK(health_->check_open());
-  if (name.empty() || name.size() > kNoteNameBytesMax || bytes.size() > kNoteBytesMax) {
-    co_return fail(Errc::invalid, "note: length of name or bytes");
+  if (!is_note_name(name) || bytes.size() > kNoteBytesMax) {
+    co_return fail(Errc::invalid, "note: its name makes no sense, or it is too long");
   }
   {
     std::lock_guard lock(kept_->mutex);

@@ -258,6 +258,9 @@ def test_a_server_is_found_at_another_address(cluster, tmp_path):
     assert seconds < 4
     load.check_all()
     address = cluster.find("s3")["address"]
+    status = [BINARY, "ring", "status", "--key", cluster.info["key"], "--servers", cluster.find("s1")["address"]]
+    done = subprocess.run(status, capture_output=True, text=True, timeout=60)
+    assert f"`penstock ring add --server {address}`" in done.stdout and done.returncode == 4, (done.stdout, done.stderr)
     adding = [BINARY, "ring", "add", "--cluster", cluster.data, "--server", address]
     for wanted in (f"Moved: v2 is served at {address} now\n", "Nothing to add"):
         done = subprocess.run(adding, capture_output=True, text=True, timeout=90)

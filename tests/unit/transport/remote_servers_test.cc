@@ -133,6 +133,25 @@ TEST_CASE("a volume that has moved is found as soon as one of the servers tells 
   CHECK(world.servers->volume(VolumeId{3}, kOld)->server()->address() == kNew);
 }
 
+TEST_CASE("places of volumes that nobody asked for are remembered, and not called") {
+  World world;
+  world.add(kNew, 3);
+  world.add(kOther, 5);
+  world.begin();
+  (void)world.servers->volume(VolumeId{5}, kOther);
+  world.sites[kOther].places = {place(3, kNew), place(7, kOld)};
+  world.run_for(std::chrono::seconds(60));
+  CHECK(world.dials.count(kNew) == 0);
+  CHECK(world.dials.count(kOld) == 0);
+  CHECK(world.servers->server_count() == 1);
+  CHECK(world.servers->places().size() == 2);
+  // From now on a map names it, with an address that it had before.
+  const auto volume = world.servers->volume(VolumeId{3}, kOld);
+  world.run_for(kSoon);
+  CHECK(volume->status().state == VolumeStatus::State::open);
+  CHECK(volume->server()->address() == kNew);
+}
+
 TEST_CASE("a server with other volumes at an old address is not taken for the one that was there") {
   World world;
   world.add(kOld, 4);

@@ -25,8 +25,8 @@ TEST_CASE("a volume that waits for its admission answers notes and its map, noth
   CHECK(code_of(h.prepare(h.object("key"), h.ballot(2))) == Errc::unavailable);
   CHECK(code_of(h.run(h.volume->pin({}, h.later()))) == Errc::unavailable);
   CHECK(code_of(h.run(h.volume->read_join_state(h.later()))) == Errc::unavailable);
-  CHECK(h.run(h.volume->put_note("starts/8", "3")));
-  const auto note = h.run(h.volume->read_note("starts/8", h.later()));
+  CHECK(h.run(h.volume->put_note(starts_note(VolumeId{8}), "3")));
+  const auto note = h.run(h.volume->read_note(starts_note(VolumeId{8}), h.later()));
   REQUIRE(note);
   CHECK(note->bytes == "3");
   CHECK(note->map == h.volume->map_hash());
@@ -39,7 +39,8 @@ TEST_CASE("a volume that waits for its admission answers notes and its map, noth
   h.volume->refuse("it is an old copy");
   CHECK(h.volume->status().reason == "it is an old copy");
   CHECK(h.volume->is_disk_sound());
-  CHECK(code_of(h.run(h.volume->read_note("starts/8", h.later()))) == Errc::unavailable);
+  CHECK(code_of(h.run(h.volume->read_note(starts_note(VolumeId{8}), h.later()))) ==
+        Errc::unavailable);
 }
 
 TEST_CASE("one that was admitted without a question waits again when it gets a map") {
@@ -59,15 +60,16 @@ TEST_CASE("a note of starts never goes down; others change as they are told") {
   VolumeHarness h;
   h.fresh();
   for (const char* starts : {"3", "12:a", "12:a"}) {
-    CHECK(h.run(h.volume->put_note("starts/8", starts)));
+    CHECK(h.run(h.volume->put_note(starts_note(VolumeId{8}), starts)));
   }
   for (const char* starts : {"4", "12:b", "12", "11:a", "nonsense"}) {
     CAPTURE(starts);
-    CHECK(code_of(h.run(h.volume->put_note("starts/8", starts))) == Errc::busy);
+    CHECK(code_of(h.run(h.volume->put_note(starts_note(VolumeId{8}), starts))) == Errc::busy);
   }
-  CHECK(h.volume->get_note("starts/8") == "12:a");
-  for (const char* boot : {"b", "a"}) CHECK(h.run(h.volume->put_note("failed/8", boot)));
-  CHECK(h.volume->get_note("failed/8") == "a");
+  CHECK(h.volume->get_note(starts_note(VolumeId{8})) == "12:a");
+  for (const char* boot : {"b", "a"})
+    CHECK(h.run(h.volume->put_note(failure_note(VolumeId{8}), boot)));
+  CHECK(h.volume->get_note(failure_note(VolumeId{8})) == "a");
 }
 
 }  // namespace

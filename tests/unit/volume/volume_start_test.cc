@@ -178,6 +178,12 @@ TEST_CASE("a note is there at once and after a start, also an empty one") {
   const std::string longest(kNoteNameBytesMax, 'n');
   REQUIRE(h.run(h.volume->put_note(longest, std::string(kNoteBytesMax, 'b'))));
   CHECK(code_of(h.run(h.volume->put_note(longest + "n", "x"))) == Errc::invalid);
+  for (const char* name : {"", "8", "/x", "a b", "a.b", "Peer", "a\n", "a\xc3\xa9", "starts/",
+                           "starts/8", "failed/000000000000000g", "failed/00000000000000001"}) {
+    CAPTURE(name);
+    CHECK(code_of(h.run(h.volume->put_note(name, "x"))) == Errc::invalid);
+    CHECK(!h.volume->get_note(name));
+  }
   for (int start = 0; start < 2; ++start) {
     CAPTURE(start);
     CHECK(h.volume->get_note("peer/8") == "start 3");
@@ -195,16 +201,16 @@ TEST_CASE("of notes there are so many and no more, and those there are can be ch
   h.with_database([](Database& database) {
     leveldb::WriteBatch batch;
     for (std::size_t n = 1; n < kNotesMax; ++n) {
-      const RowOp row = note_row(std::to_string(n), "x");
+      const RowOp row = note_row("n" + std::to_string(n), "x");
       batch.Put(row.key, *row.value);
     }
     REQUIRE(database.write(batch));
   });
   h.open();
   REQUIRE(h.run(h.volume->put_note("last", "x")));
-  CHECK(code_of(h.run(h.volume->put_note("one more", "x"))) == Errc::overloaded);
-  REQUIRE(h.run(h.volume->put_note("1", "changed")));
-  CHECK(h.volume->get_note("1") == "changed");
+  CHECK(code_of(h.run(h.volume->put_note("onemore", "x"))) == Errc::overloaded);
+  REQUIRE(h.run(h.volume->put_note("n1", "changed")));
+  CHECK(h.volume->get_note("n1") == "changed");
   CHECK(h.volume->notes().size() == kNotesMax);
 }
 
