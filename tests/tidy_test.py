@@ -83,7 +83,7 @@ THROWING_PARSE_ALLOWED = {"gateway/operations/object_attributes.cc", "server/nod
 AWAIT_CHOSEN = re.compile(r"\?[^;{}]*?\bco_await\b")
 AWAIT_DROPPED = re.compile(r"^\s*co_await\s+(?P<call>[\w:.>\-]+)\s*\(")
 # Awaitables of void: nothing to drop.
-AWAIT_VOID = re.compile(r"(sleep_until|async_accept|async_connect|keep|wait_for_room|linger|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|wait_all|wait_for_all|remove_all|learn|learn_map|ask_source|ask_volumes|look_for_missing|bring_up_to_date|ask_peers|tell_peers|admit_member|step|keep_running|make|watch)$")
+AWAIT_VOID = re.compile(r"(sleep_until|announce_once|async_accept|async_connect|keep|wait_for_room|linger|drain|discard|wait|async_wait|run|stop|handle|join|serve|yield|deliver|settle_down|finish|wait_all|wait_for_all|remove_all|learn|learn_map|ask_source|ask_volumes|look_for_missing|bring_up_to_date|ask_peers|tell_peers|admit_member|step|keep_running|make|watch)$")
 
 
 def tracked(root):

@@ -182,10 +182,13 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
   clocks_->start(io.at(0).get_executor());
   if (source_ && source_->keeps_announcements()) {
     constexpr ReportThrown kEnded{"the announcement of the volumes"};
+    // Who waits until it is ready may then take its volumes into the map.
+    wait_on(io.at(0), announce_once(), "start");
     auto tell_source = [this] { return announce(); };
     boost::asio::co_spawn(io.at(0), keep_running(server_.base().clock, kEnded.where, tell_source),
                           kEnded);
   }
+  announced_.store(true);
   const auto states = server_.volumes().states();
   log_event(LogLevel::info, "server_ready",
             {{"listen", endpoint_text(peers.address, peers_->port())},
@@ -320,18 +323,23 @@ Announcement ServerProcess::announcement() {
 }
 
 // While the source is away the follower says so.
+Awaitable<void> ServerProcess::announce_once() {
+  auto words = announcement();
+  if (words.volumes.empty()) co_return;
+  const Deadline until = server_.base().clock.boot() + kAnnouncePatience;
+  const auto said = co_await source_->announce(std::move(words), until);
+  if (said || said.error().code == Errc::unavailable || said.error().code == Errc::timeout) {
+    co_return;
+  }
+  log_event(LogLevel::warn, "not_announced", {{"reason", said.error().context}});
+}
+
 Awaitable<void> ServerProcess::announce() {
   Clock& clock = server_.base().clock;
-  while (!leaving_.load()) {
-    auto words = announcement();
-    if (!words.volumes.empty()) {
-      const auto said =
-          co_await source_->announce(std::move(words), clock.boot() + kAnnouncePatience);
-      if (!said && said.error().code != Errc::unavailable && said.error().code != Errc::timeout) {
-        log_event(LogLevel::warn, "not_announced", {{"reason", said.error().context}});
-      }
-    }
+  while (true) {
     co_await clock.sleep_until(next_whole(clock.boot(), kAnnounceEvery));
+    if (leaving_.load()) co_return;
+    co_await announce_once();
   }
 }
 
@@ -411,7 +419,8 @@ Readiness ServerProcess::tell_readiness() {
   auto& volumes = server_.volumes();
   const auto map = volumes.map();
   const auto states = volumes.states();
-  const std::string why = leaving_.load() ? "it stops" : why_not_ready(states, map.get());
+  std::string why = leaving_.load() ? "it stops" : why_not_ready(states, map.get());
+  if (why.empty() && !announced_.load()) why = "it has not announced itself yet";
   readiness.ready = why.empty();
   readiness.text = readiness.ready ? "ready\n" : "not ready: " + why + "\n";
   readiness.text += own_state(states, map.get()) + "\n";

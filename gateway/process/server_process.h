@@ -58,6 +58,7 @@ class ServerProcess {
   bool has_moved();
   std::string address() const;
   Announcement announcement();
+  Awaitable<void> announce_once();
   Awaitable<void> announce();
   void begin_admissions();
   void tell_address(const Endpoint& peers);
@@ -94,6 +95,7 @@ class ServerProcess {
   std::unique_ptr<MapFollower> follower_;
   std::vector<std::string> looked_at_;  // the maps of the own volumes; of the first I/O thread
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> announced_{false};  // or the source was away, or keeps no announcements
   StopLimit stop_limit_;
 };
 

@@ -191,8 +191,7 @@ def test_candidates_that_announce_themselves_join(tmp_path):
     with Cluster(servers=3, gateways=1, etcd=1) as cluster:
         assert "Nothing to add" in penstock("ring", "add", "--cluster", cluster.data)
         cluster.run("add")
-        wait_for(lambda: "4 volumes" in subprocess.run([BINARY, "ring", "add", "--cluster", cluster.data], capture_output=True, text=True,
-                                                       timeout=60).stdout, "the candidate announces itself and joins")
+        assert "4 volumes" in penstock("ring", "add", "--cluster", cluster.data)  # it has announced itself before it was ready
         wait_well(cluster)
         assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
 
