@@ -36,14 +36,15 @@ std::vector<std::shared_ptr<VolumeClient>> not_asked(const std::vector<HeldMap>&
 
 }  // namespace
 
-Awaitable<void> MapSurvey::ask_round(std::vector<std::shared_ptr<VolumeClient>> clients,
-                                     std::vector<HeldMap>& held, const Parsed& before, Clock& clock,
-                                     Deadline deadline) {
+Awaitable<std::vector<HeldMap>> MapSurvey::ask_round(
+    std::vector<std::shared_ptr<VolumeClient>> clients, const Parsed& before, Clock& clock,
+    Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
   FanOut<SharedBytes> calls;
   for (const auto& client : clients) calls.start(executor, ask_for_map(client, deadline));
   co_await calls.wait_all(clock, deadline);
   const auto answers = calls.take();
+  std::vector<HeldMap> held;
   for (std::size_t i = 0; i < clients.size(); ++i) {
     HeldMap& one = held.emplace_back();
     one.volume = clients[i]->id();
@@ -56,14 +57,13 @@ Awaitable<void> MapSurvey::ask_round(std::vector<std::shared_ptr<VolumeClient>> 
     if (!text.empty()) one.map = parsed_.at(text);
     one.answered = text.empty() || one.map != nullptr;
   }
+  co_return held;
 }
 
 Awaitable<std::vector<HeldMap>> MapSurvey::ask(std::vector<std::shared_ptr<VolumeClient>> clients,
                                                Clock& clock, Deadline deadline) {
   const Parsed before = std::exchange(parsed_, Parsed());
-  std::vector<HeldMap> held;
-  co_await ask_round(std::move(clients), held, before, clock, deadline);
-  co_return held;
+  co_return co_await ask_round(std::move(clients), before, clock, deadline);
 }
 
 Awaitable<std::vector<HeldMap>> MapSurvey::ask_newer(
@@ -73,7 +73,8 @@ Awaitable<std::vector<HeldMap>> MapSurvey::ask_newer(
   std::vector<HeldMap> held;
   for (int round = 0; round < kRoundsMax && (round == 0 || !clients.empty()); ++round) {
     const BootTime until = clock.boot() + patience;
-    co_await ask_round(std::move(clients), held, before, clock, until);
+    const auto heard = co_await ask_round(std::move(clients), before, clock, until);
+    held.insert(held.end(), heard.begin(), heard.end());
     clients = not_asked(held, reach, than);
   }
   co_return held;

@@ -31,10 +31,9 @@ class MapSurvey {
 
  private:
   using Parsed = std::map<std::string, std::shared_ptr<const ClusterMap>>;
-  // Adds what they say to `held`. `before`: what was parsed in the survey before.
-  Awaitable<void> ask_round(std::vector<std::shared_ptr<VolumeClient>> clients,
-                            std::vector<HeldMap>& held, const Parsed& before, Clock& clock,
-                            Deadline deadline);
+  // `before`: what was parsed in the survey before.
+  Awaitable<std::vector<HeldMap>> ask_round(std::vector<std::shared_ptr<VolumeClient>> clients,
+                                            const Parsed& before, Clock& clock, Deadline deadline);
   Parsed parsed_;  // by text; null: no map
 };
 
