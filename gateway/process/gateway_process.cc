@@ -95,7 +95,9 @@ std::unique_ptr<MapFollower> GatewayProcess::make_follower() {
     (void)has_moved();
     return {};
   };
-  parts.clients = [&membership](const ClusterMap*) { return membership.volumes(); };
+  parts.clients = [&membership](const ClusterMap* map) {
+    return map == nullptr ? membership.volumes() : membership.reach(*map);
+  };
   parts.own = [] { return VolumeClients(); };
   parts.moved = [this] { return has_moved(); };
   parts.misses = [&membership] { return misses_volumes(membership); };

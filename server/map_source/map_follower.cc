@@ -172,8 +172,10 @@ struct MapFollower::State {
   Task<> look() {
     const auto map = parts.current();
     const auto named = map ? map : last_head;
-    const auto held =
-        co_await survey.ask(parts.clients(named.get()), parts.clock, now() + kAskVolumes);
+    MapSurvey::Reach reach = [this](const ClusterMap& newer) { return parts.clients(&newer); };
+    const Epoch own = map ? map->epoch : Epoch{};
+    const auto held = co_await survey.ask_newer(parts.clients(named.get()), std::move(reach), own,
+                                                parts.clock, kAskVolumes);
     const auto head = co_await read_head();
     if (head) last_head = head->map;
     const MapVerdict verdict = judge_maps(head ? head->map : nullptr, head.has_value(), held);

@@ -39,7 +39,7 @@ struct FollowerParts {
   // Of a newer map than that, which counts, or of another one of its epoch, which majorities hold.
   std::function<Result<>(std::shared_ptr<const ClusterMap>, SameEpoch)> take;
   // All volumes of this map (null: none is known) that can be reached, those of this process, and
-  // all of which these know.
+  // all of which these know. Asked for newer maps, too, which may not count.
   std::function<VolumeClients(const ClusterMap*)> clients;
   // The volumes of this process; none: it is no server.
   std::function<VolumeClients()> own;

@@ -32,8 +32,10 @@ Map newest_of(const std::vector<HeldMap>& held) {
 }  // namespace
 
 Task<> MapLearner::ask_all() {
-  const BootTime until = clock_.boot() + Duration(limits::kRegisterCall);
-  const auto held = co_await survey_.ask(membership_.volumes(), clock_, until);
+  MapSurvey::Reach reach = [this](const ClusterMap& map) { return membership_.reach(map); };
+  const Epoch own = membership_.map()->epoch;
+  const auto held = co_await survey_.ask_newer(membership_.volumes(), std::move(reach), own, clock_,
+                                               limits::kRegisterCall);
   const bool alone = is_of_one_process(*membership_.map());
   const MapVerdict verdict = judge_maps(nullptr, false, held);
   const Map map = alone ? newest_of(held) : verdict.follow;

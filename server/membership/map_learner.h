@@ -15,8 +15,9 @@ namespace penstock {
 class MapLearner {
  public:
   MapLearner(Membership& membership, Clock& clock) : membership_(membership), clock_(clock) {}
-  // Asks all volumes and adopts the newest map that counts; waits a moment in any case, so that
-  // whoever asks again does not do so in a circle. One caller asks for all.
+  // Asks all volumes, those that newer maps name as well, and adopts the newest map that counts;
+  // waits a moment in any case, so that whoever asks again does not do so in a circle. One caller
+  // asks for all.
   Awaitable<void> learn();
 
  private:

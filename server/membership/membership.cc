@@ -125,6 +125,15 @@ struct Membership::State {
     return status.state == VolumeStatus::State::open && !status.full;
   }
 
+  // Of a volume that is no member yet; null: out of reach. Pre: change_mutex is held.
+  std::shared_ptr<VolumeClient> meet(const MapVolume& volume) {
+    const auto known = met.find(volume.id);
+    if (known != met.end()) return known->second;
+    auto client = connect ? connect(volume) : nullptr;
+    if (client) met.emplace(volume.id, client);
+    return client;
+  }
+
   // Pre: change_mutex is held, or nobody else knows this yet.
   void install(std::shared_ptr<const ClusterMap> map, std::shared_ptr<const Ring> ring,
                std::vector<std::shared_ptr<VolumeClient>> clients) {
@@ -157,7 +166,8 @@ struct Membership::State {
   std::atomic<BootTime::rep> pace_due{0};  // when the window ends
   std::mutex pace_mutex;                   // guards the next, and Health::pace
   BootTime pace_began{};
-  std::mutex change_mutex;  // guards the next
+  std::mutex change_mutex;                                          // guards the next two
+  std::unordered_map<VolumeId, std::shared_ptr<VolumeClient>> met;  // by reach(), no members
   std::deque<std::unique_ptr<const View>> views;
   std::atomic<const View*> current{nullptr};  // the last of them; readers take no lock
 };
@@ -222,8 +232,9 @@ Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map, SameEpoch 
   }
   std::vector<std::shared_ptr<VolumeClient>> clients;
   for (const MapVolume& volume : map->volumes) {
-    if (state_->find(volume.id) != nullptr || !state_->connect) continue;
-    if (auto client = state_->connect(volume)) clients.push_back(std::move(client));
+    if (state_->find(volume.id) != nullptr) continue;
+    if (auto client = state_->meet(volume)) clients.push_back(std::move(client));
+    state_->met.erase(volume.id);
   }
   log_event(LogLevel::info, "map_adopted", {{"epoch", std::to_string(map->epoch.value)}});
   state_->install(std::move(map), std::move(ring), std::move(clients));
@@ -243,6 +254,17 @@ std::vector<std::shared_ptr<VolumeClient>> Membership::volumes() const {
   std::vector<std::shared_ptr<VolumeClient>> clients;
   for (const MapVolume& volume : map()->volumes) {
     if (auto client = this->volume(volume.id)) clients.push_back(std::move(client));
+  }
+  return clients;
+}
+
+std::vector<std::shared_ptr<VolumeClient>> Membership::reach(const ClusterMap& map) {
+  const std::lock_guard lock(state_->change_mutex);
+  std::vector<std::shared_ptr<VolumeClient>> clients;
+  for (const MapVolume& volume : map.volumes) {
+    auto client = this->volume(volume.id);
+    if (!client) client = state_->meet(volume);
+    if (client) clients.push_back(std::move(client));
   }
   return clients;
 }

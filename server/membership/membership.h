@@ -44,6 +44,9 @@ class Membership {
   // Null if unknown. The client stays valid as long as the caller holds it.
   std::shared_ptr<VolumeClient> volume(VolumeId id) const;
   std::vector<std::shared_ptr<VolumeClient>> volumes() const;
+  // Of the volumes of another map: those that can be reached. For questions about maps; one that
+  // the own map does not name takes part in nothing else.
+  std::vector<std::shared_ptr<VolumeClient>> reach(const ClusterMap& map);
   // Is it a volume of the map that is there to stay? Others must not be named by new records.
   bool stays(VolumeId id) const;
 

@@ -64,7 +64,7 @@ AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id) {
 }
 
 StartAdmission::StartAdmission(AdmissionParts parts) : parts_(std::move(parts)) {
-  if (parts_.map) use(*parts_.map);
+  if (parts_.map) take_map(parts_.map->to_json());
 }
 
 // ---- one peer
@@ -104,7 +104,9 @@ void StartAdmission::judge(const MapVolume& peer, const Heard& heard) {
                   " has noted it)");
   }
   if (heard.map && holds(Rule::newest_peers)) take_map(*heard.map);
-  peers_[peer.id].asked = true;
+  Peer& known = peers_[peer.id];
+  known.map = heard.map ? map_hash(*heard.map) : heard.failure.map;
+  known.asked = true;
 }
 
 std::string StartAdmission::own_note() const {
@@ -126,18 +128,16 @@ void StartAdmission::refuse(std::string why) {
   parts_.volume->refuse(std::move(why));
 }
 
-// ---- the map: a copy may hold one that is long gone, with peers that are
+// ---- the maps
 
 void StartAdmission::take_map(const std::string& text) {
-  if (text.empty() || !maps_.insert(map_hash(text)).second) return;
+  const std::uint64_t hash = map_hash(text);
+  if (text.empty() || maps_.contains(hash)) return;
   auto map = ClusterMap::parse(text);
-  if (map) use(std::move(*map));
-}
-
-void StartAdmission::use(ClusterMap map) {
-  if (map_ && map.epoch <= map_->epoch) return;
-  map_ = std::move(map);
-  quorum_ = admission_quorum(*map_, parts_.volume->id());
+  auto& known = maps_[hash];
+  if (!map) return;
+  AdmissionQuorum quorum = admission_quorum(*map, parts_.volume->id());
+  known = std::make_unique<const Known>(Known{hash, std::move(*map), std::move(quorum)});
 }
 
 void StartAdmission::take_own_map() {
@@ -151,22 +151,96 @@ void StartAdmission::take_own_map() {
   take_map(text);
 }
 
+// Does it count for certain, so that older ones do not?
+bool StartAdmission::counts(const Known& known) const {
+  if (parts_.alone) return true;  // this process alone changes the map
+  if (admitted_ && !parts_.volume->waits() && known.hash == own_hash_) return true;
+  const auto holds_it = [&](VolumeId id) {
+    const auto peer = peers_.find(id);
+    const auto held = peer == peers_.end() ? maps_.end() : maps_.find(peer->second.map);
+    if (held == maps_.end() || !held->second) return false;
+    return held->first == known.hash || held->second->map.epoch > known.map.epoch;
+  };
+  if (known.map.find(parts_.volume->id()) != nullptr) {
+    const auto& counted = known.quorum.counted;
+    const auto number = std::count_if(counted.begin(), counted.end(), holds_it);
+    return is_enough(known.quorum, static_cast<std::size_t>(number));
+  }
+  const auto& all = known.map.volumes;
+  const auto number = std::count_if(all.begin(), all.end(),
+                                    [&](const MapVolume& volume) { return holds_it(volume.id); });
+  return 2 * static_cast<std::size_t>(number) > all.size();
+}
+
+StartAdmission::MayCount StartAdmission::may_count() const {
+  MayCount maps;
+  for (const auto& [hash, known] : maps_) {
+    if (known) maps.push_back(known.get());
+  }
+  std::stable_sort(maps.begin(), maps.end(),
+                   [](const Known* a, const Known* b) { return a->map.epoch > b->map.epoch; });
+  const auto counts_or_all = [this](const Known* known) { return counts(*known); };
+  const auto last = std::find_if(maps.begin(), maps.end(), counts_or_all);
+  if (last != maps.end()) maps.erase(last + 1, maps.end());
+  return maps;
+}
+
+bool StartAdmission::is_named() const {
+  const MayCount maps = may_count();
+  return std::any_of(maps.begin(), maps.end(), [this](const Known* known) {
+    return known->map.find(parts_.volume->id()) != nullptr;
+  });
+}
+
+// One that held an older map may hold a newer one now.
+bool StartAdmission::wants_again(const Peer& peer, const MayCount& maps) const {
+  if (maps.size() < 2) return false;
+  const auto held = maps_.find(peer.map);
+  const bool known = held != maps_.end() && held->second;
+  return !known || held->second->map.epoch < maps.front()->map.epoch;
+}
+
+std::vector<MapVolume> StartAdmission::peers() const {
+  std::vector<MapVolume> all;
+  std::set<VolumeId> named;
+  for (const Known* known : may_count()) {
+    for (const MapVolume& peer : known->quorum.peers) {
+      if (named.insert(peer.id).second) all.push_back(peer);
+    }
+  }
+  return all;
+}
+
 // ---- all of them
 
-std::size_t StartAdmission::count(bool Peer::*what) const {
-  std::size_t number = 0;
-  for (const VolumeId id : quorum_.counted) {
+std::size_t StartAdmission::count(const Known& known, bool Peer::*what,
+                                  const std::set<VolumeId>& also) const {
+  const auto& counted = known.quorum.counted;
+  const auto number = std::count_if(counted.begin(), counted.end(), [&](VolumeId id) {
     const auto peer = peers_.find(id);
-    if (peer != peers_.end() && peer->second.*what) ++number;
-  }
-  return number;
+    return also.contains(id) || (peer != peers_.end() && peer->second.*what);
+  });
+  return static_cast<std::size_t>(number);
 }
 
 // More than enough may be there and know better: they get the time to say so.
+bool StartAdmission::is_enough(const AdmissionQuorum& quorum, std::size_t number) const {
+  if (number >= quorum.majority) return true;
+  return number >= quorum.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
+}
+
+bool StartAdmission::is_majority(const MayCount& maps, bool Peer::*what,
+                                 const std::set<VolumeId>& also) const {
+  return std::all_of(maps.begin(), maps.end(), [&](const Known* known) {
+    return count(*known, what, also) >= known->quorum.majority;
+  });
+}
+
 bool StartAdmission::reached(bool Peer::*what) const {
-  const std::size_t number = count(what);
-  if (number >= quorum_.majority) return true;
-  return number >= quorum_.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
+  const MayCount maps = may_count();
+  return std::all_of(maps.begin(), maps.end(), [&](const Known* known) {
+    return is_enough(known->quorum, count(*known, what, {}));
+  });
 }
 
 Awaitable<void> StartAdmission::ask_peers() {
@@ -174,22 +248,23 @@ Awaitable<void> StartAdmission::ask_peers() {
   const Deadline deadline = parts_.clock.boot() + kCallPatience;
   FanOut<Heard> calls;
   std::vector<MapVolume> asked;
-  for (const MapVolume& peer : quorum_.peers) {
-    if (peers_[peer.id].asked) continue;
+  const MayCount maps = may_count();
+  for (const MapVolume& peer : peers()) {
+    if (peers_[peer.id].asked && !wants_again(peers_[peer.id], maps)) continue;
     auto client = parts_.connect(peer);
     if (client == nullptr) continue;
     asked.push_back(peer);
     calls.start(executor, ask(std::move(client), parts_.volume->id(), own_hash_, deadline));
   }
-  std::function<bool()> is_majority = [this, &calls, &asked] {
-    std::size_t number = count(&Peer::asked);
+  std::function<bool()> enough = [this, &calls, &asked, &maps] {
+    std::set<VolumeId> answered;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       const auto& answer = calls.answer(i);
-      if (answer && *answer && quorum_.counted.contains(asked[i].id)) ++number;
+      if (answer && *answer) answered.insert(asked[i].id);
     }
-    return !parts_.alone && number >= quorum_.majority;
+    return !parts_.alone && is_majority(maps, &Peer::asked, answered);
   };
-  co_await calls.wait(std::move(is_majority), parts_.clock, deadline);
+  co_await calls.wait(std::move(enough), parts_.clock, deadline);
   // Half of two or four others need not meet the half that knows better.
   const BootTime soon = parts_.clock.boot() + kRestPatience;
   std::function<bool()> never = [] { return false; };
@@ -205,22 +280,23 @@ Awaitable<void> StartAdmission::tell_peers(std::string name, std::string bytes, 
   const Deadline deadline = parts_.clock.boot() + Duration(limits::kNoProgress);
   FanOut<void> calls;
   std::vector<VolumeId> telling;
-  for (const MapVolume& peer : quorum_.peers) {
+  const MayCount maps = may_count();
+  for (const MapVolume& peer : peers()) {
     if (peers_[peer.id].*told) continue;
     auto client = parts_.connect(peer);
     if (client == nullptr) continue;
     telling.push_back(peer.id);
     calls.start(executor, tell(std::move(client), name, bytes, deadline));
   }
-  std::function<bool()> is_majority = [this, &calls, &telling, told] {
-    std::size_t number = count(told);
+  std::function<bool()> enough = [this, &calls, &telling, &maps, told] {
+    std::set<VolumeId> answered;
     for (std::size_t i = 0; i < telling.size(); ++i) {
       const auto& answer = calls.answer(i);
-      if (answer && *answer && quorum_.counted.contains(telling[i])) ++number;
+      if (answer && *answer) answered.insert(telling[i]);
     }
-    return !parts_.alone && parts_.volume->waits() && number >= quorum_.majority;
+    return !parts_.alone && parts_.volume->waits() && is_majority(maps, told, answered);
   };
-  co_await calls.wait(std::move(is_majority), parts_.clock, deadline);
+  co_await calls.wait(std::move(enough), parts_.clock, deadline);
   for (std::size_t i = 0; i < telling.size(); ++i) {
     const auto& answer = calls.answer(i);
     if (answer) judge_told(telling[i], *answer, told);
@@ -273,7 +349,7 @@ Awaitable<void> StartAdmission::step() {
   if (is_named()) co_return co_await admit_member();
   if (own_names_) {
     volume.wait_for(
-        "the map of epoch " + std::to_string(map_->epoch.value) +
+        "the map of epoch " + std::to_string(may_count().back()->map.epoch.value) +
         " names it no more: it was replaced, or that map does not count; remove nothing "
         "before you looked at `penstock ring status`");
     co_return;
@@ -285,7 +361,8 @@ Awaitable<void> StartAdmission::step() {
 }
 
 bool StartAdmission::is_all_told() const {
-  return std::all_of(quorum_.peers.begin(), quorum_.peers.end(), [this](const MapVolume& peer) {
+  const auto all = peers();
+  return std::all_of(all.begin(), all.end(), [this](const MapVolume& peer) {
     const auto at = peers_.find(peer.id);
     return at != peers_.end() && (failed_ ? at->second.failed : at->second.started);
   });
@@ -293,7 +370,7 @@ bool StartAdmission::is_all_told() const {
 
 Duration StartAdmission::pause() const {
   if (failed_) return kLaterPause;
-  if (is_settled() && (refused_ || !quorum_.peers.empty())) return kLaterPause;
+  if (is_settled() && (refused_ || !peers().empty())) return kLaterPause;
   if (is_settled()) return kPauseMax;  // until it gets its first map
   return std::min<Duration>(kPauseMin * (1 << std::min<std::size_t>(rounds_, 8)), kPauseMax);
 }
@@ -330,14 +407,21 @@ void StartAdmission::tell_failure() {
   wakeup_.notify();
 }
 
+// Of the newest map of whose peers there are too few.
 std::string StartAdmission::waiting_text(bool Peer::*what, const char* for_what) const {
-  std::string text = "waits for " + std::to_string(quorum_.enough) + " of " +
-                     std::to_string(quorum_.counted.size()) + " other volumes " + for_what + "; " +
-                     std::to_string(count(what)) + " did, not yet: ";
+  const MayCount maps = may_count();
+  const auto found = std::find_if(maps.begin(), maps.end(), [&](const Known* known) {
+    return !is_enough(known->quorum, count(*known, what, {}));
+  });
+  const Known& known = found == maps.end() ? *maps.front() : **found;
+  const AdmissionQuorum& quorum = known.quorum;
+  std::string text = "waits for " + std::to_string(quorum.enough) + " of " +
+                     std::to_string(quorum.counted.size()) + " other volumes " + for_what + "; " +
+                     std::to_string(count(known, what, {})) + " did, not yet: ";
   std::size_t names = 0;
-  for (const MapVolume& peer : quorum_.peers) {
+  for (const MapVolume& peer : quorum.peers) {
     const auto at = peers_.find(peer.id);
-    if (!quorum_.counted.contains(peer.id)) continue;
+    if (!quorum.counted.contains(peer.id)) continue;
     if (at != peers_.end() && at->second.*what) continue;
     if (++names > kNamesMax) return text + ", ...";
     text += (names > 1 ? ", " : "") + peer.name;

@@ -8,6 +8,10 @@
 //
 // Any peers that were enough to note a start meet any that are enough to be asked later, so one of
 // these tells an old copy from the volume (admission_quorum() says where they are too few to meet).
+// Which volumes are the peers, a map says. A copy may hold one that is long gone, so the maps of
+// peers are heard, too; but one of them may be a map that never counted. So there must be enough
+// peers of each map that may count: of the newest that enough of its own volumes hold, and of all
+// newer ones that anybody holds. Where none is held by enough, of all of them.
 // A start is counted behind the questions: the count of a copy that is refused stays what it was.
 // Thread-safety: one executor.
 #pragma once
@@ -91,10 +95,18 @@ class StartAdmission {
     SharedBytes map;  // null: the one that is known
   };
   struct Peer {
-    bool asked = false;    // and says nothing against it
-    bool started = false;  // has noted the start
-    bool failed = false;   // has noted the failure
+    bool asked = false;     // and says nothing against it
+    bool started = false;   // has noted the start
+    bool failed = false;    // has noted the failure
+    std::uint64_t map = 0;  // hash of the one that it held when it was asked
   };
+  // A map that the volume or a peer holds.
+  struct Known {
+    std::uint64_t hash = 0;
+    ClusterMap map;
+    AdmissionQuorum quorum;  // nobody, where the map does not name the volume
+  };
+  using MayCount = std::vector<const Known*>;
   static Task<Heard> ask(std::shared_ptr<VolumeClient> peer, VolumeId id, std::uint64_t map,
                          Deadline deadline);
   static Task<> tell(std::shared_ptr<VolumeClient> peer, std::string name, std::string bytes,
@@ -108,22 +120,27 @@ class StartAdmission {
   void judge_told(VolumeId peer, const Result<>& answer, bool Peer::*told);
   std::string own_note() const;
   void take_map(const std::string& text);
-  void use(ClusterMap map);
   void take_own_map();
-  std::size_t count(bool Peer::*what) const;
+  // The maps whose peers must be enough, newest first. Valid while no map is taken.
+  MayCount may_count() const;
+  bool counts(const Known& known) const;
+  bool wants_again(const Peer& peer, const MayCount& maps) const;
+  // Of all those maps, each once.
+  std::vector<MapVolume> peers() const;
+  std::size_t count(const Known& known, bool Peer::*what, const std::set<VolumeId>& also) const;
+  bool is_enough(const AdmissionQuorum& quorum, std::size_t number) const;
+  bool is_majority(const MayCount& maps, bool Peer::*what, const std::set<VolumeId>& also) const;
   bool reached(bool Peer::*what) const;
   bool is_settled() const { return refused_ || (admitted_ && !parts_.volume->waits()); }
-  bool is_named() const { return map_ && map_->find(parts_.volume->id()) != nullptr; }
+  bool is_named() const;
   bool is_all_told() const;
   Duration pause() const;
   std::string waiting_text(bool Peer::*what, const char* for_what) const;
 
   const AdmissionParts parts_;
-  std::optional<ClusterMap> map_;  // the newest that it or a peer holds and that is known
-  std::set<std::uint64_t> maps_;   // hashes of those that were looked at
+  std::map<std::uint64_t, std::unique_ptr<const Known>> maps_;  // by hash; null: no map
   std::uint64_t own_hash_ = 0;
   bool own_names_ = false;  // the volume's own map names it
-  AdmissionQuorum quorum_;
   std::map<VolumeId, Peer> peers_;
   std::optional<BootTime> patient_until_;  // for more than enough of them
   bool counted_ = false;

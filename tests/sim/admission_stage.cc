@@ -1,5 +1,8 @@
 #include "tests/sim/admission_stage.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "server/membership/map_install.h"
 
 namespace penstock::sim {
@@ -83,6 +86,16 @@ void AdmissionStage::install(const std::shared_ptr<const ClusterMap>& map,
   const auto until = volumes_[at.front()]->bound();
   const auto done = wait(install_map(map, std::move(clients), volume(at.front()).clock(), until));
   expect(done && done->adopted.size() == at.size(), "a map is not adopted");
+}
+
+std::vector<std::size_t> AdmissionStage::by_key() const {
+  const auto& keep = map().groups[round_of(map(), plain_object(kKey)).group.value].replicas;
+  std::vector<std::size_t> order(map().volumes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t index) {
+    return std::find(keep.begin(), keep.end(), volumes_[index]->id()) != keep.end();
+  });
+  return order;
 }
 
 bool AdmissionStage::write_at(const ClusterMap& map, std::size_t one, std::size_t other) {

@@ -36,6 +36,8 @@ class AdmissionStage : public StageTime {
   // The same, and it has been admitted; all that are there have noted that.
   void start_whole(std::size_t index);
   void kill(std::size_t index);
+  // Those that keep the key of this stage, then the others.
+  std::vector<std::size_t> by_key() const;
   // The state of its disk while it is down.
   using Copy = std::shared_ptr<const FakeDisk::Snapshot>;
   Copy copy(std::size_t index) { return volume(index).disk().snapshot(); }

@@ -134,6 +134,7 @@ std::span<const Directed> directed_schedules() {
       {"refused_copy_stays_refused", refused_copy_stays_refused},
       {"late_note_takes_nothing_back", late_note_takes_nothing_back},
       {"copy_asks_the_newest_peers", copy_asks_the_newest_peers},
+      {"map_of_one_peer_names_no_others", map_of_one_peer_names_no_others},
       {"driver_dies_behind_one_volume", driver_dies_behind_one_volume},
       {"map_of_one_volume_counts_nowhere", map_of_one_volume_counts_nowhere},
       {"drivers_compare_what_they_saw", drivers_compare_what_they_saw},

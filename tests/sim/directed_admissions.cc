@@ -169,4 +169,41 @@ Violations copy_asks_the_newest_peers(SimClusters& clusters) {
   return stage.violations;
 }
 
+// A, B and C keep the key. D was away at A's last start, and took a map with X, Y and Z, of which
+// nobody else knows, before its driver died. The copy of A meets D, X, Y and Z: a majority of that
+// map, and none that has noted the start.
+Violations map_of_one_peer_names_no_others(SimClusters& clusters) {
+  AdmissionStage stage(clusters, 4);
+  const auto order = stage.by_key();
+  const std::size_t a = order[0], b = order[1], c = order[2], d = order[3];
+  const Map first = map_of(stage);
+  stage.kill(a);
+  const auto copy = stage.copy(a);
+  stage.kill(d);
+  stage.start_whole(a);
+  stage.expect(stage.write_at(*first, a, b), "a value is not acknowledged");
+  stage.kill(a);
+  stage.start_whole(d);
+  std::vector<MapVolume> more;
+  for (std::uint64_t id = 90; id < 93; ++id) {
+    MapVolume& entry = more.emplace_back(joining_entry());
+    entry.id = VolumeId{id};
+    entry.name = entry.host = "more" + std::to_string(id);
+    stage.start(stage.add_volume(entry));
+  }
+  stage.install(next_map(stage, add_volumes(*first, std::move(more))), {d});
+  stage.kill(b);
+  stage.kill(c);
+  stage.put_back(a, copy);
+  stage.start(a);
+  stage.run_for(kLong);
+  stage.expect(!stage.serves(a), "an old copy of a volume is admitted by a map that never counted");
+  stage.start(c);
+  stage.run_for(kLong);
+  const bool agreed = stage.misses(*first, a) && stage.misses(*first, c);
+  stage.expect(!agreed, "an acknowledged value is absent at a majority: an old copy answers");
+  stage.expect(stage.serves(c), "a volume whose peers are there is not admitted");
+  return stage.violations;
+}
+
 }  // namespace penstock::sim

@@ -1,5 +1,8 @@
 #include "tests/sim/sim_gateway.h"
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
 #include "penstock/limits.h"
 #include "tests/sim/graces.h"
 
@@ -42,6 +45,29 @@ ReplacementOptions replacement_options(std::uint32_t page_rows) {
   options.page_rows = page_rows;
   return options;
 }
+
+Task<> dead() { co_return fail(Errc::aborted, "the process died"); }
+
+// The process follows a new head at once, as server/map_source/map_follower.h has it.
+Task<> make_head(SimGatewayParts::ToSource to_source, std::shared_ptr<SimClock> clock,
+                 std::shared_ptr<const bool> lives, Membership& membership,
+                 std::shared_ptr<const ClusterMap> map) {
+  CO_CHECK(co_await to_source(std::move(clock), map));
+  if (!*lives) co_return fail(Errc::aborted, "the process died");
+  CO_CHECK(membership.adopt(std::move(map)));
+  co_return Result<>{};
+}
+
+// As ObjectStack::probe has it: a suspect is found well even where no request asks it.
+Awaitable<void> probe(Membership& membership, std::shared_ptr<SimClock> clock,
+                      std::shared_ptr<const bool> lives) {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  while (*lives) {
+    membership.probe_suspects(executor);
+    const BootTime next = next_whole(clock->boot(), limits::kProbeEvery);
+    co_await clock->sleep_until(next);
+  }
+}
 }  // namespace
 
 SimHost::SimHost(SimTime& time, std::uint64_t seed)
@@ -66,12 +92,14 @@ SimGateway::SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts
       context_{membership_, proposer_, index_,       blobs_,
                objects_,    clock(),   parts_.local, background_options(parts_.page_rows)},
       background_(context_),
-      replacement_(ReplacementParts{membership_, proposer_, blobs_, clock(),
-                                    replacement_options(parts_.page_rows), nullptr}) {
-  if (parts_.background) background_.start(time.io().get_executor());
+      replacement_(replacement_parts()) {
+  const Executor executor = time.io().get_executor();
+  if (parts_.background) background_.start(executor);
+  boost::asio::co_spawn(executor, probe(membership_, parts_.host->clock, lives_),
+                        boost::asio::detached);
 }
 
-SimGateway::~SimGateway() = default;
+SimGateway::~SimGateway() { *lives_ = false; }
 
 std::shared_ptr<VolumeClient> SimGateway::connect(const MapVolume& volume) {
   if (!parts_.connect) return nullptr;
@@ -79,6 +107,17 @@ std::shared_ptr<VolumeClient> SimGateway::connect(const MapVolume& volume) {
   wires.push_back(std::make_shared<Wire>());
   if (!alive_) wires.back()->cut_requests = wires.back()->cut_answers = true;
   return parts_.connect(volume, wires.back());
+}
+
+ReplacementParts SimGateway::replacement_parts() {
+  ReplacementParts parts{
+      membership_, proposer_, blobs_, clock(), replacement_options(parts_.page_rows), nullptr};
+  if (!parts_.to_source) return parts;
+  parts.to_source = [this, lives = lives_](std::shared_ptr<const ClusterMap> map) -> Task<> {
+    if (!*lives) return dead();
+    return make_head(parts_.to_source, parts_.host->clock, lives, membership_, std::move(map));
+  };
+  return parts;
 }
 
 std::uint64_t SimGateway::connection_changes() const {
@@ -90,6 +129,7 @@ std::uint64_t SimGateway::connection_changes() const {
 
 void SimGateway::kill() {
   alive_ = false;
+  *lives_ = false;
   background_.stop();
   replacement_.stop();
   for (const auto& wire : parts_.wires) wire->cut_requests = wire->cut_answers = true;

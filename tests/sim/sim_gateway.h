@@ -43,6 +43,10 @@ struct SimGatewayParts {
   std::function<void()> on_kill;  // cuts it off from the others; may be empty
   // Of its connections, as BlobOptions wants it; empty: what the hosts of the wires say.
   std::function<std::uint64_t()> connection_changes{};
+  // Of its clock's process, as ReplacementParts has it; empty: there is no source.
+  using ToSource =
+      std::function<Task<>(std::shared_ptr<SimClock>, std::shared_ptr<const ClusterMap>)>;
+  ToSource to_source{};
 };
 
 class SimGateway {
@@ -88,7 +92,9 @@ class SimGateway {
 
  private:
   std::uint64_t connection_changes() const;
+  ReplacementParts replacement_parts();
   SimGatewayParts parts_;
+  const std::shared_ptr<bool> lives_ = std::make_shared<bool>(true);  // its process
   Membership membership_;
   Proposer proposer_;
   Index index_;

@@ -46,9 +46,9 @@ std::shared_ptr<Volume> SimServer::opened(VolumeId id) const {
   return nullptr;
 }
 
-bool SimServer::admitted() const {
-  return std::none_of(volumes_.begin(), volumes_.end(), [](const auto& volume) {
-    if (!volume->running() || volume->damaged()) return false;
+bool SimServer::admitted(VolumeId gone) const {
+  return std::none_of(volumes_.begin(), volumes_.end(), [gone](const auto& volume) {
+    if (!volume->running() || volume->damaged() || volume->id() == gone) return false;
     return volume->opened()->waits_for_admission();
   });
 }
@@ -125,6 +125,7 @@ void SimServer::begin_work(const std::shared_ptr<Process>& process) {
   work.background = !work.local.empty();
   work.serves_clients = false;
   work.page_rows = parts_.page_rows;
+  work.to_source = parts_.to_source;
   work.on_kill = [others = process->others] { others->die(End::killed); };
   process->work = std::make_shared<SimGateway>(parts_.time, parts_.cluster, std::move(work));
 }

@@ -30,6 +30,7 @@ struct SimServerParts {
   std::uint32_t page_rows = RemovalOptions().page_rows;
   // Its volumes serve when their peers have admitted them (R13); else at once.
   bool admits = false;
+  SimGatewayParts::ToSource to_source{};  // of its work
 };
 
 class SimServer {
@@ -57,8 +58,8 @@ class SimServer {
   // is under way on them, or `grace` is over; then it goes. It may die meanwhile.
   void stop_gently(Duration grace);
   bool running() const { return process_ != nullptr; }
-  // None of its volumes waits to be admitted, but for damaged ones.
-  bool admitted() const;
+  // None of its volumes waits to be admitted, but for damaged ones, and one that has left the map.
+  bool admitted(VolumeId gone) const;
   // Of the running process: its work, and what it says of its map. Pre: it runs.
   const std::shared_ptr<SimGateway>& work() const;
   std::size_t connections() const;

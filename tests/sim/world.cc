@@ -22,6 +22,7 @@ World::World(std::uint64_t seed, SimClusters& clusters, const WorldOptions& opti
       losses_left_(cluster_.map->policy.losses_survived()),
       network_(time_, seed) {
   if (plan_.cluster) {
+    if (plan_.replaces) source_ = std::make_unique<SimMapSource>(time_, cluster_.map);
     build_servers();
   } else {
     build();

@@ -13,6 +13,7 @@
 #include "tests/sim/leftovers.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_clusters.h"
+#include "tests/sim/sim_map_source.h"
 #include "tests/sim/sim_server.h"
 #include "tests/sim/sim_volume.h"
 #include "tests/sim/world_plan.h"
@@ -94,6 +95,8 @@ class World {
   std::size_t any_volume() { return random_.below(volumes_.size()); }
 
   // ---- world_replacement.cc: a volume makes room for a new one (R12)
+  using Map = std::shared_ptr<const ClusterMap>;
+  static Task<> put_to_source(SimMapSource& source, std::shared_ptr<SimClock> clock, Map map);
   void schedule_replacement();
   void replace_volume();
   Awaitable<void> begin_replacement(MapVolume joining);
@@ -144,8 +147,9 @@ class World {
   std::vector<std::shared_ptr<SimGateway>>
       gateways_;  // dead ones stay: their last coroutines still end
   std::vector<std::shared_ptr<SimClient>> clients_;
-  std::shared_ptr<SimGateway> driver_;  // of the replacement; null before it
-  std::size_t leaving_ = 0;             // the volume that makes room
+  std::unique_ptr<SimMapSource> source_;  // of a cluster whose map changes
+  std::shared_ptr<SimGateway> driver_;    // of the replacement; null before it
+  std::size_t leaving_ = 0;               // the volume that makes room
   bool leaving_was_lost_ = false;
   std::size_t copy_ = 0;   // a volume that came back as an old copy, if copied_
   bool copied_ = false;    // a copy was made; there is one at most

@@ -13,6 +13,7 @@ namespace {
 constexpr SimMicros kReplacementLimit = 5'000 * kSecond;
 constexpr SimMicros kLookEvery = 10 * kSecond;
 constexpr int kLooksAtStuck = 6;
+constexpr Duration kSourcePatience = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -60,8 +61,23 @@ void World::replace_volume() {
   boost::asio::co_spawn(time_.io(), begin_replacement(joining), boost::asio::detached);
 }
 
+// As server/map_source/map_driver.h has it: no volume gets a map that was not the head.
+Task<> World::put_to_source(SimMapSource& source, std::shared_ptr<SimClock> clock, Map map) {
+  const auto handle = source.open(*clock, 0);
+  const Deadline until = clock->boot() + kSourcePatience;
+  CO_TRY(head, co_await handle->read(until));
+  if (head.map->digest == map->digest) co_return Result<>{};
+  if (head.map->epoch >= map->epoch) co_return fail(Errc::busy, "the source has a newer map");
+  CO_TRY(revision, co_await handle->replace(std::move(map), head.revision, until));
+  (void)revision;
+  co_return Result<>{};
+}
+
+// A process that begins to drive goes on from the head.
 void World::drive_replacement(std::shared_ptr<SimGateway> driver) {
   driver_ = std::move(driver);
+  const auto followed = source_ ? driver_->membership().adopt(source_->head().map) : true;
+  if (!followed) history_.violation("the head cannot be followed: " + followed.error().context);
   driver_->replacement().start(time_.io().get_executor());
 }
 

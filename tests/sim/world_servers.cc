@@ -18,6 +18,11 @@ std::shared_ptr<SimServer> World::add_server() {
   SimServerParts parts{
       time_,           network_, cluster_, random_.bits(), server_address(servers_.size()),
       plan_.page_rows, true};
+  if (source_) {
+    parts.to_source = [source = source_.get()](std::shared_ptr<SimClock> clock, Map map) {
+      return put_to_source(*source, std::move(clock), std::move(map));
+    };
+  }
   servers_.push_back(std::make_shared<SimServer>(std::move(parts)));
   return servers_.back();
 }
@@ -50,8 +55,10 @@ void World::stop_gently(SimServer& server) {
 
 void World::await_admissions() {
   const auto all = [this] {
+    const bool replaced = driver_ && is_replaced();
+    const VolumeId gone = replaced ? volumes_[leaving_]->id() : VolumeId{};
     return std::all_of(servers_.begin(), servers_.end(),
-                       [](const auto& server) { return server->admitted(); });
+                       [gone](const auto& server) { return server->admitted(gone); });
   };
   if (!time_.run_until(all, time_.now() + kAdmitted)) {
     history_.violation("a volume is not admitted although its peers are there");

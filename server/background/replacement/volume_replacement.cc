@@ -60,9 +60,13 @@ struct VolumeReplacement::State {
 
   // Brings the volumes to `next`; then this process, once more than half of the volumes of the map
   // before and of `next` hold it: before that it may be lost again with them, and with it whatever
-  // was placed by it. Errors: unavailable - too few hold it; some may.
+  // was placed by it. Errors: unavailable - too few hold it; some may; those of the source, and
+  // then none does.
   Task<Installed> install(Map next, Volumes volumes) {
     const Map before = map();
+    if (context.parts.to_source && next->epoch > before->epoch) {
+      CO_CHECK(co_await context.parts.to_source(next));
+    }
     CO_TRY(installed,
            co_await install_map(next, std::move(volumes), context.parts.clock, context.soon()));
     some_behind = !installed.failed.empty();

@@ -66,6 +66,10 @@ struct ReplacementParts {
   ReplacementOptions options;
   // A newer map holds: the volumes that it names no more are of no use. May be empty.
   std::function<void(std::shared_ptr<const ClusterMap>)> on_map;
+  // Makes a newer map the head of the map's source, before any volume gets it: whoever follows the
+  // source, and so the next driver, goes on from there, however few volumes got it. Does nothing
+  // where it is the head already. Empty: the volumes are the source.
+  std::function<Task<>(std::shared_ptr<const ClusterMap>)> to_source = {};
 };
 
 class VolumeReplacement {

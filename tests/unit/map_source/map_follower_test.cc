@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "placement/map_change.h"
 #include "tests/fake/fake_cluster.h"
 #include "tests/fake/fake_map_source.h"
 
@@ -16,7 +17,8 @@ struct FollowerHarness {
   FakeMapSource source{cluster.clock};
   Map current = cluster.map;
   VolumeClients own = first(1);
-  BootTime reached{};  // before, only the own volumes answer
+  BootTime reached{};   // before, only the own volumes answer
+  bool by_map = false;  // it reaches the volumes of the map that it asks for, no others
   bool misses = false;
   std::vector<Announcement> met;
   std::unique_ptr<MapFollower> follower;
@@ -36,8 +38,12 @@ struct FollowerHarness {
       current = std::move(map);
       return {};
     };
-    parts.clients = [this](const ClusterMap*) {
-      return cluster.clock.boot() < reached ? own : all();
+    parts.clients = [this](const ClusterMap* map) {
+      VolumeClients clients = cluster.clock.boot() < reached ? own : all();
+      std::erase_if(clients, [&](const auto& client) {
+        return by_map && map->find(client->id()) == nullptr;
+      });
+      return clients;
     };
     parts.own = [this] { return own; };
     parts.moved = [] { return false; };
@@ -109,6 +115,29 @@ TEST_CASE("without a source, what majorities hold is followed, and nothing else"
   CHECK(h.within(kLater, [&] { return h.current->digest == next->digest; }));
   CHECK(h.within(kSoon, [&] { return h.trouble() == MapTrouble::none; }));
   CHECK(h.held_by(0)->digest == next->digest);
+}
+
+TEST_CASE("without a source, the volumes that a newer map names are asked, too") {
+  FollowerHarness h;
+  h.own.clear();
+  h.by_map = true;
+  MapVolume joining = h.cluster.map->volumes[5];
+  joining.id = VolumeId{7};
+  joining.name = "joining";
+  h.cluster.add_volume(joining.id);
+  const auto joint = begin_replacement(*h.cluster.map, VolumeId{6}, joining);
+  REQUIRE(joint);
+  const auto moving = end_joint(*joint);
+  REQUIRE(moving);
+  const auto next = end_replacement(*moving);
+  REQUIRE(next);
+  const Map last = std::make_shared<const ClusterMap>(*next);
+  for (const std::size_t i : {0, 1, 2, 6}) {
+    h.cluster.volumes[i]->acceptor.map = std::make_shared<const std::string>(last->to_json());
+  }
+  for (const std::size_t i : {3, 4}) h.cluster.volumes[i]->go_missing();
+  h.start(false);
+  CHECK(h.within(kLater, [&] { return h.current->digest == last->digest; }));
 }
 
 TEST_CASE("a source that is away is told, and the map of majorities is followed meanwhile") {

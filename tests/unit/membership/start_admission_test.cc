@@ -280,7 +280,20 @@ TEST_CASE("a newer map of a peer says who is asked") {
   CHECK(world.peer(21).notes[starts_note(VolumeId{1})] == "5");
 }
 
-TEST_CASE("a volume that the newest map names no more is not admitted") {
+TEST_CASE("a volume that a newer map of most volumes names no more is not admitted") {
+  World world;
+  ClusterMap later = map_of(6, 1, 2);
+  later.epoch = Epoch{later.epoch.value + 1};
+  for (std::uint64_t id : {3, 4, 5, 6}) {
+    world.peer(id).map = std::make_shared<const std::string>(later.to_json());
+  }
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 0);
+  CHECK(world.start->why.find("names it no more") != std::string::npos);
+}
+
+TEST_CASE("one that a newer map of a single peer names no more asks the peers of the others' map") {
   World world;
   ClusterMap later = map_of(6, 1, 2);
   later.epoch = Epoch{later.epoch.value + 1};
@@ -289,7 +302,44 @@ TEST_CASE("a volume that the newest map names no more is not admitted") {
   world.begin();
   world.run_for(kLater);
   CHECK(world.start->admitted == 0);
-  CHECK(world.start->why.find("names it no more") != std::string::npos);
+  CHECK(world.start->why.find("waits for 3 of 5 other volumes") == 0);
+  world.bring(2);
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 1);
+}
+
+TEST_CASE("a newer map of a single peer adds to those who are asked, and takes nobody's place") {
+  World world;
+  world.process = "this process";  // peers that noted its start are asked again
+  ClusterMap later = map_of(12, 1);
+  later.policy = world.map.policy;
+  later.groups = world.map.groups;
+  later.epoch = Epoch{later.epoch.value + 1};
+  for (MapGroup& group : later.groups) group.epoch = Epoch{group.epoch.value + 1};
+  const std::string text = later.to_json();
+  REQUIRE(ClusterMap::parse(text));
+  for (std::uint64_t id = 7; id <= 12; ++id) world.add(VolumeId{id});
+  world.peer(6).map = std::make_shared<const std::string>(text);
+  for (std::uint64_t id : {2, 3, 4}) world.lose(id);
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 0);  // though 8 of 11 say nothing against it
+  world.bring(2);
+  SUBCASE("enough of both") {
+    world.run_for(kLater);
+    CHECK(world.start->admitted == 1);
+  }
+  SUBCASE("of one of them alone") {
+    for (std::uint64_t id = 7; id <= 12; ++id) world.peer(id).takes_notes = false;
+    world.run_for(kLater);
+    CHECK(world.start->admitted == 0);
+    CHECK(world.start->why.find("to note its start") != std::string::npos);
+    for (std::uint64_t id : {2, 5}) world.peer(id).map = std::make_shared<const std::string>(text);
+    for (std::uint64_t id : {3, 4}) world.bring(id);
+    for (std::uint64_t id : {9, 10, 11, 12}) world.peer(id).takes_notes = true;
+    world.run_for(kLater);
+    CHECK(world.start->admitted == 1);
+  }
 }
 
 TEST_CASE("one that no map names serves at once; its first map makes it ask") {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -162,8 +163,13 @@ class ReplacementWorld {
 
   VolumeReplacement& replacement() {
     if (!running) {
-      ReplacementParts parts{
-          gateway().membership, gateway().proposer, gateway().blobs, cluster.clock, {}, nullptr};
+      ReplacementParts parts{gateway().membership,
+                             gateway().proposer,
+                             gateway().blobs,
+                             cluster.clock,
+                             {},
+                             nullptr,
+                             to_source};
       running = std::make_unique<VolumeReplacement>(std::move(parts));
       running->start(cluster.io.get_executor());
     }
@@ -199,6 +205,7 @@ class ReplacementWorld {
   FakeCluster cluster;
   std::shared_ptr<const Bucket> bucket;
   std::map<std::string, std::size_t> sizes;
+  std::function<Task<>(std::shared_ptr<const ClusterMap>)> to_source;  // of the next driver
   std::unique_ptr<VolumeReplacement> running;
   std::map<std::string, std::uint64_t> most_done;  // by what the status said it did
 

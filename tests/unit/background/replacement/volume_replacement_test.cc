@@ -6,6 +6,16 @@
 #include "tests/unit/background/replacement/replacement_world.h"
 
 namespace penstock {
+namespace {
+
+// `head`: null - the source is away.
+Task<> take_head(Epoch* head, std::shared_ptr<const ClusterMap> map) {
+  if (head == nullptr) co_return fail(Errc::unavailable, "the source is away");
+  *head = map->epoch;
+  co_return Result<>{};
+}
+
+}  // namespace
 
 TEST_CASE("a lost volume is replaced: rows and fragments are made again, two others may go then") {
   ReplacementWorld world;
@@ -152,6 +162,26 @@ TEST_CASE("a map that one volume holds is none: the replacement begins when more
   set_others(VolumeStatus::State::open);
   REQUIRE(world.run_until_replaced());
   CHECK(!world.is_named(first_volume()));
+  world.check_all();
+}
+
+TEST_CASE("no volume gets a map that the source has not taken") {
+  ReplacementWorld world;
+  fill(world);
+  bool away = true;
+  Epoch head = world.cluster.map->epoch;
+  world.to_source = [&](std::shared_ptr<const ClusterMap> map) -> Task<> {
+    return take_head(away ? nullptr : &head, std::move(map));
+  };
+  const auto refused = world.begin(first_volume());
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::unavailable);
+  CHECK(!world.replacement().status().active);
+  for (const auto& volume : world.cluster.volumes) CHECK(volume->acceptor.epoch <= head);
+  away = false;
+  REQUIRE(world.begin(first_volume()));
+  REQUIRE(world.run_until_replaced());
+  CHECK(head == world.gateway().membership.map()->epoch);
   world.check_all();
 }
 
