@@ -101,6 +101,7 @@ enum class Rule : std::uint8_t {
   start_counted_last,
   starts_forward,
   newest_peers,
+  peers_of_each_map,
   // Multipart.
   part_of_open_upload,
   part_upload_row,

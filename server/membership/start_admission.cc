@@ -179,8 +179,10 @@ StartAdmission::MayCount StartAdmission::may_count() const {
   }
   std::stable_sort(maps.begin(), maps.end(),
                    [](const Known* a, const Known* b) { return a->map.epoch > b->map.epoch; });
-  const auto counts_or_all = [this](const Known* known) { return counts(*known); };
-  const auto last = std::find_if(maps.begin(), maps.end(), counts_or_all);
+  const auto is_last = [this](const Known* known) {
+    return !holds(Rule::peers_of_each_map) || counts(*known);
+  };
+  const auto last = std::find_if(maps.begin(), maps.end(), is_last);
   if (last != maps.end()) maps.erase(last + 1, maps.end());
   return maps;
 }

@@ -141,6 +141,8 @@ constexpr std::array kRules{
                 "a late message takes the note of a start back"},
     PlantedRule{Rule::newest_peers, "newest_peers",
                 "a volume asks the peers of its own map, however old that is"},
+    PlantedRule{Rule::peers_of_each_map, "peers_of_each_map",
+                "the newest map of any one peer says alone who admits a volume"},
     PlantedRule{Rule::part_of_open_upload, "part_of_open_upload",
                 "an acceptor takes parts of an upload that has ended"},
     PlantedRule{Rule::part_upload_row, "part_upload_row",
