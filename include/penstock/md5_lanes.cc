@@ -213,8 +213,9 @@ PENSTOCK_MD5_HASH("avx512f")
 
 }  // namespace avx512
 
-// What AVX-512 has for a rotation and for three operands, in registers of half the width: processors
-// that take two turns for a whole one hash eight streams in little more than half the time.
+// What AVX-512 has for a rotation and for three operands, in registers of half the width: a
+// processor that takes two turns for a whole one hashes eight streams in little more than half the
+// time.
 namespace avx512_half {
 
 using avx2::add, avx2::broadcast, avx2::kLanes, avx2::load, avx2::load_words, avx2::store,
