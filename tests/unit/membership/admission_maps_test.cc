@@ -7,9 +7,8 @@
 namespace penstock {
 namespace {
 
-TEST_CASE("a newer map of a peer says who is asked") {
-  World world;
-  // Five others of a later map, of which the copy knows one only.
+// Five others of a later map, of which the copy knows one only: v5.
+ClusterMap later_map(std::uint64_t epochs = 1) {
   ClusterMap later = map_of(6, 1);
   for (std::size_t i = 1; i < 5; ++i) {
     const VolumeId gone = later.volumes[i].id;
@@ -19,7 +18,13 @@ TEST_CASE("a newer map of a peer says who is asked") {
         replica = replica == gone ? VolumeId{20 + i} : replica;
     }
   }
-  later.epoch = Epoch{later.epoch.value + 1};
+  later.epoch = Epoch{later.epoch.value + epochs};
+  return later;
+}
+
+TEST_CASE("a newer map of a peer says who is asked") {
+  World world;
+  const ClusterMap later = later_map();
   const std::string text = later.to_json();
   REQUIRE(ClusterMap::parse(text));
   // Most have it: it counts.
@@ -32,6 +37,18 @@ TEST_CASE("a newer map of a peer says who is asked") {
   world.run_for(kLater);
   CHECK(world.start->admitted == 1);
   CHECK(world.peer(21).notes[starts_note(VolumeId{1})] == "5");
+}
+
+TEST_CASE("those who hold a newer map still hold the one before, too") {
+  World world;
+  for (std::uint64_t id : {2, 3, 4, 5}) world.lose(id);
+  for (std::uint64_t id : {21, 22}) world.add(VolumeId{id});
+  const auto text = std::make_shared<const std::string>(later_map().to_json());
+  for (std::uint64_t id : {6, 21}) world.peer(id).map = text;
+  world.peer(22).map = std::make_shared<const std::string>(later_map(2).to_json());
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 1);
 }
 
 TEST_CASE("a volume that a newer map of most volumes names no more is not admitted") {
@@ -126,24 +143,41 @@ TEST_CASE("the map that its process follows counts, however few of those that ho
   CHECK(world.noted("5") == 2);
 }
 
-TEST_CASE("of two maps of one epoch the other one has no say when one of them counts") {
+TEST_CASE("those who held an older map are asked again, for they may take the newer one") {
   World world;
-  ClusterMap next = world.map, fork = map_of(12, 1);
-  fork.policy = world.map.policy;
-  fork.groups = world.map.groups;
-  for (ClusterMap* map : {&next, &fork}) {
-    map->epoch = Epoch{map->epoch.value + 1};
-    for (MapGroup& group : map->groups) group.epoch = Epoch{group.epoch.value + 1};
-  }
-  const std::string text = next.to_json(), other = fork.to_json();
-  REQUIRE(ClusterMap::parse(other));
-  SUBCASE("the own one") { world.start->text = text; }
-  SUBCASE("that of the others") {}
-  for (std::uint64_t id : {2, 3, 4}) world.peer(id).map = std::make_shared<const std::string>(text);
-  world.peer(6).map = std::make_shared<const std::string>(other);
+  for (std::uint64_t id : {2, 3, 4, 5}) world.lose(id);
+  for (std::uint64_t id : {21, 22}) world.add(VolumeId{id});
+  const auto text = std::make_shared<const std::string>(later_map().to_json());
+  for (std::uint64_t id : {6, 21}) world.peer(id).map = text;
   world.begin();
   world.run_for(kLater);
+  CHECK(world.start->admitted == 0);
+  world.peer(22).map = text;
+  world.run_for(kLater);
   CHECK(world.start->admitted == 1);
+}
+
+TEST_CASE("of two maps of one epoch the other one has no say when one of them counts") {
+  for (const std::string zone : {"a", "b", "c", "d", "e", "f", "g", "h"}) {  // in any order
+    CAPTURE(zone);
+    World world;
+    ClusterMap next = world.map, fork = map_of(12, 1);
+    next.volumes.back().zone = fork.volumes.back().zone = zone;
+    fork.policy = world.map.policy;
+    fork.groups = world.map.groups;
+    for (ClusterMap* map : {&next, &fork}) {
+      map->epoch = Epoch{map->epoch.value + 1};
+      for (MapGroup& group : map->groups) group.epoch = Epoch{group.epoch.value + 1};
+    }
+    const std::string text = next.to_json(), other = fork.to_json();
+    REQUIRE(ClusterMap::parse(other));
+    for (std::uint64_t id : {2, 3, 4})
+      world.peer(id).map = std::make_shared<const std::string>(text);
+    world.peer(6).map = std::make_shared<const std::string>(other);
+    world.begin();
+    world.run_for(kLater);
+    CHECK(world.start->admitted == 1);
+  }
 }
 
 }  // namespace
