@@ -94,10 +94,19 @@ Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
   return volumes;
 }
 
+namespace {
+
+// Of a server that listens at all addresses of its machine: others do not reach it there.
+bool is_everywhere(const std::string& address) {
+  return address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
+}
+
+}  // namespace
+
 MovedVolumes moved_volumes(const ClusterLook& look, const ClusterMap& map) {
   std::map<VolumeId, std::set<std::string>> open_at;
   for (const FoundServer& server : look.servers) {
-    if (!server.told) continue;
+    if (!server.told || is_everywhere(server.address)) continue;
     for (const DescribedVolume& volume : server.told->volumes) {
       if (volume.status.state == VolumeStatus::State::open) {
         open_at[volume.id].insert(server.address);
@@ -105,6 +114,7 @@ MovedVolumes moved_volumes(const ClusterLook& look, const ClusterMap& map) {
     }
   }
   for (const Announcement& server : look.announced) {
+    if (is_everywhere(server.address)) continue;
     for (const AnnouncedVolume& volume : server.volumes) {
       if (open_at.contains(volume.id)) open_at[volume.id].insert(server.address);
     }

@@ -19,7 +19,8 @@ Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
 
 // Of `map`: each volume that is open at one server, and at no other, whose address the map does not
 // say. The server has shown that it is of the cluster. A server that announces the volume at yet
-// another address is reached there by others, so that the volume is left out.
+// another address is reached there by others, so that the volume is left out. "All addresses" of a
+// machine are no address.
 MovedVolumes moved_volumes(const ClusterLook& look, const ClusterMap& map);
 // "the map says …, it is served at …: …": with what to do.
 std::string moved_text(const MapVolume& entry, const std::string& address);

@@ -147,8 +147,12 @@ Result<Added> add_until_taken(AdminSession& session, const RingMakeArguments& ar
     }
     const bool again = added ? !all.changed.installed.reached : added.error().code == Errc::busy;
     if (!again || session.clock().boot() >= until) {
-      if (!added) return added.error();
-      return all;
+      if (added) return all;
+      if (all.fresh.empty() && all.moved.empty()) return added.error();
+      return fail(Errc::unavailable,
+                  "the map is written, but whether the volumes take it is not "
+                  "known: " +
+                      added.error().context + "; say the same again");
     }
     std::this_thread::sleep_for(kSayAgain);
   }

@@ -243,7 +243,8 @@ void ServerProcess::begin_admissions() {
   auto connect = [this](const MapVolume& volume) { return client_of(volume); };
   admissions_ = std::make_unique<VolumeAdmissions>(
       server_.base().io.at(0), server_.base().clock, boot_id(),
-      hex_name(server_.base().random.next()), server_.volumes().slots(), connect);
+      hex_name(server_.base().random.next()), server_.volumes().slots(), connect,
+      [this] { return server_.volumes().map(); });
   server_.volumes().on_failure([this](VolumeId id) { admissions_->tell_failure(id); });
   admissions_->begin();
 }

@@ -151,9 +151,21 @@ void StartAdmission::take_own_map() {
   take_map(text);
 }
 
+// A volume without a map asks nobody, whatever the process follows.
+void StartAdmission::take_followed_map() {
+  if (!parts_.followed || !own_names_) return;
+  auto map = parts_.followed();
+  if (map == nullptr || map == followed_) return;
+  followed_ = std::move(map);
+  const std::string text = followed_->to_json();
+  followed_hash_ = map_hash(text);
+  take_map(text);
+}
+
 // Does it count for certain, so that older ones do not?
 bool StartAdmission::counts(const Known& known) const {
   if (parts_.alone) return true;  // this process alone changes the map
+  if (followed_ && known.hash == followed_hash_) return true;
   if (admitted_ && !parts_.volume->waits() && known.hash == own_hash_) return true;
   const auto holds_it = [&](VolumeId id) {
     const auto peer = peers_.find(id);
@@ -183,7 +195,12 @@ StartAdmission::MayCount StartAdmission::may_count() const {
     return !holds(Rule::peers_of_each_map) || counts(*known);
   };
   const auto last = std::find_if(maps.begin(), maps.end(), is_last);
-  if (last != maps.end()) maps.erase(last + 1, maps.end());
+  if (last == maps.end()) return maps;
+  maps.erase(last + 1, maps.end());
+  const Known* const counted = maps.back();  // and no other one of its epoch
+  std::erase_if(maps, [counted](const Known* known) {
+    return known != counted && known->map.epoch == counted->map.epoch;
+  });
   return maps;
 }
 
@@ -338,6 +355,7 @@ Awaitable<void> StartAdmission::admit_member() {
 Awaitable<void> StartAdmission::step() {
   StartingVolume& volume = *parts_.volume;
   take_own_map();
+  take_followed_map();
   if (failed_) {
     co_await tell_peers(failure_note(volume.id()), parts_.boot_id, &Peer::failed);
     co_return;

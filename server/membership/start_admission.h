@@ -10,8 +10,9 @@
 // these tells an old copy from the volume (admission_quorum() says where they are too few to meet).
 // Which volumes are the peers, a map says. A copy may hold one that is long gone, so the maps of
 // peers are heard, too; but one of them may be a map that never counted. So there must be enough
-// peers of each map that may count: of the newest that enough of its own volumes hold, and of all
-// newer ones that anybody holds. Where none is held by enough, of all of them.
+// peers of each map that may count: of the newest that counts for certain, because enough of its
+// own volumes hold it or the process follows it, and of all newer ones that anybody holds. Where
+// none counts for certain, of all of them.
 // A start is counted behind the questions: the count of a copy that is refused stays what it was.
 // Thread-safety: one executor.
 #pragma once
@@ -71,6 +72,10 @@ struct AdmissionParts {
   bool alone = false;
   std::shared_ptr<const ClusterMap> map = nullptr;  // that the process knows; null: none
   std::string process = {};  // random, of this process: noted with its start; empty: none
+  // The map that the process follows, which counts (map_follower.h); null: none yet. While the
+  // volume waits it takes no map itself, and few of those that hold the newest may be there. Empty:
+  // the process follows none. Any thread's.
+  std::function<std::shared_ptr<const ClusterMap>()> followed = {};
 };
 
 class StartAdmission {
@@ -121,6 +126,7 @@ class StartAdmission {
   std::string own_note() const;
   void take_map(const std::string& text);
   void take_own_map();
+  void take_followed_map();
   // The maps whose peers must be enough, newest first. Valid while no map is taken.
   MayCount may_count() const;
   bool counts(const Known& known) const;
@@ -139,6 +145,8 @@ class StartAdmission {
 
   const AdmissionParts parts_;
   std::map<std::uint64_t, std::unique_ptr<const Known>> maps_;  // by hash; null: no map
+  std::shared_ptr<const ClusterMap> followed_;                  // at the last look
+  std::uint64_t followed_hash_ = 0;
   std::uint64_t own_hash_ = 0;
   bool own_names_ = false;  // the volume's own map names it
   std::map<VolumeId, Peer> peers_;

@@ -14,12 +14,13 @@ constexpr Duration kFinishLook = std::chrono::milliseconds(10);
 
 VolumeAdmissions::VolumeAdmissions(boost::asio::io_context& io, Clock& clock, std::string boot_id,
                                    const std::string& process, const VolumeSlots& slots,
-                                   const Connect& connect)
+                                   const Connect& connect, const Followed& followed)
     : io_(io), clock_(clock) {
   for (const auto& slot : slots) {
     if (!slot->volume) continue;
     AdmissionParts parts{clock, std::make_shared<OwnStart>(slot->volume), boot_id, connect};
     parts.process = process;
+    parts.followed = followed;
     admissions_[slot->entry.id] = std::make_shared<StartAdmission>(std::move(parts));
   }
 }

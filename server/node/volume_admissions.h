@@ -22,10 +22,12 @@ namespace penstock {
 class VolumeAdmissions {
  public:
   using Connect = std::function<std::shared_ptr<VolumeClient>(const MapVolume&)>;
-  // Of the open volumes of `slots`; `connect` is called on the context's thread. Ownership: borrows
-  // context and clock.
+  using Followed = std::function<std::shared_ptr<const ClusterMap>()>;
+  // Of the open volumes of `slots`; `connect` and `followed` (start_admission.h) are called on the
+  // context's thread. Ownership: borrows context and clock.
   VolumeAdmissions(boost::asio::io_context& io, Clock& clock, std::string boot_id,
-                   const std::string& process, const VolumeSlots& slots, const Connect& connect);
+                   const std::string& process, const VolumeSlots& slots, const Connect& connect,
+                   const Followed& followed);
 
   void begin();
   // The volume has failed: its peers note that.

@@ -2,27 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
-#include "tests/fake/fake_volume.h"
+#include "tests/unit/membership/admission_world.h"
 
 namespace penstock {
 namespace {
-
-ClusterMap map_of(std::size_t volumes, std::size_t per_host, std::uint64_t first = 1) {
-  std::vector<MapVolume> entries;
-  for (std::size_t i = 0; i < volumes; ++i) {
-    MapVolume entry;
-    entry.id = VolumeId{first + i};
-    entry.name = "v" + std::to_string(i);
-    entry.host = "h" + std::to_string(i / per_host);
-    entries.push_back(entry);
-  }
-  auto map = make_map(ClusterId{1, 2}, std::move(entries), 4);
-  REQUIRE(map);
-  return std::move(*map);
-}
 
 TEST_CASE("with as many lost as a map survives, a volume is admitted still; else most are asked") {
   struct Row {
@@ -53,100 +36,6 @@ TEST_CASE("who noted a start and who is asked later meet, but where half of the 
     CHECK(2 * quorum.enough > quorum.counted.size());
   }
 }
-
-class FakeStart final : public StartingVolume {
- public:
-  VolumeId id() const override { return VolumeId{1}; }
-  std::uint64_t start() const override { return counter + 1; }
-  std::uint64_t map_hash() const override { return penstock::map_hash(text); }
-  std::string map() const override { return text; }
-  bool waits() const override { return waiting; }
-  Task<> count_start() override {
-    if (before_count) before_count();
-    if (count_fails) co_return fail(Errc::io, "a fault of the test");
-    ++counted;
-    co_return Result<>{};
-  }
-  void wait_for(std::string reason) override {
-    waiting = true;
-    why = std::move(reason);
-  }
-  void admit(bool asked) override {
-    waiting = false;
-    member = asked;
-    ++admitted;
-  }
-  void refuse(std::string reason) override { refused = std::move(reason); }
-
-  std::uint64_t counter = 4;
-  std::string text;
-  bool waiting = true;
-  bool member = false;
-  int counted = 0;
-  int admitted = 0;
-  bool count_fails = false;
-  std::function<void()> before_count;
-  std::string why;
-  std::string refused;
-};
-
-struct World {
-  explicit World(std::size_t volumes = 6) : map(map_of(volumes, 1)) {
-    start->text = map.to_json();
-    for (std::size_t i = 1; i < volumes; ++i) add(VolumeId{1 + i});
-  }
-  ~World() {
-    if (admission) admission->stop();
-    run_for(std::chrono::seconds(5));
-  }
-  void add(VolumeId id) {
-    peers[id] = std::make_shared<FakeVolume>(id, clock, io);
-    peers[id]->acceptor.map = std::make_shared<const std::string>(start->text);
-  }
-  std::shared_ptr<StartAdmission> make(bool alone = false) {
-    AdmissionParts parts{clock, start, "this boot", {}, alone};
-    parts.process = process;
-    parts.connect = [this](const MapVolume& peer) -> std::shared_ptr<VolumeClient> {
-      const auto found = peers.find(peer.id);
-      if (found == peers.end()) return nullptr;
-      return found->second;
-    };
-    return std::make_shared<StartAdmission>(std::move(parts));
-  }
-  void begin() {
-    admission = make();
-    boost::asio::co_spawn(io, run(admission), boost::asio::detached);
-  }
-  static Awaitable<void> run(std::shared_ptr<StartAdmission> admission) {
-    co_await admission->run();
-  }
-  void run_for(Duration time) {
-    const BootTime until = clock.boot() + time;
-    run_until(io, clock, [this, until] { return clock.boot() >= until; });
-  }
-  FakeAcceptor& peer(std::uint64_t id) { return peers[VolumeId{id}]->acceptor; }
-  void lose(std::uint64_t id) { peer(id).state = VolumeStatus::State::missing; }
-  void bring(std::uint64_t id) { peer(id).state = VolumeStatus::State::open; }
-  std::size_t noted(const std::string& starts) {
-    std::size_t count = 0;
-    for (const auto& [id, volume] : peers) {
-      const auto found = volume->acceptor.notes.find(starts_note(VolumeId{1}));
-      count += found != volume->acceptor.notes.end() && found->second == starts ? 1 : 0;
-    }
-    return count;
-  }
-
-  boost::asio::io_context io;
-  FakeClock clock;
-  ClusterMap map;
-  std::string process;
-  std::shared_ptr<FakeStart> start = std::make_shared<FakeStart>();
-  std::map<VolumeId, std::shared_ptr<FakeVolume>> peers;
-  std::shared_ptr<StartAdmission> admission;
-};
-
-constexpr Duration kSoon = std::chrono::milliseconds(100);
-constexpr Duration kLater = std::chrono::seconds(5);
 
 TEST_CASE("a volume whose peers are all there is admitted at once, and all note its start") {
   World world;
@@ -253,104 +142,20 @@ TEST_CASE("with three volumes one other is enough, but both are heard if they ar
   }
 }
 
-TEST_CASE("a newer map of a peer says who is asked") {
-  World world;
-  // Five others of a later map, of which the copy knows one only.
-  ClusterMap later = map_of(6, 1);
-  for (std::size_t i = 1; i < 5; ++i) {
-    const VolumeId gone = later.volumes[i].id;
-    later.volumes[i].id = VolumeId{20 + i};
-    for (MapGroup& group : later.groups) {
-      for (VolumeId& replica : group.replicas)
-        replica = replica == gone ? VolumeId{20 + i} : replica;
-    }
-  }
-  later.epoch = Epoch{later.epoch.value + 1};
-  const std::string text = later.to_json();
-  REQUIRE(ClusterMap::parse(text));
-  // Most have it: it counts.
-  for (std::uint64_t id : {4, 5, 6}) world.peer(id).map = std::make_shared<const std::string>(text);
-  world.begin();
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 0);
-  CHECK(world.start->why.find("1 did") != std::string::npos);
-  for (std::uint64_t id : {21, 22}) world.add(VolumeId{id});
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 1);
-  CHECK(world.peer(21).notes[starts_note(VolumeId{1})] == "5");
-}
-
-TEST_CASE("a volume that a newer map of most volumes names no more is not admitted") {
-  World world;
-  ClusterMap later = map_of(6, 1, 2);
-  later.epoch = Epoch{later.epoch.value + 1};
-  for (std::uint64_t id : {3, 4, 5, 6}) {
-    world.peer(id).map = std::make_shared<const std::string>(later.to_json());
-  }
-  world.begin();
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 0);
-  CHECK(world.start->why.find("names it no more") != std::string::npos);
-}
-
-TEST_CASE("one that a newer map of a single peer names no more asks the peers of the others' map") {
-  World world;
-  ClusterMap later = map_of(6, 1, 2);
-  later.epoch = Epoch{later.epoch.value + 1};
-  world.peer(6).map = std::make_shared<const std::string>(later.to_json());
-  for (std::uint64_t id : {2, 3, 4}) world.lose(id);
-  world.begin();
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 0);
-  CHECK(world.start->why.find("waits for 3 of 5 other volumes") == 0);
-  world.bring(2);
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 1);
-}
-
-TEST_CASE("a newer map of a single peer adds to those who are asked, and takes nobody's place") {
-  World world;
-  world.process = "this process";  // peers that noted its start are asked again
-  ClusterMap later = map_of(12, 1);
-  later.policy = world.map.policy;
-  later.groups = world.map.groups;
-  later.epoch = Epoch{later.epoch.value + 1};
-  for (MapGroup& group : later.groups) group.epoch = Epoch{group.epoch.value + 1};
-  const std::string text = later.to_json();
-  REQUIRE(ClusterMap::parse(text));
-  for (std::uint64_t id = 7; id <= 12; ++id) world.add(VolumeId{id});
-  world.peer(6).map = std::make_shared<const std::string>(text);
-  for (std::uint64_t id : {2, 3, 4}) world.lose(id);
-  world.begin();
-  world.run_for(kLater);
-  CHECK(world.start->admitted == 0);  // though 8 of 11 say nothing against it
-  world.bring(2);
-  SUBCASE("enough of both") {
-    world.run_for(kLater);
-    CHECK(world.start->admitted == 1);
-  }
-  SUBCASE("of one of them alone") {
-    for (std::uint64_t id = 7; id <= 12; ++id) world.peer(id).takes_notes = false;
-    world.run_for(kLater);
-    CHECK(world.start->admitted == 0);
-    CHECK(world.start->why.find("to note its start") != std::string::npos);
-    for (std::uint64_t id : {2, 5}) world.peer(id).map = std::make_shared<const std::string>(text);
-    for (std::uint64_t id : {3, 4}) world.bring(id);
-    for (std::uint64_t id : {9, 10, 11, 12}) world.peer(id).takes_notes = true;
-    world.run_for(kLater);
-    CHECK(world.start->admitted == 1);
-  }
-}
-
 TEST_CASE("one that no map names serves at once; its first map makes it ask") {
   World world;
   const std::string text = std::exchange(world.start->text, "");
+  SUBCASE("its process follows none") {}
+  SUBCASE("its process follows one") {
+    world.followed = std::make_shared<const ClusterMap>(world.map);
+  }
   for (std::uint64_t id : {2, 3, 4}) world.lose(id);
   world.begin();
   world.run_for(kSoon);
   CHECK(world.start->admitted == 1);
   CHECK_FALSE(world.start->member);
   CHECK(world.start->counted == 0);
+  CHECK(world.noted("5") == 0);
   world.start->text = text;
   world.start->waiting = true;  // as Volume::adopt() does
   world.run_for(kLater);
