@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "penstock/fan_out.h"
@@ -21,7 +22,7 @@ constexpr Duration kPauseMax = std::chrono::milliseconds(200);
 constexpr Duration kLaterPause = std::chrono::seconds(1);  // when all that is left is to be told
 constexpr std::size_t kNamesMax = 6;                       // of peers, in a text
 
-// The volumes of the hosts of a map, but for one host.
+// How many volumes the hosts of a map have, but for one host.
 std::map<std::string, std::size_t> other_hosts(const ClusterMap& map, const std::string& host) {
   std::map<std::string, std::size_t> hosts;
   for (const MapVolume& volume : map.volumes) {
@@ -30,16 +31,27 @@ std::map<std::string, std::size_t> other_hosts(const ClusterMap& map, const std:
   return hosts;
 }
 
-// How many of those that count may be lost.
-std::size_t losses(const ClusterMap& map, const std::string& host, bool hosts_are_domains) {
-  const std::size_t domains = map.policy.losses_survived();
-  if (!hosts_are_domains) return domains;
-  std::vector<std::size_t> sizes;
-  for (const auto& [name, volumes] : other_hosts(map, host)) sizes.push_back(volumes);
-  std::sort(sizes.begin(), sizes.end(), std::greater<>());
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < std::min(domains, sizes.size()); ++i) sum += sizes[i];
-  return sum;
+// The sum of the heaviest.
+std::uint64_t heaviest(std::vector<std::uint64_t> domains, std::size_t number) {
+  std::sort(domains.begin(), domains.end(), std::greater<>());
+  domains.resize(std::min(domains.size(), number));
+  return std::accumulate(domains.begin(), domains.end(), std::uint64_t{0});
+}
+
+// "3 of 5 other volumes", or of hosts where a volume of one says less than one of another.
+std::string parts_text(const AdmissionQuorum& quorum) {
+  constexpr std::uint64_t kDomain = AdmissionQuorum::kDomain;
+  const std::uint64_t one = quorum.weights.begin()->second;
+  const bool even = std::all_of(quorum.weights.begin(), quorum.weights.end(),
+                                [one](const auto& entry) { return entry.second == one; });
+  if (even) {
+    return std::to_string((quorum.enough + one - 1) / one) + " of " +
+           std::to_string(quorum.weights.size()) + " other volumes";
+  }
+  std::uint64_t total = 0;
+  for (const auto& [id, weight] : quorum.weights) total += weight;
+  return "the volumes of " + std::to_string((quorum.enough + kDomain - 1) / kDomain) + " of " +
+         std::to_string((total + kDomain / 2) / kDomain) + " other hosts";
 }
 
 }  // namespace
@@ -48,18 +60,24 @@ AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id) {
   AdmissionQuorum quorum;
   const MapVolume* own = map.find(id);
   if (own == nullptr) return quorum;
-  const bool by_host = other_hosts(map, own->host).size() + 1 >= kHostsAsDomains;
+  const auto hosts = other_hosts(map, own->host);
+  const bool by_host = hosts.size() + 1 >= kHostsAsDomains;
+  std::map<std::string, std::uint64_t> domains;
   for (const MapVolume& volume : map.volumes) {
     if (volume.id == id) continue;
     quorum.peers.push_back(volume);
-    if (!by_host || volume.host != own->host) quorum.counted.insert(volume.id);
+    if (by_host && volume.host == own->host) continue;
+    const std::uint64_t weight = AdmissionQuorum::kDomain / (by_host ? hosts.at(volume.host) : 1);
+    quorum.weights[volume.id] = weight;
+    domains[by_host ? volume.host : std::to_string(volume.id.value)] += weight;
   }
-  const std::size_t count = quorum.counted.size();
-  if (count == 0) return quorum;
-  quorum.majority = count / 2 + 1;
-  const std::size_t lost = losses(map, own->host, by_host);
-  const std::size_t left = count > lost ? count - lost : 1;
-  quorum.enough = std::min(quorum.majority, left);
+  if (quorum.weights.empty()) return quorum;
+  std::vector<std::uint64_t> sizes;
+  for (const auto& [name, weight] : domains) sizes.push_back(weight);
+  const std::uint64_t total = heaviest(sizes, sizes.size());
+  const std::uint64_t left = total - heaviest(sizes, map.policy.losses_survived());
+  quorum.majority = total / 2 + 1;
+  quorum.enough = std::max<std::uint64_t>(1, std::min(quorum.majority, left));
   return quorum;
 }
 
@@ -117,7 +135,17 @@ std::string StartAdmission::own_note() const {
 // enough others have noted that it is the one.
 void StartAdmission::judge_told(VolumeId peer, const Result<>& answer, bool Peer::*told) {
   if (answer) peers_[peer].*told = true;
-  if (answer || answer.error().code != Errc::busy || told != &Peer::started || admitted_) return;
+  if (answer || answer.error().code != Errc::busy || told != &Peer::started) return;
+  if (admitted_) {
+    if (std::exchange(peers_[peer].disputes, true)) return;
+    log_event(LogLevel::error, "volume_start_disputed",
+              {{"volume", hex_name(parts_.volume->id().value)},
+               {"start", std::to_string(parts_.volume->start())},
+               {"reason", "volume " + hex_name(peer.value) +
+                              " has noted another start: two copies of it were started, or this "
+                              "is the older one; end it and look which one is right"}});
+    return;
+  }
   refuse("another copy of it has started as well: a peer has noted another start than number " +
          std::to_string(parts_.volume->start()));
 }
@@ -174,9 +202,9 @@ bool StartAdmission::counts(const Known& known) const {
     return held->first == known.hash || held->second->map.epoch > known.map.epoch;
   };
   if (known.map.find(parts_.volume->id()) != nullptr) {
-    const auto& counted = known.quorum.counted;
-    const auto number = std::count_if(counted.begin(), counted.end(), holds_it);
-    return is_enough(known.quorum, static_cast<std::size_t>(number));
+    std::uint64_t held = 0;
+    for (const auto& [id, weight] : known.quorum.weights) held += holds_it(id) ? weight : 0;
+    return is_enough(known.quorum, held);
   }
   const auto& all = known.map.volumes;
   const auto number = std::count_if(all.begin(), all.end(),
@@ -232,33 +260,34 @@ std::vector<MapVolume> StartAdmission::peers() const {
 
 // ---- all of them
 
-std::size_t StartAdmission::count(const Known& known, bool Peer::*what,
-                                  const std::set<VolumeId>& also) const {
-  const auto& counted = known.quorum.counted;
-  const auto number = std::count_if(counted.begin(), counted.end(), [&](VolumeId id) {
+std::uint64_t StartAdmission::weight(const Known& known, bool Peer::*what,
+                                     const std::set<VolumeId>& also) const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, weight] : known.quorum.weights) {
     const auto peer = peers_.find(id);
-    return also.contains(id) || (peer != peers_.end() && peer->second.*what);
-  });
-  return static_cast<std::size_t>(number);
+    const bool counts = also.contains(id) || (peer != peers_.end() && peer->second.*what);
+    sum += counts ? weight : 0;
+  }
+  return sum;
 }
 
 // More than enough may be there and know better: they get the time to say so.
-bool StartAdmission::is_enough(const AdmissionQuorum& quorum, std::size_t number) const {
-  if (number >= quorum.majority) return true;
-  return number >= quorum.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
+bool StartAdmission::is_enough(const AdmissionQuorum& quorum, std::uint64_t weight) const {
+  if (weight >= quorum.majority) return true;
+  return weight >= quorum.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
 }
 
 bool StartAdmission::is_majority(const MayCount& maps, bool Peer::*what,
                                  const std::set<VolumeId>& also) const {
   return std::all_of(maps.begin(), maps.end(), [&](const Known* known) {
-    return count(*known, what, also) >= known->quorum.majority;
+    return weight(*known, what, also) >= known->quorum.majority;
   });
 }
 
 bool StartAdmission::reached(bool Peer::*what) const {
   const MayCount maps = may_count();
   return std::all_of(maps.begin(), maps.end(), [&](const Known* known) {
-    return is_enough(known->quorum, count(*known, what, {}));
+    return is_enough(known->quorum, weight(*known, what, {}));
   });
 }
 
@@ -431,18 +460,21 @@ void StartAdmission::tell_failure() {
 std::string StartAdmission::waiting_text(bool Peer::*what, const char* for_what) const {
   const MayCount maps = may_count();
   const auto found = std::find_if(maps.begin(), maps.end(), [&](const Known* known) {
-    return !is_enough(known->quorum, count(*known, what, {}));
+    return !is_enough(known->quorum, weight(*known, what, {}));
   });
   const Known& known = found == maps.end() ? *maps.front() : **found;
   const AdmissionQuorum& quorum = known.quorum;
-  std::string text = "waits for " + std::to_string(quorum.enough) + " of " +
-                     std::to_string(quorum.counted.size()) + " other volumes " + for_what + "; " +
-                     std::to_string(count(known, what, {})) + " did, not yet: ";
+  const auto did = [&](VolumeId id) {
+    const auto at = peers_.find(id);
+    return at != peers_.end() && at->second.*what;
+  };
+  const auto number = std::count_if(quorum.weights.begin(), quorum.weights.end(),
+                                    [&](const auto& entry) { return did(entry.first); });
+  std::string text = "waits for " + parts_text(quorum) + " " + for_what + "; " +
+                     std::to_string(number) + " did, not yet: ";
   std::size_t names = 0;
   for (const MapVolume& peer : quorum.peers) {
-    const auto at = peers_.find(peer.id);
-    if (!quorum.counted.contains(peer.id)) continue;
-    if (at != peers_.end() && at->second.*what) continue;
+    if (!quorum.weights.contains(peer.id) || did(peer.id)) continue;
     if (++names > kNamesMax) return text + ", ...";
     text += (names > 1 ? ", " : "") + peer.name;
     if (!peer.address.empty()) text += " at " + peer.address;

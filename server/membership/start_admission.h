@@ -34,15 +34,17 @@ namespace penstock {
 
 // Who is asked about a volume, and how many are enough. Pure.
 struct AdmissionQuorum {
-  std::vector<MapVolume> peers;  // all other volumes of the map
-  // Those whose word counts: volumes of one host are put back together, so where hosts are the
-  // failure domains only those of others.
-  std::set<VolumeId> counted;
-  std::size_t majority = 0;  // of those that count
-  // With as many domains lost as the map survives, so many are left: a majority, or fewer where a
+  static constexpr std::uint64_t kDomain = 720720;  // one failure domain; 1 … 16 divide it
+  std::vector<MapVolume> peers;                     // all other volumes of the map
+  // What the word of each weighs. Volumes of one host are put back together and lost together, so
+  // where hosts are the failure domains only those of others count, and those of one host weigh
+  // together as much as those of any other, however many they are.
+  std::map<VolumeId, std::uint64_t> weights;
+  std::uint64_t majority = 0;  // more than half of all weights: two majorities have one in common
+  // With as many domains lost as the map survives, so much is left: a majority, or less where a
   // volume could else not start beside those losses. With 3 or 5 domains half of the others are
   // enough; two halves need not meet.
-  std::size_t enough = 0;
+  std::uint64_t enough = 0;
 };
 AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id);
 
@@ -103,6 +105,7 @@ class StartAdmission {
     bool asked = false;     // and says nothing against it
     bool started = false;   // has noted the start
     bool failed = false;    // has noted the failure
+    bool disputes = false;  // has noted another start than this one, which is admitted
     std::uint64_t map = 0;  // hash of the one that it held when it was asked
   };
   // A map that the volume or a peer holds.
@@ -133,8 +136,9 @@ class StartAdmission {
   bool wants_again(const Peer& peer, const MayCount& maps) const;
   // Of all those maps, each once.
   std::vector<MapVolume> peers() const;
-  std::size_t count(const Known& known, bool Peer::*what, const std::set<VolumeId>& also) const;
-  bool is_enough(const AdmissionQuorum& quorum, std::size_t number) const;
+  // What those weigh of whom `what` is true, or who are among `also`.
+  std::uint64_t weight(const Known& known, bool Peer::*what, const std::set<VolumeId>& also) const;
+  bool is_enough(const AdmissionQuorum& quorum, std::uint64_t weight) const;
   bool is_majority(const MayCount& maps, bool Peer::*what, const std::set<VolumeId>& also) const;
   bool reached(bool Peer::*what) const;
   bool is_settled() const { return refused_ || (admitted_ && !parts_.volume->waits()); }

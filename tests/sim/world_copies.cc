@@ -38,12 +38,12 @@ void World::bring_old_copy_to_server(std::size_t index) {
 bool World::is_noted(std::size_t index, std::uint64_t start) const {
   const VolumeId id = volumes_[index]->id();
   const AdmissionQuorum quorum = admission_quorum(*cluster_.map, id);
-  std::size_t noted = 0;
+  std::uint64_t noted = 0;
   for (const auto& peer : volumes_) {
     const auto open = peer->opened();
-    if (!open || peer->damaged() || !quorum.counted.contains(peer->id())) continue;
+    if (!open || peer->damaged() || !quorum.weights.contains(peer->id())) continue;
     const auto note = open->get_note(starts_note(id));
-    if (note && noted_starts(*note).value_or(0) >= start) ++noted;
+    if (note && noted_starts(*note).value_or(0) >= start) noted += quorum.weights.at(peer->id());
   }
   return noted >= quorum.majority;
 }

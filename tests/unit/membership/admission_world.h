@@ -19,18 +19,31 @@
 
 namespace penstock {
 
-inline ClusterMap map_of(std::size_t volumes, std::size_t per_host, std::uint64_t first = 1) {
+// The first host has the first volumes, and so on.
+inline ClusterMap map_of_hosts(const std::vector<std::size_t>& sizes, std::uint64_t first = 1) {
   std::vector<MapVolume> entries;
-  for (std::size_t i = 0; i < volumes; ++i) {
-    MapVolume entry;
-    entry.id = VolumeId{first + i};
-    entry.name = "v" + std::to_string(i);
-    entry.host = "h" + std::to_string(i / per_host);
-    entries.push_back(entry);
+  for (std::size_t host = 0; host < sizes.size(); ++host) {
+    for (std::size_t i = 0; i < sizes[host]; ++i) {
+      MapVolume entry;
+      entry.id = VolumeId{first + entries.size()};
+      entry.name = "v" + std::to_string(entries.size());
+      entry.host = "h" + std::to_string(host);
+      entries.push_back(entry);
+    }
   }
   auto map = make_map(ClusterId{1, 2}, std::move(entries), 4);
   REQUIRE(map);
   return std::move(*map);
+}
+
+inline ClusterMap map_of(std::size_t volumes, std::size_t per_host, std::uint64_t first = 1) {
+  return map_of_hosts(std::vector<std::size_t>(volumes / per_host, per_host), first);
+}
+
+inline std::uint64_t weight_of_all(const AdmissionQuorum& quorum) {
+  std::uint64_t sum = 0;
+  for (const auto& [id, weight] : quorum.weights) sum += weight;
+  return sum;
 }
 
 class FakeStart final : public StartingVolume {
@@ -70,9 +83,10 @@ class FakeStart final : public StartingVolume {
 };
 
 struct World {
-  explicit World(std::size_t volumes = 6) : map(map_of(volumes, 1)) {
+  explicit World(std::size_t volumes = 6) : World(map_of(volumes, 1)) {}
+  explicit World(ClusterMap made) : map(std::move(made)) {
     start->text = map.to_json();
-    for (std::size_t i = 1; i < volumes; ++i) add(VolumeId{1 + i});
+    for (std::size_t i = 1; i < map.volumes.size(); ++i) add(VolumeId{1 + i});
   }
   ~World() {
     if (admission) admission->stop();

@@ -20,11 +20,12 @@ TEST_CASE("with as many lost as a map survives, a volume is admitted still; else
     const ClusterMap map = map_of(row.volumes, row.per_host);
     const AdmissionQuorum quorum = admission_quorum(map, VolumeId{1});
     CHECK(quorum.peers.size() == row.volumes - 1);
-    CHECK(quorum.counted.size() == row.counted);
-    CHECK(quorum.enough == row.enough);
+    CHECK(quorum.weights.size() == row.counted);
+    const std::uint64_t one = quorum.weights.empty() ? 1 : quorum.weights.begin()->second;
+    CHECK((quorum.enough + one - 1) / one == row.enough);
     const std::size_t lost = map.policy.losses_survived() *
                              (map.failure_domains() < row.volumes ? row.per_host : std::size_t{1});
-    CHECK(quorum.enough + lost <= std::max(row.counted, lost));
+    CHECK(row.enough + lost <= std::max(row.counted, lost));
   }
   CHECK(admission_quorum(map_of(6, 1), VolumeId{99}).peers.empty());
 }
@@ -33,8 +34,41 @@ TEST_CASE("who noted a start and who is asked later meet, but where half of the 
   for (const std::size_t volumes : {4, 6, 7, 8, 9, 10, 12}) {
     CAPTURE(volumes);
     const AdmissionQuorum quorum = admission_quorum(map_of(volumes, 1), VolumeId{1});
-    CHECK(2 * quorum.enough > quorum.counted.size());
+    CHECK(2 * quorum.enough > weight_of_all(quorum));
   }
+}
+
+// A host of four volumes beside six of one, and of one beside hosts of one to three.
+TEST_CASE("a host with more volumes than others says no more than they do") {
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{1, 1, 1, 1, 1, 1, 4},
+                                                {1, 3, 2, 1, 3, 1},
+                                                {2, 1, 17, 5, 1, 1, 1}}) {
+    const ClusterMap map = map_of_hosts(sizes);
+    const AdmissionQuorum quorum = admission_quorum(map, VolumeId{1});
+    CHECK(2 * quorum.enough > weight_of_all(quorum));  // so two that are enough meet
+    for (std::size_t a = 1; a < sizes.size(); ++a) {
+      std::uint64_t alone = 0, without = 0;
+      for (const MapVolume& volume : quorum.peers) {
+        const auto weight = quorum.weights.find(volume.id);
+        if (weight == quorum.weights.end()) continue;
+        (volume.host == "h" + std::to_string(a) ? alone : without) += weight->second;
+      }
+      CHECK(alone < quorum.enough);
+      CHECK(without >= quorum.enough);
+    }
+  }
+}
+
+TEST_CASE("with hosts of unequal size it says of how many it waits for the volumes") {
+  World world(map_of_hosts({1, 1, 1, 1, 1, 1, 4}));
+  for (std::uint64_t id = 2; id <= 6; ++id) world.lose(id);
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 0);
+  CHECK(world.start->why.find("waits for the volumes of 4 of 6 other hosts") == 0);
+  for (const std::uint64_t id : {2, 3, 4}) world.bring(id);
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 1);
 }
 
 TEST_CASE("a volume whose peers are all there is admitted at once, and all note its start") {
