@@ -72,8 +72,16 @@ Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
   for (const std::string& address : servers) {
     const FoundServer* server = look.server(address);
     if (server == nullptr || !server->trouble.empty()) {
-      if (named.empty()) continue;  // it announced itself and went away
-      return fail(Errc::unavailable, server ? server->trouble : "server " + address + " is silent");
+      // It announced itself and went away. The first map decides on the layout, and keeps it, so
+      // nobody is left out of that unsaid.
+      if (named.empty() && map != nullptr) continue;
+      std::string why = server ? server->trouble : "server " + address + " is silent";
+      if (named.empty()) {
+        why += "; start it, wait until it is announced no more (" +
+               std::to_string(kLeaseOfSource.count()) +
+               " s), or say which servers make the map: --server ADDRESS:PORT";
+      }
+      return fail(Errc::unavailable, std::move(why));
     }
     if (server->volumes.empty()) {
       if (named.empty()) continue;

@@ -12,6 +12,7 @@ namespace penstock {
 
 // Of these servers; of none: of all that announce themselves. What the map names already is left
 // out. With address, host and zone; without names. A server without a --host is its own host.
+// Where there is no map yet, all that announce themselves must answer.
 // Errors: unavailable - a server does not answer; invalid - it has no volume, or one that is named
 // by another map; nobody was named and nobody announces itself.
 Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,

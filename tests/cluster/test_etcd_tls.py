@@ -95,6 +95,30 @@ def test_a_cluster_keeps_its_map_there(etcd, tmp_path):
                 assert process.wait(60) == 0
 
 
+def test_the_first_map_leaves_out_no_server_that_announced_itself(etcd, tmp_path):
+    endpoint, _, folder = etcd
+    key = str(tmp_path / "cluster.key")
+    cluster = run("admin", "keygen", key).split()[1].rstrip(":")
+    place = f"etcds://{endpoint}/{cluster}?ca={folder}/ca.pem&cert={folder}/client.pem&key={folder}/client.key"
+    ports = free_ports(3)
+
+    def serve(n, *more):
+        return start(tmp_path / f"s{n}.log", "server_ready", "server", "--key", key, "--map", place, "--listen", f"127.0.0.1:{ports[n]}",
+                     "--admin-listen", "127.0.0.1:0", *more, tmp_path / f"s{n}")
+    servers = [serve(n, "--format") for n in range(3)]
+    try:
+        servers[1].kill()
+        servers[1].wait()
+        told = run("ring", "make", "--key", key, "--map", place, code=1)
+        assert f"127.0.0.1:{ports[1]}" in told and "--server" in told
+        servers[1] = serve(1)
+        assert "3 volumes" in run("ring", "make", "--key", key, "--map", place)
+    finally:
+        for process in servers:
+            process.kill()
+            process.wait()
+
+
 def test_who_shows_no_certificate_or_meets_a_wrong_one_is_told(etcd, tmp_path):
     endpoint, wrong, folder = etcd
     key = str(tmp_path / "cluster.key")
