@@ -164,6 +164,12 @@ class Findings {
     for (const MapVolume& entry : map.volumes) {
       const HeldMap* held = held_by(look_, entry.id);
       if (!by.contains(entry.name) || !held || !held->answered) continue;
+      const DescribedVolume* told = look_.volume(entry.id);
+      if (told && told->status.state != VolumeStatus::State::open) {
+        add("volume_waits", entry.name,
+            told->path + ": " + told->status.reason + ". It goes on by itself when they answer");
+        continue;
+      }
       add("volume_suspect", entry.name,
           "it answers here, but not these servers, or too late: " + by[entry.name] +
               ". Look at the way between them, and at its disk");

@@ -38,13 +38,18 @@ std::uint64_t heaviest(std::vector<std::uint64_t> domains, std::size_t number) {
   return std::accumulate(domains.begin(), domains.end(), std::uint64_t{0});
 }
 
+// One volume says as much as any other.
+bool is_even(const AdmissionQuorum& quorum) {
+  const std::uint64_t one = quorum.weights.empty() ? 1 : quorum.weights.begin()->second;
+  return std::all_of(quorum.weights.begin(), quorum.weights.end(),
+                     [one](const auto& entry) { return entry.second == one; });
+}
+
 // "3 of 5 other volumes", or of hosts where a volume of one says less than one of another.
 std::string parts_text(const AdmissionQuorum& quorum) {
   constexpr std::uint64_t kDomain = AdmissionQuorum::kDomain;
-  const std::uint64_t one = quorum.weights.begin()->second;
-  const bool even = std::all_of(quorum.weights.begin(), quorum.weights.end(),
-                                [one](const auto& entry) { return entry.second == one; });
-  if (even) {
+  if (is_even(quorum)) {
+    const std::uint64_t one = quorum.weights.empty() ? 1 : quorum.weights.begin()->second;
     return std::to_string((quorum.enough + one - 1) / one) + " of " +
            std::to_string(quorum.weights.size()) + " other volumes";
   }
@@ -471,7 +476,8 @@ std::string StartAdmission::waiting_text(bool Peer::*what, const char* for_what)
   const auto number = std::count_if(quorum.weights.begin(), quorum.weights.end(),
                                     [&](const auto& entry) { return did(entry.first); });
   std::string text = "waits for " + parts_text(quorum) + " " + for_what + "; " +
-                     std::to_string(number) + " did, not yet: ";
+                     std::to_string(number) + (is_even(quorum) ? "" : " volumes") +
+                     " did, not yet: ";
   std::size_t names = 0;
   for (const MapVolume& peer : quorum.peers) {
     if (!quorum.weights.contains(peer.id) || did(peer.id)) continue;

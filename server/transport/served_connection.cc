@@ -438,7 +438,7 @@ void ServedConnection::log_call(const ServedCall& call, const Error* error, Dura
             {{known ? "request_id" : "", known ? request_id_text(call.trace) : ""},
              trace_field(call.trace),
              {"operation", std::string(operation_name(call.header.operation))},
-             {"volume", std::to_string(call.header.volume.value)},
+             {"volume", hex_name(call.header.volume.value)},
              {"peer", peer_ ? peer_->name : ""},
              {"code", error == nullptr ? "ok" : std::string(to_string(error->code))},
              {"reason", error == nullptr ? "" : error->context},

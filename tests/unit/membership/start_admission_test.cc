@@ -66,6 +66,7 @@ TEST_CASE("with hosts of unequal size it says of how many it waits for the volum
   world.run_for(kLater);
   CHECK(world.start->admitted == 0);
   CHECK(world.start->why.find("waits for the volumes of 4 of 6 other hosts") == 0);
+  CHECK(world.start->why.find("; 4 volumes did, not yet: v1") != std::string::npos);
   for (const std::uint64_t id : {2, 3, 4}) world.bring(id);
   world.run_for(kLater);
   CHECK(world.start->admitted == 1);
