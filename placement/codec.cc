@@ -124,12 +124,19 @@ struct Codec::Tables {
   std::uint32_t k;
   std::uint32_t m;
   CodecEngine engine;
-  Coefficients parity;              // m rows of k
-  std::vector<unsigned char> isal;  // the same, expanded
+  Coefficients parity;                    // m rows of k
+  std::vector<unsigned char> isal;        // the same, expanded
+  std::vector<unsigned char> isal_first;  // its first column
 
   unsigned char coefficient(std::uint32_t unit, std::uint32_t column) const {
     if (unit < k) return unit == column ? 1 : 0;
     return parity[(unit - k) * k + column];
+  }
+  // What data unit `unit` counts in each of the m parity units.
+  Coefficients column(std::uint32_t unit) const {
+    Coefficients all;
+    for (std::uint32_t j = 0; j < m; ++j) all.push_back(coefficient(k + j, unit));
+    return all;
   }
 };
 
@@ -144,8 +151,11 @@ Result<Codec> Codec::make(std::uint32_t k, std::uint32_t m, CodecEngine engine) 
   if (k == 0) return fail(Errc::invalid, "codec: k = 0");
   if (std::uint64_t{k} + m > kSlotsMax) return fail(Errc::invalid, "codec: too many units");
   init_field_once();
-  auto tables = std::make_unique<Tables>(Tables{k, m, engine, parity_rows(k, m), {}});
-  if (m > 0) tables->isal = isal_tables(k, m, tables->parity);
+  auto tables = std::make_unique<Tables>(Tables{k, m, engine, parity_rows(k, m), {}, {}});
+  if (m > 0) {
+    tables->isal = isal_tables(k, m, tables->parity);
+    tables->isal_first = isal_tables(1, m, tables->column(0));
+  }
   return Codec(std::move(tables));
 }
 
@@ -163,12 +173,9 @@ void Codec::encode_add(std::uint32_t unit, ConstBytes data,
   if (parity.empty() || data.empty()) return;
   PENSTOCK_ASSERT(same_lengths(std::span(&data, 1), parity));
   if (tables_->engine == CodecEngine::jerasure) {
-    Coefficients column;
-    for (std::uint32_t j = 0; j < tables_->m; ++j) {
-      column.push_back(tables_->coefficient(tables_->k + j, unit));
-    }
-    return multiply_jerasure(column, std::span(&data, 1), parity, true);
+    return multiply_jerasure(tables_->column(unit), std::span(&data, 1), parity, unit > 0);
   }
+  if (unit == 0) return multiply_isal(tables_->isal_first, std::span(&data, 1), parity);
   for (std::size_t at = 0; at < data.size(); at += limits::kColumnBytes) {
     const std::size_t step = std::min(limits::kColumnBytes, data.size() - at);
     Pointers to{};

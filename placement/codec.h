@@ -29,8 +29,8 @@ class Codec {
 
   // parity[j] = code of all data. All spans have one length.
   void encode(std::span<const ConstBytes> data, std::span<const MutBytes> parity) const;
-  // Adds data unit `unit` into parity that was cleared or holds earlier units: lets a stream be
-  // coded as it arrives, with memory for m units only. parity[j].size() == data.size().
+  // Adds data unit `unit` into parity; unit 0 is the first, and replaces what was there. Lets a
+  // stream be coded as it arrives, with memory for m units only. parity[j].size() == data.size().
   void encode_add(std::uint32_t unit, ConstBytes data, std::span<const MutBytes> parity) const;
   // Computes the units `wanted` from k others: `present[i]` is the number of the unit whose bytes
   // are `bytes[i]`, k of them, distinct. Pre: the bytes were verified; the code cannot tell a wrong

@@ -54,6 +54,7 @@ class S3BodyReader final : public BodyReader {
   BodyPromises promises_;
   RawBody& raw_;
   Md5Service* md5_service_;
+  Md5Service::Expected expected_;  // by the service
   const PayloadMode mode_;
   const Sha256Digest promised_sha256_;
   std::uint64_t plain_left_;
@@ -78,6 +79,7 @@ S3BodyReader::S3BodyReader(BodyPromises promises, PayloadAuth payload, RawBody& 
       plain_left_(promises_.payload_bytes),
       wants_md5_(promises_.etag || promises_.content_md5.has_value()),
       checksum_(promises_.checksum) {
+  if (md5_service_ != nullptr && wants_md5_) expected_ = md5_service_->expect_body();
   const bool is_known = checksum_.algorithm() == ChecksumAlgorithm::sha256;
   if (mode_ == PayloadMode::hashed && !is_known) {
     payload_sha256_ = Checksummer(ChecksumAlgorithm::sha256);

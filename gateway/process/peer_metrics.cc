@@ -109,6 +109,11 @@ constexpr FindingFamily kFindingFamilies[] = {
      [](const Membership& membership, const VolumeFinding& volume) {
        return number(membership.suspicions(volume.entry->id));
      }},
+    {kCounter, "penstock_cluster_volume_damaged_fragments_total",
+     "Fragments that a read found missing or corrupt, and rebuilt from others.",
+     [](const Membership& membership, const VolumeFinding& volume) {
+       return number(membership.damaged(volume.entry->id));
+     }},
     {kGauge, "penstock_cluster_volume_full", "1 while the volume takes no new data.",
      [](const Membership&, const VolumeFinding& volume) { return volume.status.full ? 1.0 : 0.0; }},
 };

@@ -23,6 +23,11 @@ class Md5Service {
   // `threads`: how many of the worker's threads may hash at the same time.
   Md5Service(Worker& worker, unsigned threads, Md5Kernel fastest = Md5Kernel::avx512);
 
+  // A body of which more than one update will come, as long as this is kept: others may wait up to
+  // a millisecond for it, to be hashed side by side. May outlive the service.
+  using Expected = std::shared_ptr<const void>;
+  Expected expect_body();
+
   // Adds `bytes` to `stream`; both stay untouched by the caller until it returns. Never fails.
   Task<> update(Md5& stream, ConstBytes bytes);
 

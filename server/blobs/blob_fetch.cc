@@ -114,9 +114,10 @@ void BlobFetcher::note_failure(OpenBlob& open, std::uint32_t slot, const Error& 
     case Errc::not_found:
     case Errc::invalid:  // shorter than the blob's layout says
       if (error.code != Errc::corrupt) open.lost[slot] = error.code;
-      if (!damaged_ || open.reported.has(slot)) return;
+      if (open.reported.has(slot)) return;
       open.reported.add(slot);
-      damaged_(open.blob, slot, error);
+      context.membership.report_damaged(volume);
+      if (damaged_) damaged_(open.blob, slot, error);
       return;
     default:
       if (!open.lost[slot]) context.membership.report_fragment(volume, false);

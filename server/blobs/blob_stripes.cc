@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/container/static_vector.hpp>
-#include <cstring>
 
 #include "penstock/assert.h"
 #include "penstock/limits.h"
@@ -40,11 +39,14 @@ void StripeBuilder::begin_stripe() {
   parity_.clear();
   if (layout_.shape().k == 1) return;  // replicas are the data itself
   const std::uint64_t unit_bytes = layout_.unit_bytes(run_.stripe);
+  const std::uint64_t coded_bytes = layout_.stored_bytes(run_.stripe, 0);  // by the first unit
   for (std::uint32_t j = 0; j < layout_.shape().m; ++j) {
     auto& unit = parity_.emplace_back();
     for (std::uint64_t at = 0; at < unit_bytes; at += limits::kPieceBytes) {
       unit.push_back(buffers_.get(std::min<std::size_t>(limits::kPieceBytes, unit_bytes - at)));
-      std::memset(unit.back().data(), 0, unit.back().size());
+      const std::size_t coded = coded_bytes < at ? 0 : coded_bytes - at;
+      const MutBytes all = unit.back().mutable_bytes();
+      if (coded < all.size()) std::ranges::fill(all.subspan(coded), std::byte{0});
     }
   }
 }

@@ -26,6 +26,7 @@ struct Health {
   std::atomic<int> fragment_failures{0};     // since the disk was last written
   std::atomic<std::uint32_t> suspect{0};     // by what: a set of Cause
   std::atomic<std::uint64_t> suspicions{0};  // how often it became one
+  std::atomic<std::uint64_t> damaged{0};     // fragments that a read found missing or corrupt
   std::atomic<BootTime::rep> probed{0};      // when it became suspect or was last tried again
   std::atomic<BootTime::rep> read{0};        // the same of a slow one
   std::atomic<std::uint64_t> bytes{0};       // delivered in this window
@@ -360,6 +361,15 @@ bool Membership::suspect(VolumeId id) const {
 std::uint64_t Membership::suspicions(VolumeId id) const {
   const Member* member = state_->find(id);
   return member == nullptr ? 0 : member->health.suspicions.load();
+}
+
+void Membership::report_damaged(VolumeId id) {
+  if (Member* member = state_->find(id)) member->health.damaged.fetch_add(1);
+}
+
+std::uint64_t Membership::damaged(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member == nullptr ? 0 : member->health.damaged.load();
 }
 
 void Membership::probe_suspects(Executor executor) {

@@ -96,6 +96,10 @@ TEST_CASE("corrupt, missing, closed and failing fragments are rebuilt and report
       CHECK(world.get(*blob).value() == body);
       CHECK(world.damaged.size() == (is_damage ? 2 : 0));
       for (const auto& [slot, why] : world.damaged) CHECK(why == code);
+      for (const std::uint32_t slot : {0u, 1u, 4u}) {
+        const std::uint64_t counted = world.membership->damaged(blob->locations[slot].volume);
+        CHECK(counted == (is_damage && slot != 0 ? 1 : 0));
+      }
     }
   }
 }

@@ -114,7 +114,7 @@ TEST_CASE("adding unit by unit in columns gives the parity of the whole") {
     const Codec codec = codec_of(8, 3, engine);
     const std::size_t length = 200'000;
     const Units units = coded(codec, length, 99);
-    Units parity(3, std::vector<std::byte>(length));
+    Units parity(3, std::vector<std::byte>(length, std::byte{0x5a}));  // of before
     for (std::uint32_t unit = 0; unit < 8; ++unit) {
       for (std::size_t at = 0; at < length; at += limits::kColumnBytes) {
         const std::size_t step = std::min(limits::kColumnBytes, length - at);
