@@ -6,13 +6,22 @@ S3Error body_error(const BodyReader& body, const Error& error) {
   if (auto failure = body.failure()) return std::move(*failure);
   return to_s3(error);
 }
+
+S3Result<std::size_t> some(const BodyReader& body, const Result<std::size_t>& count) {
+  if (!count) return body_error(body, count.error());
+  if (*count == 0) return s3_error(S3Code::IncompleteBody);
+  return *count;
+}
 }  // namespace
 
 S3Task<std::size_t> read_some(BodyReader& body, MutBytes buffer) {
   const auto count = co_await body.read(buffer);
-  if (!count) co_return body_error(body, count.error());
-  if (*count == 0) co_return s3_error(S3Code::IncompleteBody);
-  co_return *count;
+  co_return some(body, count);
+}
+
+S3Task<std::size_t> receive_some(BodyReader& body, Buffer buffer) {
+  const auto count = co_await body.receive(std::move(buffer));
+  co_return some(body, count);
 }
 
 S3Task<> read_exactly(BodyReader& body, MutBytes buffer) {

@@ -9,6 +9,8 @@ namespace penstock {
 
 // Reads 1 … buffer.size() bytes: for as long as more are due.
 S3Task<std::size_t> read_some(BodyReader& body, MutBytes buffer);
+// The same as BodyReader::receive().
+S3Task<std::size_t> receive_some(BodyReader& body, Buffer buffer);
 // Fills `buffer`.
 S3Task<> read_exactly(BodyReader& body, MutBytes buffer);
 // Reads the verified end: until it is reached, nothing of the body may become visible.

@@ -32,6 +32,7 @@ class S3BodyReader final : public BodyReader {
   std::uint64_t length() const override { return promises_.payload_bytes; }
   Task<> accept() override { return raw_.send_continue(); }
   Task<std::size_t> read(MutBytes buffer) override;
+  Task<std::size_t> receive(Buffer buffer) override;
   std::optional<S3Error> failure() const override { return failure_; }
   std::array<std::uint8_t, 16> md5() const override { return md5_.digest(); }
   void compute(ChecksumAlgorithm algorithm) override;
@@ -43,7 +44,9 @@ class S3BodyReader final : public BodyReader {
   Task<> fill_staging();
   Error cut_off(const Error& error);
   Task<std::size_t> read_raw(MutBytes buffer);
-  Task<> hash(ConstBytes payload);
+  // 0: the verified end.
+  Task<std::size_t> read_payload(MutBytes buffer);
+  void check(ConstBytes payload);
   Task<> check_end();
   S3Result<> verify();
   S3Result<> verify_sha256() const;
@@ -53,8 +56,6 @@ class S3BodyReader final : public BodyReader {
 
   BodyPromises promises_;
   RawBody& raw_;
-  Md5Service* md5_service_;
-  Md5Service::Expected expected_;  // by the service
   const PayloadMode mode_;
   const Sha256Digest promised_sha256_;
   std::uint64_t plain_left_;
@@ -62,7 +63,7 @@ class S3BodyReader final : public BodyReader {
   std::vector<std::byte> staging_;
   ConstBytes staged_;  // of staging_, not used yet
   const bool wants_md5_;
-  Md5 md5_;
+  Md5Stream md5_;
   Checksummer payload_sha256_;  // idle where checksum_ computes the same
   Checksummer checksum_;
   std::optional<S3Error> failure_;
@@ -73,13 +74,12 @@ S3BodyReader::S3BodyReader(BodyPromises promises, PayloadAuth payload, RawBody& 
                            Md5Service* md5)
     : promises_(std::move(promises)),
       raw_(raw),
-      md5_service_(promises_.payload_bytes >= kServiceBytesMin ? md5 : nullptr),
       mode_(payload.mode),
       promised_sha256_(payload.sha256),
       plain_left_(promises_.payload_bytes),
       wants_md5_(promises_.etag || promises_.content_md5.has_value()),
+      md5_(wants_md5_ && promises_.payload_bytes >= kServiceBytesMin ? md5 : nullptr),
       checksum_(promises_.checksum) {
-  if (md5_service_ != nullptr && wants_md5_) expected_ = md5_service_->expect_body();
   const bool is_known = checksum_.algorithm() == ChecksumAlgorithm::sha256;
   if (mode_ == PayloadMode::hashed && !is_known) {
     payload_sha256_ = Checksummer(ChecksumAlgorithm::sha256);
@@ -103,6 +103,18 @@ Error S3BodyReader::fail_with(S3Error error) {
 }
 
 Task<std::size_t> S3BodyReader::read(MutBytes buffer) {
+  CO_TRY(count, co_await read_payload(buffer));
+  if (wants_md5_) CO_CHECK(co_await md5_.add(buffer.first(count)));
+  co_return count;
+}
+
+Task<std::size_t> S3BodyReader::receive(Buffer buffer) {
+  CO_TRY(count, co_await read_payload(buffer.mutable_bytes()));
+  if (wants_md5_ && count > 0) CO_CHECK(co_await md5_.add_later(buffer.slice(0, count)));
+  co_return count;
+}
+
+Task<std::size_t> S3BodyReader::read_payload(MutBytes buffer) {
   if (failure_) co_return fail_with(*failure_);
   if (verified_) co_return std::size_t{0};
   std::size_t count = 0;
@@ -114,10 +126,11 @@ Task<std::size_t> S3BodyReader::read(MutBytes buffer) {
     count = read_count;
   }
   if (count > 0) {
-    CO_CHECK(co_await hash(buffer.first(count)));
+    check(buffer.first(count));
     co_return count;
   }
   CO_CHECK(co_await check_end());
+  CO_CHECK(co_await md5_.settle());
   if (auto verdict = verify(); !verdict) co_return fail_with(verdict.error());
   verified_ = true;
   co_return std::size_t{0};
@@ -190,13 +203,9 @@ Task<std::size_t> S3BodyReader::read_raw(MutBytes buffer) {
   co_return count;
 }
 
-Task<> S3BodyReader::hash(ConstBytes payload) {
+void S3BodyReader::check(ConstBytes payload) {
   payload_sha256_.update(payload);
   checksum_.update(payload);
-  if (!wants_md5_) co_return Result<>{};
-  if (md5_service_ != nullptr) co_return co_await md5_service_->update(md5_, payload);
-  md5_.update(payload);
-  co_return Result<>{};
 }
 
 // Nothing may follow the last chunk: it would be read as the next request.

@@ -20,9 +20,9 @@ constexpr std::size_t kDocumentCopies = 2;  // the text, and what is read out of
 
 S3Task<> fill_from_body(BlobWriter& writer, BodyReader& body, std::uint64_t left) {
   while (left > 0) {
-    const auto space = co_await writer.space();
+    auto space = co_await writer.space();
     if (!space) co_return to_s3(space.error());
-    CO_TRY(count, co_await read_some(body, *space));
+    CO_TRY(count, co_await receive_some(body, std::move(*space)));
     const auto filled = co_await writer.filled(count);
     if (!filled) co_return to_s3(filled.error());
     left -= count;

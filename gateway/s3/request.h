@@ -41,6 +41,9 @@ class BodyReader {
   // Errors: S3 failures of the body are remembered and told by failure(); the Error is then
   // `invalid`.
   virtual Task<std::size_t> read(MutBytes buffer) = 0;
+  // The same into memory that others may read and nobody writes again: what was read may be hashed
+  // later, beside other bodies, and a reference to it is kept so long.
+  virtual Task<std::size_t> receive(Buffer buffer) { return read(buffer.mutable_bytes()); }
   virtual std::optional<S3Error> failure() const = 0;
   // After the end: hex MD5 is the ETag; the checksum the client sent or named, verified; none if
   // there was none.

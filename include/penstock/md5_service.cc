@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <condition_variable>
+#include <boost/container/static_vector.hpp>
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "penstock/assert.h"
 #include "penstock/async.h"
@@ -16,166 +14,244 @@
 namespace penstock {
 namespace {
 
-// Between two of these, lanes that ran dry are filled from the queue.
+// Between two of these, a lane that ran dry is given to a stream that somebody waits for.
 constexpr std::size_t kQuantumBytes = 32 * 1024;
-// Eight streams cost hardly more than one, so a pass waits for the streams that are on their way: so
-// long at most, which is less than a stream of one piece takes alone.
-constexpr std::chrono::microseconds kFillWait{1000};
-constexpr std::size_t kLanesWorthAWait = 8;
-// A wait that nobody joined is left out next time, then twice, four times … so many times at most.
-constexpr unsigned kWaitsLeftOutMax = 64;
-
-using SteadyClock = std::chrono::steady_clock;  // for threads alone; nothing is promised by it
-
-struct Job {
-  Md5* stream = nullptr;
-  ConstBytes left;
-  Completion<void> done;
-  SteadyClock::time_point arrived;
-};
-
-// One step of all lanes, as far as the shortest of them goes. Jobs that are done are answered and
-// removed.
-void hash_quantum(Md5Kernel kernel, std::vector<Job>& jobs) {
-  std::size_t bytes = kQuantumBytes;
-  std::array<Md5Lane, 16> lanes;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    bytes = std::min(bytes, jobs[i].left.size());
-    lanes[i] = {&jobs[i].stream->words(), jobs[i].left.data()};
-  }
-  const std::size_t blocks = bytes / kMd5BlockBytes;
-  if (blocks > 0) md5_blocks_in_lanes(kernel, std::span(lanes).first(jobs.size()), blocks);
-  std::erase_if(jobs, [blocks](Job& job) {
-    job.stream->skip(blocks * kMd5BlockBytes);
-    job.left = job.left.subspan(blocks * kMd5BlockBytes);
-    if (job.left.size() >= kMd5BlockBytes) return false;
-    job.stream->update(job.left);
-    job.done(Result<>{});
-    return true;
-  });
-}
+// A pass costs hardly less with fewer.
+constexpr std::size_t kLanesWorthAPass = 8;
 
 }  // namespace
 
-struct Md5Service::State {
-  unsigned threads;
-  Md5Kernel kernel;
-  std::mutex mutex;  // guards what follows
-  std::condition_variable arrival;
-  std::deque<Job> waiting;
-  unsigned passes = 0;  // running or submitted
-  std::size_t bodies = 0;
-  unsigned waits_left_out = 0;  // of those that `backoff` says
-  unsigned backoff = 0;
-
-  // True: another pass should be submitted.
-  bool enqueue(Job job);
-  // The next job for a free lane; `is_idle`: no lane has work, so without a job the pass ends here.
-  std::optional<Job> next_job(bool is_idle);
-  // Waits for a job that may share the pass with `jobs`; false: it is not worth it, or none came.
-  bool wait_for_company(const std::vector<Job>& jobs);
-  void run_pass();
-  void run_lanes(std::vector<Job>& jobs);
+struct Md5Stream::State {
+  // The lane's while it is in one, else its caller's.
+  Md5 md5;
+  ConstBytes left;  // not hashed yet
+  // ---- guarded by the service's mutex
+  bool pending = false;  // `left` is in the queue or in a lane
+  bool in_lane = false;
+  Buffer kept;  // what `left` is in, if its caller does not keep it
+  std::optional<Error> failed;
+  std::optional<Completion<void>> waiter;
 };
 
-bool Md5Service::State::enqueue(Job job) {
+struct Md5Service::State {
+  using Stream = std::shared_ptr<Md5Stream::State>;
+  using Lanes = boost::container::static_vector<Stream, 16>;
+  State(Worker& w, unsigned t, Md5Kernel k) : worker(w), threads(t), kernel(k) {}
+  Worker& worker;
+  const unsigned threads;
+  const Md5Kernel kernel;
+  std::mutex mutex;  // guards what follows
+  std::deque<Stream> queue;
+  std::size_t streams = 0;  // that live
+  std::size_t awaited = 0;  // of the queue
+  unsigned passes = 0;      // running or submitted
+
+  // ---- Pre: the mutex is held.
+  bool is_worth_a_pass() const {
+    const std::size_t full = std::min(kLanesWorthAPass, md5_lanes(kernel));
+    return awaited > 0 || queue.size() >= full || (streams <= kStreamsAtOnce && !queue.empty());
+  }
+  // True: the caller is to submit a pass when it has let go of the mutex.
+  bool begins_pass() {
+    const std::size_t lanes = md5_lanes(kernel);
+    const std::size_t wanted = (queue.size() + lanes - 1) / lanes;
+    if (!is_worth_a_pass() || passes >= threads || wanted <= passes) return false;
+    ++passes;
+    return true;
+  }
+  Stream take(std::deque<Stream>::iterator at) {
+    Stream stream = std::move(*at);
+    queue.erase(at);
+    stream->in_lane = true;
+    if (stream->waiter) --awaited;
+    return stream;
+  }
+
+  // ---- without it
+  static void submit(const std::shared_ptr<State>& self) {
+    try {
+      self->worker.submit([self] { self->run_pass(); });
+    } catch (...) {
+      const std::lock_guard lock(self->mutex);
+      --self->passes;
+      throw;
+    }
+  }
+  void run_pass();
+  // One set of lanes, as long as there is something in them.
+  void run_lanes(Lanes& lanes);
+  bool fill(Lanes& lanes);
+  void join_awaited(Lanes& lanes);
+  void hash_quantum(Lanes& lanes);
+  void end(Md5Stream::State& stream, std::optional<Error> failed);
+};
+
+// False: there is nothing worth a pass, and this one has ended.
+bool Md5Service::State::fill(Lanes& lanes) {
   const std::lock_guard lock(mutex);
-  job.arrived = SteadyClock::now();
-  waiting.push_back(std::move(job));
-  arrival.notify_one();
-  // A pass takes as many streams as it has lanes; a further one is worth a thread only beyond that.
-  const std::size_t lanes = md5_lanes(kernel);
-  const std::size_t wanted = (waiting.size() + lanes - 1) / lanes;
-  if (passes >= threads || wanted <= passes) return false;
-  ++passes;
+  if (!is_worth_a_pass()) {
+    --passes;
+    return false;
+  }
+  while (!queue.empty() && lanes.size() < md5_lanes(kernel)) lanes.push_back(take(queue.begin()));
   return true;
 }
 
-std::optional<Job> Md5Service::State::next_job(bool is_idle) {
+void Md5Service::State::join_awaited(Lanes& lanes) {
   const std::lock_guard lock(mutex);
-  if (waiting.empty()) {
-    if (is_idle) --passes;
-    return std::nullopt;
+  while (awaited > 0 && lanes.size() < md5_lanes(kernel)) {
+    const auto at = std::find_if(queue.begin(), queue.end(),
+                                 [](const Stream& stream) { return stream->waiter.has_value(); });
+    PENSTOCK_ASSERT(at != queue.end());
+    lanes.push_back(take(at));
   }
-  Job job = std::move(waiting.front());
-  waiting.pop_front();
-  return job;
 }
 
-bool Md5Service::State::wait_for_company(const std::vector<Job>& jobs) {
-  std::unique_lock lock(mutex);
-  if (jobs.size() >= std::min({bodies, kLanesWorthAWait, md5_lanes(kernel)})) return false;
-  const auto oldest = std::min_element(
-      jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.arrived < b.arrived; });
-  const auto until = oldest->arrived + kFillWait;
-  if (SteadyClock::now() >= until) return false;
-  if (waits_left_out > 0) {
-    --waits_left_out;
-    return false;
+void Md5Service::State::end(Md5Stream::State& stream, std::optional<Error> failed) {
+  std::optional<Completion<void>> waiter;
+  Buffer kept;  // goes without the mutex
+  {
+    const std::lock_guard lock(mutex);
+    stream.pending = stream.in_lane = false;
+    if (failed) stream.failed = std::move(failed);
+    std::swap(kept, stream.kept);
+    waiter.swap(stream.waiter);
   }
-  const bool joined = arrival.wait_until(lock, until, [this] { return !waiting.empty(); });
-  if (joined) {
-    backoff = 0;
-  } else if (jobs.size() == 1) {
-    backoff = std::min(std::max(1U, 2 * backoff), kWaitsLeftOutMax);
-    waits_left_out = backoff;
+  if (waiter) (*waiter)(Result<>{});
+}
+
+// One step of all lanes, as far as the shortest of them goes. What is done leaves its lane.
+void Md5Service::State::hash_quantum(Lanes& lanes) {
+  std::size_t bytes = kQuantumBytes;
+  std::array<Md5Lane, 16> inputs;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    bytes = std::min(bytes, lanes[i]->left.size());
+    inputs[i] = {&lanes[i]->md5.words(), lanes[i]->left.data()};
   }
-  return joined;
+  const std::size_t blocks = bytes / kMd5BlockBytes;
+  if (blocks > 0) md5_blocks_in_lanes(kernel, std::span(inputs).first(lanes.size()), blocks);
+  const auto is_done = [this, blocks](const Stream& stream) {
+    stream->md5.skip(blocks * kMd5BlockBytes);
+    stream->left = stream->left.subspan(blocks * kMd5BlockBytes);
+    if (stream->left.size() >= kMd5BlockBytes) return false;
+    stream->md5.update(stream->left);
+    end(*stream, std::nullopt);
+    return true;
+  };
+  lanes.erase(std::remove_if(lanes.begin(), lanes.end(), is_done), lanes.end());
+}
+
+void Md5Service::State::run_lanes(Lanes& lanes) {
+  for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
+  while (!lanes.empty()) {
+    hash_quantum(lanes);
+    const std::size_t before = lanes.size();
+    if (before > 0) join_awaited(lanes);
+    for (std::size_t i = before; i < lanes.size(); ++i) {
+      lanes[i]->left = lanes[i]->md5.fill_block(lanes[i]->left);
+    }
+  }
 }
 
 void Md5Service::State::run_pass() {
-  std::vector<Job> jobs;
-  for (bool ended = false; !ended;) {
+  Lanes lanes;
+  while (fill(lanes)) {
     try {
-      run_lanes(jobs);
-      ended = true;
-    } catch (...) {  // a stream that is half hashed fails; the pass goes on with others
+      run_lanes(lanes);
+    } catch (...) {  // streams that are half hashed fail; the pass goes on with others
       const Error error = error_of_exception("MD5");
-      for (const Job& job : jobs) job.done(error);
-      jobs.clear();
+      for (const Stream& stream : lanes) end(*stream, error);
+      lanes.clear();
     }
-  }
-}
-
-void Md5Service::State::run_lanes(std::vector<Job>& jobs) {
-  while (true) {
-    while (jobs.size() < md5_lanes(kernel)) {
-      auto job = next_job(jobs.empty());
-      if (!job) break;
-      job->left = job->stream->fill_block(job->left);
-      jobs.push_back(std::move(*job));
-    }
-    if (jobs.empty()) return;
-    if (!wait_for_company(jobs)) hash_quantum(kernel, jobs);
   }
 }
 
 Md5Service::Md5Service(Worker& worker, unsigned threads, Md5Kernel fastest)
-    : worker_(worker), state_(std::make_shared<State>()) {
+    : state_(std::make_shared<State>(worker, threads, available_md5_kernel(fastest))) {
   PENSTOCK_ASSERT(threads > 0);
-  state_->threads = threads;
-  state_->kernel = available_md5_kernel(fastest);
 }
 
-Md5Service::Expected Md5Service::expect_body() {
-  const std::lock_guard lock(state_->mutex);
-  ++state_->bodies;
-  return Expected(state_.get(), [state = state_](const void*) {
-    const std::lock_guard guard(state->mutex);
-    --state->bodies;
-  });
+Md5Stream::Md5Stream(Md5Service* service) : state_(std::make_shared<State>()) {
+  if (service == nullptr) return;
+  service_ = service->state_;
+  const std::lock_guard lock(service_->mutex);
+  ++service_->streams;
 }
 
-Task<> Md5Service::update(Md5& stream, ConstBytes bytes) {
-  if (bytes.size() < kInlineBytesMax) {
-    stream.update(bytes);
+// What is in a lane is hashed to the end; what still waits is forgotten.
+Md5Stream::~Md5Stream() {
+  if (!service_) return;
+  bool submits = false;
+  {
+    const std::lock_guard lock(service_->mutex);
+    --service_->streams;
+    if (state_->pending && !state_->in_lane) {
+      if (state_->waiter) --service_->awaited;
+      std::erase(service_->queue, state_);
+    }
+    submits = service_->begins_pass();  // fewer streams wait for each other now
+  }
+  try {
+    if (submits) Md5Service::State::submit(service_);
+  } catch (...) {
+    (void)error_of_exception("MD5");  // told; who waits submits it again
+  }
+}
+
+Task<> Md5Stream::settle() {
+  if (!service_) co_return Result<>{};
+  auto start = [this](Completion<void> done) {
+    bool submits = false, is_settled = false;
+    {
+      const std::lock_guard lock(service_->mutex);
+      is_settled = !state_->pending;
+      if (!is_settled) {
+        if (!state_->in_lane) ++service_->awaited;
+        state_->waiter.emplace(done);
+        submits = service_->begins_pass();
+      }
+    }
+    if (is_settled) done(Result<>{});
+    if (submits) Md5Service::State::submit(service_);
+  };
+  CO_CHECK(co_await await_completion<void>(std::move(start)));
+  const std::lock_guard lock(service_->mutex);
+  if (state_->failed) co_return *state_->failed;
+  co_return Result<>{};
+}
+
+Task<> Md5Stream::add_later(Buffer piece) {
+  if (!service_ || piece.size() < Md5Service::kInlineBytesMax)
+    co_return co_await add(piece.bytes());
+  CO_CHECK(co_await settle());
+  bool submits = false;
+  {
+    const std::lock_guard lock(service_->mutex);
+    state_->left = piece.bytes();
+    state_->pending = true;
+    state_->kept = std::move(piece);
+    service_->queue.push_back(state_);
+    submits = service_->begins_pass();
+  }
+  if (submits) Md5Service::State::submit(service_);
+  co_return Result<>{};
+}
+
+Task<> Md5Stream::add(ConstBytes bytes) {
+  CO_CHECK(co_await settle());
+  if (!service_ || bytes.size() < Md5Service::kInlineBytesMax) {
+    state_->md5.update(bytes);
     co_return Result<>{};
   }
-  auto start = [this, &stream, bytes](Completion<void> done) {
-    if (!state_->enqueue(Job{&stream, bytes, std::move(done), {}})) return;
-    worker_.submit([state = state_] { state->run_pass(); });
-  };
-  co_return co_await await_completion<void>(std::move(start));
+  {
+    const std::lock_guard lock(service_->mutex);
+    state_->left = bytes;
+    state_->pending = true;
+    service_->queue.push_back(state_);
+  }
+  co_return co_await settle();
 }
+
+Md5Digest Md5Stream::digest() const { return state_->md5.digest(); }
 
 }  // namespace penstock

@@ -27,11 +27,11 @@ std::size_t StripeBuilder::parity_pieces_per_stripe() const {
   return shape.k == 1 ? 0 : shape.m * pieces_of(layout_.unit_bytes(0));
 }
 
-MutBytes StripeBuilder::space() {
+Buffer StripeBuilder::space() {
   PENSTOCK_ASSERT(bytes_left() > 0);
   if (at_stripe_start()) begin_stripe();
   if (!piece_) begin_piece();
-  return piece_.mutable_bytes().subspan(filled_);
+  return piece_.slice(filled_, piece_.size() - filled_);
 }
 
 void StripeBuilder::begin_stripe() {

@@ -44,8 +44,8 @@ class StripeBuilder {
   const PiecesUnderWay& under_way() const { return *under_way_; }
   std::size_t parity_pieces_per_stripe() const;
 
-  // Pre: bytes_left() > 0. Stays valid until the next call.
-  MutBytes space();
+  // Where the next bytes go. Pre: bytes_left() > 0.
+  Buffer space();
   // `count` bytes of space() are filled. Returns the pieces that are complete now.
   std::vector<FragmentPiece> filled(std::size_t count);
 

@@ -50,7 +50,8 @@ struct BlobWriter::State {
     const std::size_t few = kDataPiecesFew * limits::kPieceBytes;
     const std::size_t many = kDataPiecesMany * limits::kPieceBytes;
     const std::size_t parity = parity_bytes(layout);
-    const std::size_t all = std::min(whole_blocks(size), few) + parity;
+    const std::size_t hashed = limits::kPieceBytes;  // that the caller keeps
+    const std::size_t all = std::min(whole_blocks(size), few + hashed) + parity;
     const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
@@ -109,7 +110,7 @@ Task<std::unique_ptr<BlobWriter>> BlobWriter::open(BlobContext& context, Fragmen
   co_return std::unique_ptr<BlobWriter>(new BlobWriter(std::move(state)));
 }
 
-Task<MutBytes> BlobWriter::space() {
+Task<Buffer> BlobWriter::space() {
   const auto state = state_;
   CO_CHECK(state->fragments->check());
   if (state->builder.at_piece_start() && !state->has_room()) {

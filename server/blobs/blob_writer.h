@@ -49,9 +49,10 @@ class BlobWriter {
   ~BlobWriter();
 
   // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much
-  // is in flight. Pre: not all announced bytes were filled.
+  // is in flight. One piece that is filled may be kept by the caller until the next is: it is
+  // counted. Pre: not all announced bytes were filled.
   // Errors: unavailable - fewer than k + min(1, m) volumes are left.
-  Task<MutBytes> space();
+  Task<Buffer> space();
   // `count` bytes of the last space() are filled.
   Task<> filled(std::size_t count);
   // Pre: all announced bytes were filled. Durable when it succeeds.

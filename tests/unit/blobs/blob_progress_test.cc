@@ -25,7 +25,7 @@ void send_some(BlobWorld& world, std::size_t announced, std::size_t count) {
       run_task(world.io, world.clock, world.blobs->write(world.owner, announced, world.deadline()))
           .value();
   while (count > 0) {
-    const MutBytes space = run_task(world.io, world.clock, world.writer->space()).value();
+    const Buffer space = run_task(world.io, world.clock, world.writer->space()).value();
     const std::size_t step = std::min(space.size(), count);
     std::memset(space.data(), 'x', step);
     REQUIRE(run_task(world.io, world.clock, world.writer->filled(step)).has_value());

@@ -23,9 +23,9 @@ TEST_CASE("pieces are whole blocks, aligned, at most 1 MiB, and fill the fragmen
     const Layout layout = Layout::make(shape).value();
     std::vector<std::uint64_t> lengths(shape.slots(), 0);
     while (builder.bytes_left() > 0) {
-      const MutBytes space = builder.space();
+      const Buffer space = builder.space();
       const std::size_t count = std::min<std::size_t>(space.size(), 300'000);
-      std::fill_n(space.begin(), count, std::byte{7});
+      std::fill_n(space.data(), count, std::byte{7});
       for (const FragmentPiece& piece : builder.filled(count)) {
         REQUIRE(piece.data.size() <= limits::kPieceBytes);
         REQUIRE(reinterpret_cast<std::uintptr_t>(piece.data.data()) % 4096 == 0);
