@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/async.h"
+#include "penstock/hmac.h"
 #include "penstock/text_codec.h"
 
 namespace penstock {
@@ -23,13 +24,16 @@ Result<MapHead> read_file(const std::string& path, ClusterId cluster) {
   if (!text && text.error().code == Errc::not_found) return MapHead{};
   if (!text) return fail(Errc::unavailable, "the map " + text.error().context);
   auto map = ClusterMap::parse(*text);
-  if (!map) return fail(Errc::corrupt, path + ": " + map.error().context);
-  if (map->cluster != cluster) {
-    return fail(Errc::corrupt, path + " is the map of another cluster than the key's");
-  }
   MapHead head;
-  head.revision = revision_of(*map);
-  head.map = std::make_shared<const ClusterMap>(std::move(*map));
+  if (map && map->cluster == cluster) {
+    head.revision = revision_of(*map);
+    head.map = std::make_shared<const ClusterMap>(std::move(*map));
+    return head;
+  }
+  const Sha256Digest digest = sha256(as_bytes(*text));
+  head.revision = "unreadable." + hex_encode(std::as_bytes(std::span(digest)));
+  head.unreadable =
+      path + (map ? " is the map of another cluster than the key's" : ": " + map.error().context);
   return head;
 }
 

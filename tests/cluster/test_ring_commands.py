@@ -179,6 +179,15 @@ def test_a_map_source_that_lost_the_map_gets_it_back(tmp_path):
             penstock("ring", "restore", "--cluster", cluster.data)
             wait_well(cluster)
             assert "Nothing to restore" in penstock("ring", "restore", "--cluster", cluster.data)
+            for damage in ("garbage", json.dumps({**newest, "cluster": "7" * 32})):
+                with open(where, "w") as out:
+                    out.write(damage)
+                assert ("source_damaged", "") in findings_of(cluster)
+                assert "restore" in penstock(*add_words(cluster, server.address), code=1)
+                assert "restore" in penstock("ring", "make", "--cluster", cluster.data, "--server", server.address, code=1)
+                assert "Written to" in penstock("ring", "restore", "--cluster", cluster.data)
+                assert json.load(open(where)) == newest
+                wait_well(cluster)
             os.remove(where)
             for name in ("s1", "s2"):
                 cluster.run("kill", name)

@@ -78,10 +78,20 @@ TEST_CASE("of two who replace the map in a file one is told that it has changed"
 
 TEST_CASE("a file that holds something else is told apart from none") {
   FileHarness h;
-  std::ofstream(h.path()) << "{";
-  CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::corrupt);
-  std::ofstream(h.path()) << h.map(1, ClusterId{7, 7})->to_json();
-  CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::corrupt);
+  for (const std::string& text : {std::string("{"), h.map(1, ClusterId{7, 7})->to_json()}) {
+    std::ofstream(h.path()) << text;
+    const auto damaged = h.run(h.source.read(h.soon()));
+    REQUIRE(damaged);
+    CHECK(damaged->map == nullptr);
+    CHECK(damaged->unreadable.find(h.path()) != std::string::npos);
+    CHECK(!damaged->revision.empty());
+    std::ofstream(h.path()) << text + " ";  // another state of it
+    CHECK(code_of(h.run(h.source.replace(h.map(1), damaged->revision, h.soon()))) == Errc::busy);
+    CHECK(code_of(h.run(h.source.replace(h.map(1), "", h.soon()))) == Errc::busy);
+    std::ofstream(h.path()) << text;
+    CHECK(h.run(h.source.replace(h.map(1), damaged->revision, h.soon())));
+    CHECK(h.run(h.source.read(h.soon()))->map != nullptr);
+  }
   CHECK(code_of(h.run(h.source.replace(h.map(1, ClusterId{7, 7}), "", h.soon()))) == Errc::invalid);
   std::filesystem::remove(h.path());
   std::filesystem::create_directory(h.path());
