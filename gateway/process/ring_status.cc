@@ -143,6 +143,10 @@ int restore_ring(const RingLookArguments& arguments) {
   bool changes = false;
   const auto restored = (*session)->run(restore(**session, changes));
   if (!restored) return tell_failure_of(restored.error());
+  if (changes) {
+    const auto told = tell_installed(*restored->map, restored->installed);
+    if (!told) return tell_failure_of(told.error());
+  }
   const std::string what = map_name(*restored->map) + " of " +
                            std::to_string(restored->map->volumes.size()) + " volumes";
   const std::string done = changes ? "Written to " + (*session)->source()->name() + ": " + what
