@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "penstock/wait_on.h"
 #include "server/membership/map_vote.h"
@@ -96,6 +98,40 @@ TEST_CASE("a file that holds something else is told apart from none") {
   std::filesystem::remove(h.path());
   std::filesystem::create_directory(h.path());
   CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::unavailable);
+}
+
+// A file system that does not answer, until it does.
+TEST_CASE(
+    "a file system that hangs costs each call its deadline and no more, and the next nothing") {
+  class HungWorker final : public Worker {
+   public:
+    explicit HungWorker(std::vector<std::function<void()>>& jobs) : jobs_(jobs) {}
+    void submit(std::function<void()> job) override { jobs_.push_back(std::move(job)); }
+    void abandon() override {}
+
+   private:
+    std::vector<std::function<void()>>& jobs_;
+  };
+  FileHarness h;
+  std::vector<std::function<void()>> jobs;
+  FileSource hung(h.path(), h.parts, std::make_unique<HungWorker>(jobs));
+  const auto in_a_moment = [&h] {
+    return h.clock.boot() + Duration(std::chrono::milliseconds(50));
+  };
+  const BootTime began = h.clock.boot();
+  CHECK(code_of(h.run(hung.read(in_a_moment()))) == Errc::timeout);
+  CHECK(code_of(h.run(hung.read(in_a_moment()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.wait_for_change("", h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.drive("who", h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.resign(h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.replace(h.map(1), "", h.soon()))) == Errc::unavailable);
+  CHECK(h.clock.boot() < began + Duration(std::chrono::seconds(3)));
+  REQUIRE(jobs.size() == 1);
+  jobs.front()();
+  CHECK(code_of(h.run(hung.replace(h.map(1), "", in_a_moment()))) == Errc::timeout);
+  jobs.back()();
+  CHECK(h.run(h.source.read(h.soon()))->map->epoch == Epoch{1});  // it was done, late
+  CHECK(code_of(h.run(hung.drive("who", in_a_moment()))) == Errc::timeout);
 }
 
 TEST_CASE("one process drives the map of a file, until it resigns or ends") {
