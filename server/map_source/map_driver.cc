@@ -49,9 +49,12 @@ Awaitable<MapLook> look_at_maps(MapSource* source, VolumeClients clients, Clock&
                                 Deadline deadline) {
   MapLook look;
   MapSurvey survey;
+  const Duration patience = deadline - clock.boot();
   look.held = co_await survey.ask(std::move(clients), clock, deadline);
   if (source != nullptr) {
-    auto head = co_await source->read(deadline);
+    // A volume that hangs has taken all of the deadline.
+    const Deadline until = clock.boot() + patience;
+    auto head = co_await source->read(until);
     look.has_source = head.has_value();
     if (head) {
       look.head = std::move(*head);

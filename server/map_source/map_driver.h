@@ -27,8 +27,8 @@ struct MapLook {
   std::string source_error;  // why it has not; empty also without one
   MapVerdict verdict;
 };
-// Asks the volumes, then the source (null: none), and judges. No errors: what does not answer
-// stands in the look.
+// Asks the volumes, then the source (null: none), and judges. Each of the two has the time until
+// the deadline from when it is asked. No errors: what does not answer stands in the look.
 Awaitable<MapLook> look_at_maps(MapSource* source, VolumeClients clients, Clock& clock,
                                 Deadline deadline);
 
