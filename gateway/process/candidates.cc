@@ -24,6 +24,9 @@ Result<> check_fresh(const ClusterLook& look, VolumeId id, const std::string& ad
                                        " does not answer: see its log");
   }
   if (!held->map) return {};
+  if (const std::string lost = left_out_text(look, *held); !lost.empty()) {
+    return fail(Errc::invalid, "server " + address + ": " + lost);
+  }
   return fail(Errc::invalid,
               "volume " + hex_id(id.value) + " of server " + address +
                   " is named by a map already; only fresh volumes are taken in. Was it lost to the "
@@ -59,6 +62,21 @@ std::vector<std::string> announced_addresses(const ClusterLook& look) {
 }
 
 }  // namespace
+
+std::string left_out_text(const ClusterLook& look, const HeldMap& held) {
+  const auto map = look.maps.verdict.follow;
+  if (map == nullptr || !held.map || map->find(held.volume)) return {};
+  const MapVolume* own = held.map->find(held.volume);
+  if (own == nullptr || own->successor.value != 0) return {};
+  return "volume " + own->name + " (" + hex_id(held.volume.value) +
+         ") is named by its own map of epoch " + std::to_string(held.map->epoch.value) +
+         ", but not by the map of epoch " + std::to_string(map->epoch.value) +
+         " that counts. If it was not replaced, the map source came back older and was changed: "
+         "then "
+         "objects may lie on this volume alone. Remove nothing. If `penstock ring status` says "
+         "so, `penstock ring restore`; else write its entry of the older map into the newest one, "
+         "under the next epochs";
+}
 
 Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
                                              const std::vector<std::string>& named) {

@@ -18,6 +18,10 @@ namespace penstock {
 Result<std::vector<MapVolume>> fresh_volumes(const ClusterLook& look,
                                              const std::vector<std::string>& servers);
 
+// Of a volume whose own map names it and was not replacing it, while the map that counts does not
+// name it: what that means and what to do. Empty: of any other.
+std::string left_out_text(const ClusterLook& look, const HeldMap& held);
+
 // Of `map`: each volume that is open at one server, and at no other, whose address the map does not
 // say. The server has shown that it is of the cluster. A server that announces the volume at yet
 // another address is reached there by others, so that the volume is left out. "All addresses" of a

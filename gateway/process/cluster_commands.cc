@@ -1,5 +1,6 @@
 #include "gateway/process/cluster_commands.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <set>
@@ -9,6 +10,7 @@
 #include "gateway/process/admin_session.h"
 #include "gateway/process/candidates.h"
 #include "gateway/process/stack_options.h"
+#include "penstock/hex_id.h"
 #include "placement/map_change.h"
 #include "server/transport/cluster_key.h"
 
@@ -19,20 +21,13 @@ constexpr std::uint32_t kGroups = 256;
 constexpr Duration kChangePatience = std::chrono::seconds(30);
 constexpr std::chrono::milliseconds kSayAgain{100};
 
+std::string policy_text(const LayoutPolicy& policy) {
+  return std::to_string(policy.k) + "+" + std::to_string(policy.m);
+}
+
 std::string name_in(const ClusterMap& map, VolumeId id) {
   const MapVolume* entry = map.find(id);
   return entry ? entry->name : "a volume";
-}
-
-// What became of it at the volumes. Errors: unavailable - too few have taken it.
-Result<> tell_installed(const ClusterMap& map, const Installed& installed) {
-  for (const auto& [id, error] : installed.failed) {
-    std::cerr << "penstock: " << name_in(map, id) << ": " << error.context << "\n";
-  }
-  if (installed.reached) return {};
-  return fail(Errc::unavailable,
-              "the map is written, but too few volumes have taken it: see above, then say the same "
-              "again");
 }
 
 // One driver of changes at a time. Errors: busy - another changes the map.
@@ -64,12 +59,63 @@ Result<> needs_source(AdminSession& session) {
   return fail(Errc::invalid, "say where the cluster's map is kept: --map");
 }
 
+// Before the volumes are looked at: a source that is behind does not know all of the cluster's.
+Result<> check_in_step(const MapVerdict& verdict) {
+  if (forbids_change(verdict.trouble)) return fail(Errc::unavailable, verdict.meaning);
+  return {};
+}
+
 // ---- make
+
+// A first map that few volumes have taken yet has no majority. Any other head counts only beside
+// what majorities hold, or it would take a newer map from the volumes that are there.
+Result<> check_may_install(const MapLook& maps) {
+  const MapVerdict& verdict = maps.verdict;
+  const bool first = verdict.trouble == MapTrouble::no_majority && verdict.follow &&
+                     verdict.follow->epoch == Epoch{1};
+  if (first && !is_contradicted(*verdict.follow, maps.held)) return {};
+  return check_in_step(verdict);
+}
+
+// What was asked for beyond the map that is there: `ring make` changes none.
+Result<> check_as_asked(const ClusterLook& look, const RingMakeArguments& arguments) {
+  const ClusterMap& map = *look.maps.head.map;
+  const std::string there = "there is a map of epoch " + std::to_string(map.epoch.value) +
+                            " already, of " + std::to_string(map.volumes.size()) +
+                            " volumes and layout " + policy_text(map.policy);
+  if (!arguments.layout.empty()) {
+    TRY(asked, parse_layout(arguments.layout, map.failure_domains()));
+    if (asked.k != map.policy.k || asked.m != map.policy.m) {
+      return fail(Errc::invalid, there + ": it stays, " + arguments.layout + " was not made");
+    }
+  }
+  for (const std::string& address : arguments.servers) {
+    const FoundServer* server = look.server(address);
+    const bool named =
+        std::any_of(map.volumes.begin(), map.volumes.end(),
+                    [&](const MapVolume& volume) { return volume.address == address; });
+    if (server == nullptr || (!server->trouble.empty() && !named)) {
+      return fail(Errc::unavailable,
+                  there + "; " + (server ? server->trouble : address + " is silent"));
+    }
+    for (const VolumeId id : server->volumes) {
+      if (map.find(id)) continue;
+      return fail(Errc::invalid, there + ", which does not name volume " + hex_id(id.value) +
+                                     " of server " + address +
+                                     ": `penstock ring add` takes volumes in");
+    }
+  }
+  return {};
+}
 
 Task<MapChanged> make(AdminSession& session, const RingMakeArguments& arguments) {
   CO_TRY(look, co_await session.look(arguments.servers));
   if (!look.maps.has_source) co_return fail(Errc::unavailable, look.maps.source_error);
-  if (look.maps.head.map) co_return co_await install_head(session, look);
+  if (look.maps.head.map) {
+    CO_CHECK(check_may_install(look.maps));
+    CO_CHECK(check_as_asked(look, arguments));
+    co_return co_await install_head(session, look);
+  }
   if (look.maps.verdict.follow) {
     co_return fail(Errc::invalid,
                    "the volumes are named by a map already, which " + session.source()->name() +
@@ -91,12 +137,6 @@ Task<MapChanged> make(AdminSession& session, const RingMakeArguments& arguments)
 }
 
 // ---- add
-
-// Before the volumes are looked at: a source that is behind does not know all of the cluster's.
-Result<> check_in_step(const MapVerdict& verdict) {
-  if (forbids_change(verdict.trouble)) return fail(Errc::unavailable, verdict.meaning);
-  return {};
-}
 
 struct Added {
   MapChanged changed;
@@ -181,6 +221,16 @@ std::string hint_of(const Error& error) {
 
 }  // namespace
 
+Result<> tell_installed(const ClusterMap& map, const Installed& installed) {
+  for (const auto& [id, error] : installed.failed) {
+    std::cerr << "penstock: " << name_in(map, id) << ": " << error.context << "\n";
+  }
+  if (installed.reached) return {};
+  return fail(Errc::unavailable,
+              "the map is written, but too few volumes have taken it: see above, then say the same "
+              "again");
+}
+
 int tell_failure_of(const Error& error) {
   std::cerr << "penstock: " << error.context << hint_of(error) << "\n";
   return kExitFailed;
@@ -216,7 +266,7 @@ int make_ring(const RingMakeArguments& arguments) {
   }
   std::cout << "Map of " << map.volumes.size() << " volumes in " << (*session)->source()->name()
             << ", taken by " << made->installed.adopted.size() << " of them. Layout "
-            << map.policy.k << "+" << map.policy.m << ": any " << map.policy.losses_survived()
+            << policy_text(map.policy) << ": any " << map.policy.losses_survived()
             << " may be lost.\n";
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "gateway/cluster_arguments.h"
 #include "penstock/result.h"
+#include "server/membership/map_install.h"
 
 namespace penstock {
 
@@ -13,6 +14,9 @@ inline constexpr int kExitTrouble = 4;  // it was found out that something is to
 
 // Says why it failed, on standard error.
 int tell_failure_of(const Error& error);
+
+// What became of a map at the volumes. Errors: unavailable - too few have taken it.
+Result<> tell_installed(const ClusterMap& map, const Installed& installed);
 
 int make_key_file(const std::string& path);
 int make_ring(const RingMakeArguments& arguments);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gateway/process/candidates.h"
+#include "penstock/limits.h"
 
 namespace penstock {
 namespace {
@@ -19,6 +20,7 @@ class Findings {
       moved_ = moved_volumes(look_, *look_.maps.verdict.follow);
       for (const MapVolume& entry : look_.maps.verdict.follow->volumes) find_of_volume(entry);
       find_suspects(*look_.maps.verdict.follow);
+      find_left_out();
     }
     find_clocks();
     return std::move(findings_);
@@ -176,11 +178,19 @@ class Findings {
     }
   }
 
+  void find_left_out() {
+    for (const HeldMap& held : look_.maps.held) {
+      std::string text = left_out_text(look_, held);
+      if (text.empty()) continue;
+      add("volume_not_in_the_map", held.map->find(held.volume)->name, std::move(text));
+    }
+  }
+
   void find_clocks() {
     for (const FoundServer& server : look_.servers) {
       if (!server.told) continue;
       const Duration off = std::max(server.clock_ahead, -server.clock_ahead);
-      if (off - server.round_trip / 2 <= kClockOff) continue;
+      if (off - server.round_trip / 2 <= limits::kClockOff) continue;
       const auto seconds = std::to_string(off / std::chrono::seconds(1));
       add("clock_off", "",
           "the clock of server " + server.address + " is " + seconds + " s " +

@@ -22,7 +22,4 @@ std::vector<Finding> find_trouble(const ClusterLook& look, bool has_source);
 // The map that this volume holds; null: it did not answer.
 const HeldMap* held_by(const ClusterLook& look, VolumeId id);
 
-// The clock of a server that is further off than this from ours is told of.
-inline constexpr Duration kClockOff = std::chrono::seconds(2);
-
 }  // namespace penstock

@@ -14,12 +14,11 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(20);
 constexpr Duration kAsk = std::chrono::milliseconds(500);
 constexpr Duration kAskSource = std::chrono::seconds(2);
-constexpr Duration kSourceAlone = std::chrono::seconds(2);  // then its map counts by itself
+constexpr Duration kHeadAlone = std::chrono::seconds(2);
 
 class Search {
  public:
-  explicit Search(MapStart start)
-      : start_(std::move(start)), source_until_(start_.clock.boot() + kSourceAlone) {}
+  explicit Search(MapStart start) : start_(std::move(start)) {}
 
   Task<std::shared_ptr<const ClusterMap>> run(Deadline deadline) {
     while (true) {
@@ -28,13 +27,17 @@ class Search {
         co_return head_->error();
       }
       if (start_.servers.empty() && head_ && head_->has_value() && !head()) {
-        co_return fail(Errc::not_found,
-                       start_.source->name() + " holds no map: `penstock ring make` makes one");
+        const std::string& unreadable = (*head_)->unreadable;
+        if (unreadable.empty()) {
+          co_return fail(Errc::not_found,
+                         start_.source->name() + " holds no map: `penstock ring make` makes one");
+        }
+        (void)co_await find_servers();
+        if (start_.servers.empty()) co_return fail(Errc::corrupt, unreadable);
       }
       co_await ask_volumes();
-      const MapVerdict verdict = judge_maps(head(), head_ && head_->has_value(), held_);
-      const bool late = start_.clock.boot() >= source_until_;
-      if (verdict.follow && (verdict.majority || late)) {
+      const MapVerdict verdict = judge();
+      if (verdict.follow && (verdict.majority || counts_alone(*verdict.follow))) {
         tell(verdict);
         co_return verdict.follow;
       }
@@ -47,6 +50,10 @@ class Search {
   std::shared_ptr<const ClusterMap> head() const {
     return head_ && head_->has_value() ? (*head_)->map : nullptr;
   }
+  MapVerdict judge() const {
+    if (!head_ || !head_->has_value()) return judge_maps(nullptr, false, held_);
+    return judge_maps((*head_)->map, true, held_, (*head_)->unreadable);
+  }
   bool is_away() const {
     const Errc code = head_->error().code;
     return code == Errc::unavailable || code == Errc::timeout;
@@ -56,7 +63,21 @@ class Search {
   Awaitable<void> ask_source() {
     if (start_.source == nullptr || (head_ && (head_->has_value() || !is_away()))) co_return;
     head_ = co_await start_.source->read(start_.clock.boot() + kAskSource);
-    if (const auto map = head()) add(*map);
+    if (const auto map = head()) {
+      add(*map);
+      alone_from_ = start_.clock.boot() + kHeadAlone;
+    }
+  }
+  // The volumes have had the time to say that it is not so.
+  bool counts_alone(const ClusterMap& map) const {
+    return alone_from_ && start_.clock.boot() >= *alone_from_ && !is_contradicted(map, held_);
+  }
+
+  // Those that announce themselves, where the source has no map to name them.
+  Task<> find_servers() {
+    CO_TRY(announced, co_await start_.source->announced(start_.clock.boot() + kAskSource));
+    for (const Announcement& server : announced) start_.servers.push_back(server.address);
+    co_return Result<>{};
   }
 
   void add(const ClusterMap& map) {
@@ -96,9 +117,9 @@ class Search {
     return fail(Errc::unavailable, std::move(text));
   }
 
-  const MapStart start_;
-  const BootTime source_until_;
+  MapStart start_;
   std::optional<Result<MapHead>> head_;  // nullopt: not asked, or there is no source
+  std::optional<BootTime> alone_from_;   // then the head counts by itself; nullopt: there is none
   std::map<VolumeId, std::string> places_;
   std::vector<HeldMap> held_;
   MapSurvey survey_;

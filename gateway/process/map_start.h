@@ -19,6 +19,7 @@ struct MapStart {
   Clock& clock;
 };
 
+// Where the source holds something that is no map, those are asked, too, that announce themselves.
 // Errors: unavailable - none was found until the deadline; not_found - there is none at the source,
 // and no server to ask; corrupt - the same for what is no map.
 Task<std::shared_ptr<const ClusterMap>> find_map(MapStart start, Deadline deadline);

@@ -122,6 +122,9 @@ Result<std::shared_ptr<const ClusterMap>> give_to_cluster(ServerStack& server,
 Task<> put_map(std::shared_ptr<MapSource> source, std::shared_ptr<const ClusterMap> map,
                Deadline deadline) {
   CO_TRY(head, co_await source->read(deadline));
+  if (!head.unreadable.empty()) {
+    co_return fail(Errc::invalid, head.unreadable + ": remove it, or give another --map");
+  }
   if (head.map && head.map->digest == map->digest) co_return Result<>{};
   if (head.map && head.map->epoch >= map->epoch) {
     co_return fail(Errc::invalid, source->name() + " holds a newer map of this cluster, of epoch " +

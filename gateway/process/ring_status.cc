@@ -39,6 +39,7 @@ std::string status_json(const ClusterLook& look, const std::string& source,
              {{"name", source},
               {"answers", maps.has_source},
               {"error", maps.source_error},
+              {"unreadable", maps.head.unreadable},
               {"map", map_json(maps.head.map.get())}}},
             {"follow", map_json(maps.verdict.follow.get())},
             {"trouble", to_string(maps.verdict.trouble)},
@@ -67,7 +68,8 @@ std::string status_text(const ClusterLook& look, const std::string& source,
   std::string text;
   if (!source.empty()) {
     text += "source   " + source + ": ";
-    const std::string head = maps.head.map ? map_name(*maps.head.map) : "empty";
+    const std::string none = maps.head.unreadable.empty() ? "empty" : "what it holds is no map";
+    const std::string head = maps.head.map ? map_name(*maps.head.map) : none;
     text += maps.has_source ? head : "does not answer";
     text += "\n";
   }
@@ -141,6 +143,10 @@ int restore_ring(const RingLookArguments& arguments) {
   bool changes = false;
   const auto restored = (*session)->run(restore(**session, changes));
   if (!restored) return tell_failure_of(restored.error());
+  if (changes) {
+    const auto told = tell_installed(*restored->map, restored->installed);
+    if (!told) return tell_failure_of(told.error());
+  }
   const std::string what = map_name(*restored->map) + " of " +
                            std::to_string(restored->map->volumes.size()) + " volumes";
   const std::string done = changes ? "Written to " + (*session)->source()->name() + ": " + what

@@ -329,10 +329,12 @@ Awaitable<void> ServerProcess::announce_once() {
   if (words.volumes.empty()) co_return;
   const Deadline until = server_.base().clock.boot() + kAnnouncePatience;
   const auto said = co_await source_->announce(std::move(words), until);
-  if (said || said.error().code == Errc::unavailable || said.error().code == Errc::timeout) {
-    co_return;
-  }
-  log_event(LogLevel::warn, "not_announced", {{"reason", said.error().context}});
+  const bool away =
+      !said && (said.error().code == Errc::unavailable || said.error().code == Errc::timeout);
+  if (away) co_return;
+  const std::string reason = said ? "" : said.error().context;
+  if (std::exchange(not_announced_, reason) == reason || said) co_return;
+  log_event(LogLevel::warn, "not_announced", {{"reason", reason}});
 }
 
 Awaitable<void> ServerProcess::announce() {
@@ -427,6 +429,10 @@ Readiness ServerProcess::tell_readiness() {
   readiness.text += own_state(states, map.get()) + "\n";
   for (const auto& volume : states) {
     readiness.text += volume_line(name_of(volume, map.get()), volume.status, false, false);
+  }
+  for (const auto& server : others_->servers()) {
+    if (server->is_refused())
+      readiness.text += "refused: " + server->status(VolumeId{}).reason + "\n";
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;

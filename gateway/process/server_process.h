@@ -94,6 +94,7 @@ class ServerProcess {
   std::unique_ptr<MapSource> source_;  // null: none
   std::unique_ptr<MapFollower> follower_;
   std::vector<std::string> looked_at_;  // the maps of the own volumes; of the first I/O thread
+  std::string not_announced_;           // why, as it was told last; of the same thread
   std::atomic<bool> leaving_{false};
   std::atomic<bool> announced_{false};  // or the source was away, or keeps no announcements
   StopLimit stop_limit_;

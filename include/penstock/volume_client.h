@@ -122,7 +122,7 @@ struct ScanReply {  // of at most limits::kReplyBytesMax and a row
   std::string covered_to;
 };
 
-struct DropRequest {  // purge of a tombstone (R9)
+struct DropRequest {  // R9: purge of a tombstone. Errors: refused - there is another row of the key
   RegisterKey key;
   Ballot ballot;
   Round round;

@@ -67,15 +67,19 @@ Task<std::string> EtcdClient::call(std::string path, std::string body, Repeat re
 // One attempt. What changes something may have happened when a refusal does not say otherwise.
 Task<std::string> EtcdClient::call_at(std::size_t endpoint, std::string path, std::string body,
                                       BootTime until, bool fresh) {
-  if (!place_.user.empty() && token_.empty()) {
-    CO_CHECK(co_await login(place_.endpoints[endpoint], until));
+  for (bool again = true;; again = false) {
+    if (!place_.user.empty() && token_.empty()) {
+      CO_CHECK(co_await login(place_.endpoints[endpoint], until));
+    }
+    EtcdRequest request{path, body, token_};
+    Said said = co_await ask(endpoint, std::move(request), until, fresh);
+    const bool logs_in = said.wants_login && !place_.user.empty() && again && clock_.boot() < until;
+    if (!logs_in) co_return std::move(said.body);
   }
-  EtcdRequest request{std::move(path), std::move(body), token_};
-  co_return co_await ask(endpoint, std::move(request), until, fresh);
 }
 
-Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, BootTime until,
-                                  bool fresh) {
+Awaitable<EtcdClient::Said> EtcdClient::ask(std::size_t endpoint, EtcdRequest request,
+                                            BootTime until, bool fresh) {
   const auto executor = co_await boost::asio::this_coro::executor;
   auto stream = fresh ? nullptr : take_idle(endpoint);
   const bool reused = stream != nullptr;
@@ -98,7 +102,9 @@ Task<std::string> EtcdClient::ask(std::size_t endpoint, EtcdRequest request, Boo
   auto refusal = etcd::decode_refusal(answer->status, answer->body);
   if (refusal.wants_login) token_.clear();
   if (refusal.unknown && fresh) refusal.error.code = Errc::timeout;
-  co_return std::move(refusal.error);
+  Said said(std::move(refusal.error));
+  said.wants_login = refusal.wants_login;
+  co_return said;
 }
 
 Task<> EtcdClient::login(const EtcdEndpoint& endpoint, BootTime until) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/runtime.h"
@@ -37,6 +38,13 @@ class EtcdClient {
   void turn_away();
 
  private:
+  struct Said {
+    Said() = default;
+    Said(Result<std::string> of) : body(std::move(of)) {}
+    Said(Error error) : body(std::move(error)) {}
+    Result<std::string> body;
+    bool wants_login = false;  // the token has ended: nothing was done
+  };
   // Until when an endpoint is waited for, if `left` endpoints are left: its connection, a login and
   // the answer together.
   BootTime share_of(Deadline deadline, std::size_t left) const;
@@ -45,7 +53,7 @@ class EtcdClient {
   Task<> login(const EtcdEndpoint& endpoint, BootTime until);
   Task<std::string> call_at(std::size_t endpoint, std::string path, std::string body,
                             BootTime until, bool fresh);
-  Task<std::string> ask(std::size_t endpoint, EtcdRequest request, BootTime until, bool fresh);
+  Awaitable<Said> ask(std::size_t endpoint, EtcdRequest request, BootTime until, bool fresh);
   std::shared_ptr<EtcdStream> take_idle(std::size_t endpoint);
 
   const MapPlace place_;

@@ -129,23 +129,29 @@ Task<EtcdSource::Asked> EtcdSource::ask_key(bool with_value, Deadline deadline) 
   co_return asked;
 }
 
-Task<MapHead> EtcdSource::head_of(Asked asked) const {
+Result<ClusterMap> EtcdSource::map_in(const etcd::Row& row) const {
+  TRY(text, unpack_map(row.value));
+  TRY(map, ClusterMap::parse(text));
+  if (map.cluster != parts_.cluster) return fail(Errc::corrupt, "it is the map of another cluster");
+  return map;
+}
+
+MapHead EtcdSource::head_of(const Asked& asked) const {
   MapHead head;
   head.revision = asked.revision;
-  if (head.revision.empty()) co_return head;
-  CO_TRY(text, unpack_map(asked.row.value));
-  auto map = ClusterMap::parse(text);
-  if (!map) co_return fail(Errc::corrupt, name_ + ": " + map.error().context);
-  if (map->cluster != parts_.cluster) {
-    co_return fail(Errc::corrupt, name_ + " holds the map of another cluster");
+  if (head.revision.empty()) return head;
+  auto map = map_in(asked.row);
+  if (map) {
+    head.map = std::make_shared<const ClusterMap>(std::move(*map));
+  } else {
+    head.unreadable = name_ + ": " + map.error().context;
   }
-  head.map = std::make_shared<const ClusterMap>(std::move(*map));
-  co_return head;
+  return head;
 }
 
 Task<MapHead> EtcdSource::read(Deadline deadline) {
   CO_TRY(asked, co_await ask_key(true, deadline));
-  co_return co_await head_of(std::move(asked));
+  co_return head_of(asked);
 }
 
 Task<MapRevision> EtcdSource::replace(std::shared_ptr<const ClusterMap> map, MapRevision expected,
@@ -235,14 +241,19 @@ Task<std::vector<Announcement>> EtcdSource::announced(Deadline deadline) {
          co_await client_->call("/v3/kv/range", std::move(body), Repeat::allowed, deadline));
   CO_TRY(range, etcd::decode_range(answer));
   std::vector<Announcement> all;
+  std::set<std::string> unreadable;
   for (const etcd::Row& row : range.rows) {
     auto one = decode_announcement(row.value);
-    if (!one) {
-      log_event(LogLevel::warn, "announcement_unreadable", {{"key", row.key}});
+    if (one) {
+      all.push_back(std::move(*one));
       continue;
     }
-    all.push_back(std::move(*one));
+    if (!unreadable_.contains(row.key)) {
+      log_event(LogLevel::warn, "announcement_unreadable", {{"key", row.key}});
+    }
+    unreadable.insert(row.key);
   }
+  unreadable_ = std::move(unreadable);
   co_return all;
 }
 

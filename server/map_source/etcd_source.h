@@ -9,6 +9,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ class EtcdSource final : public MapSource {
     std::int64_t head_revision = 0;  // of etcd, when it answered
   };
   Task<Asked> ask_key(bool with_value, Deadline deadline);
-  Task<MapHead> head_of(Asked asked) const;
+  Result<ClusterMap> map_in(const etcd::Row& row) const;
+  MapHead head_of(const Asked& asked) const;
   // Keeps the lease, or takes a new one. True: it is new.
   Task<bool> keep_lease(std::int64_t& lease, Deadline deadline);
 
@@ -58,6 +60,7 @@ class EtcdSource final : public MapSource {
   std::int64_t driver_lease_ = 0;
   std::string announced_;  // the text that was stored last
   BootTime announced_at_{};
+  std::set<std::string> unreadable_;  // keys of announcements, told already
 };
 
 }  // namespace penstock

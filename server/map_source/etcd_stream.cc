@@ -74,6 +74,8 @@ Task<asio::ip::tcp::endpoint> resolve(EtcdEndpoint endpoint, Executor executor, 
   auto token = asio::redirect_error(use_task, ignored);
   co_await state->timer.async_wait(token);
   if (!state->error) co_return state->target;
+  // Those that have not begun wait behind one that hangs; they must not become more and more.
+  if (state->error == asio::error::timed_out) state->resolver.cancel();
   co_return fail(Errc::unavailable,
                  "etcd at " + endpoint_text(endpoint) + ": " + state->error.message());
 }

@@ -2,8 +2,11 @@
 // that all of them share. Waiting looks at the file's time and size now and then.
 // Locks: PATH.lock while the file is compared and replaced, PATH.driver as long as a process drives
 // (both flock(2), so that they end with it).
-// Thread-safety: as MapSource. Calls block on a thread of its own.
+// Thread-safety: as MapSource. Calls block on a thread of its own. One that has not come back at
+// its deadline (an NFS server that is away) is left to itself; until it does others are refused.
 #pragma once
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +20,8 @@ namespace penstock {
 class FileSource final : public MapSource {
  public:
   FileSource(std::string path, MapSourceParts parts);
-  ~FileSource() override;
+  FileSource(std::string path, MapSourceParts parts, std::unique_ptr<Worker> worker);
+  ~FileSource() override;  // waits for no call that was left to itself
 
   std::string name() const override { return "file:" + path_; }
   Task<MapHead> read(Deadline deadline) override;
@@ -31,10 +35,16 @@ class FileSource final : public MapSource {
   Task<> resign(Deadline deadline) override;
 
  private:
+  // The job on the worker, which owns what it uses. Errors: its own; timeout; unavailable - an
+  // earlier one hangs.
+  template <class T>
+  Task<T> run(std::function<Result<T>()> job, Deadline deadline);
+
   const std::string path_;
   const MapSourceParts parts_;
-  FileLock driving_;  // of the worker
+  const std::shared_ptr<FileLock> driving_ = std::make_shared<FileLock>();  // of the worker
   std::unique_ptr<Worker> worker_;
+  std::shared_ptr<std::atomic<bool>> late_;  // has the last one that was late ended? null: none was
 };
 
 }  // namespace penstock

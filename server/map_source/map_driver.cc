@@ -49,9 +49,12 @@ Awaitable<MapLook> look_at_maps(MapSource* source, VolumeClients clients, Clock&
                                 Deadline deadline) {
   MapLook look;
   MapSurvey survey;
+  const Duration patience = deadline - clock.boot();
   look.held = co_await survey.ask(std::move(clients), clock, deadline);
   if (source != nullptr) {
-    auto head = co_await source->read(deadline);
+    // A volume that hangs has taken all of the deadline.
+    const Deadline until = clock.boot() + patience;
+    auto head = co_await source->read(until);
     look.has_source = head.has_value();
     if (head) {
       look.head = std::move(*head);
@@ -59,7 +62,7 @@ Awaitable<MapLook> look_at_maps(MapSource* source, VolumeClients clients, Clock&
       look.source_error = head.error().context;
     }
   }
-  look.verdict = judge_maps(look.head.map, look.has_source, look.held);
+  look.verdict = judge_maps(look.head.map, look.has_source, look.held, look.head.unreadable);
   co_return look;
 }
 
@@ -81,8 +84,9 @@ Task<MapChanged> restore_map(MapSource& source, MapLook look, VolumeClients clie
                    verdict.meaning.empty() ? "no volume holds a map" : verdict.meaning);
   }
   ClusterMap next = *verdict.follow;
-  const bool behind =
-      verdict.trouble == MapTrouble::source_empty || verdict.trouble == MapTrouble::source_behind;
+  const bool behind = verdict.trouble == MapTrouble::source_empty ||
+                      verdict.trouble == MapTrouble::source_damaged ||
+                      verdict.trouble == MapTrouble::source_behind;
   const bool forked = std::any_of(look.held.begin(), look.held.end(), [&](const HeldMap& each) {
     return each.map && each.map->epoch == next.epoch && each.map->digest != next.digest;
   });

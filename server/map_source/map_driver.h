@@ -27,8 +27,8 @@ struct MapLook {
   std::string source_error;  // why it has not; empty also without one
   MapVerdict verdict;
 };
-// Asks the volumes, then the source (null: none), and judges. No errors: what does not answer
-// stands in the look.
+// Asks the volumes, then the source (null: none), and judges. Each of the two has the time until
+// the deadline from when it is asked. No errors: what does not answer stands in the look.
 Awaitable<MapLook> look_at_maps(MapSource* source, VolumeClients clients, Clock& clock,
                                 Deadline deadline);
 
@@ -46,9 +46,9 @@ struct MapChanged {
 Task<MapChanged> change_map(MapSource& source, MapLook look, ClusterMap next, VolumeClients clients,
                             Clock& clock, Deadline deadline);
 
-// Writes the map that the volumes hold back to a source that is older, empty or forked. Where a few
-// volumes hold a map that must not count, or one forks, the same map gets an epoch above all of
-// them and is installed. Changes nothing where all is in step.
+// Writes the map that the volumes hold back to a source that is older, empty, damaged or forked.
+// Where a few volumes hold a map that must not count, or one forks, the same map gets an epoch
+// above all of them and is installed. Changes nothing where all is in step.
 // Errors: unavailable - no map is held by a majority of the volumes; busy; those of the source.
 Task<MapChanged> restore_map(MapSource& source, MapLook look, VolumeClients clients, Clock& clock,
                              Deadline deadline);

@@ -33,14 +33,6 @@ bool is_newer(const std::shared_ptr<const ClusterMap>& map,
   return map != nullptr && (than == nullptr || map->epoch > than->epoch);
 }
 
-// Does a volume hold what cannot be, if this map counts?
-bool is_contradicted(const ClusterMap& map, const std::vector<HeldMap>& held) {
-  return std::any_of(held.begin(), held.end(), [&map](const HeldMap& each) {
-    if (!each.map || each.map->epoch < map.epoch) return false;
-    return each.map->epoch > map.epoch || each.map->digest != map.digest;
-  });
-}
-
 bool names_any(const ClusterMap& map, const VolumeClients& volumes) {
   return std::any_of(volumes.begin(), volumes.end(),
                      [&](const auto& volume) { return map.find(volume->id()) != nullptr; });
@@ -155,7 +147,8 @@ struct MapFollower::State {
     const ClusterMap& next = *verdict.follow;
     const auto map = parts.current();
     if (map == nullptr) {
-      return verdict.majority || (now() >= began + kHeadAlone && !is_contradicted(next, held));
+      const bool alone = head_known && now() >= *head_known + kHeadAlone;
+      return verdict.majority || (alone && !is_contradicted(next, held));
     }
     if (!verdict.majority && find_lost(next, *map) != nullptr) return false;
     return takes_place_of(next, *map, same_epoch(verdict));
@@ -178,7 +171,10 @@ struct MapFollower::State {
                                                 parts.clock, kAskVolumes);
     const auto head = co_await read_head();
     if (head) last_head = head->map;
-    const MapVerdict verdict = judge_maps(head ? head->map : nullptr, head.has_value(), held);
+    if (last_head && !head_known) head_known = now();
+    const MapHead told_head = head ? *head : MapHead{};
+    const MapVerdict verdict =
+        judge_maps(told_head.map, head.has_value(), held, told_head.unreadable);
     if (!is_starting() || verdict.trouble != MapTrouble::no_majority) tell_trouble(verdict);
     settled = verdict.follow != nullptr && verdict.trouble == MapTrouble::none;
     if (!verdict.follow || !concerns(*verdict.follow)) co_return Result<>{};
@@ -269,6 +265,7 @@ struct MapFollower::State {
   MapSurvey survey;
   std::shared_ptr<const ClusterMap> last_head;  // that the source told; null: none
   BootTime began{};
+  std::optional<BootTime> head_known;  // since when there is a map at the source
   Wakeup wakeup;
   std::optional<Executor> executor;  // once it has begun
   MapRevision seen;                  // of the source

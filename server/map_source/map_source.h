@@ -9,8 +9,8 @@
 // changed by hand.
 //
 // Errors of all calls: unavailable - it cannot be reached, nothing was done; timeout - it was asked
-// and has not answered in time, the outcome is unknown; corrupt - what it holds is no map of this
-// cluster; invalid.
+// and has not answered in time, the outcome is unknown; corrupt - its answer makes no sense;
+// invalid.
 // Thread-safety: one executor, that of the first call; several calls may be under way on it. Every
 // call ends by its deadline.
 #pragma once
@@ -29,12 +29,13 @@ namespace penstock {
 // How long an announcement or the role of the driver lasts when it is not renewed.
 inline constexpr std::chrono::seconds kLeaseOfSource{10};
 
-// Names one state of the head. Opaque: only equality means something. Empty: no map was there.
+// Names one state of the head. Opaque: only equality means something. Empty: nothing was there.
 using MapRevision = std::string;
 
 struct MapHead {
-  std::shared_ptr<const ClusterMap> map;  // null: none yet, or none any more
-  MapRevision revision;
+  std::shared_ptr<const ClusterMap> map;  // null: none yet, none any more, or one is unreadable
+  MapRevision revision;                   // also of what is unreadable: it may be replaced
+  std::string unreadable;  // why what is there is no map of this cluster; empty: it is one, or none
 };
 
 struct AnnouncedVolume {

@@ -103,6 +103,21 @@ struct Finding {
   std::string meaning;
 };
 
+Finding damaged(const std::string& unreadable, const Map& held) {
+  const std::string what =
+      "the map source holds something that is no map of this cluster (" + unreadable + ")";
+  if (held) {
+    return {MapTrouble::source_damaged,
+            what + ", but a majority of the volumes holds a map of " + epoch_text(held) +
+                ". Look whether --map names the right place. If it does, `penstock ring restore` "
+                "writes that map there; until then nothing can be changed"};
+  }
+  return {MapTrouble::source_damaged,
+          what +
+              ", and too few volumes answer to tell which map counts: start more servers, then "
+              "`penstock ring restore`. For a new cluster remove it"};
+}
+
 Finding compare(const Map& head, bool has_source, const Map& held) {
   if (!held) return {};
   const std::string of_volumes = "a majority of the volumes holds a map of " + epoch_text(held);
@@ -171,11 +186,13 @@ std::vector<VolumeId> lagging(const ClusterMap& follow, const std::vector<HeldMa
 
 }  // namespace
 
-MapVerdict judge_maps(Map head, bool has_source, const std::vector<HeldMap>& held) {
+MapVerdict judge_maps(Map head, bool has_source, const std::vector<HeldMap>& held,
+                      std::string_view unreadable) {
   const Votes votes(held);
   const Map counts = votes.held_map();
   MapVerdict verdict;
-  Finding finding = compare(head, has_source, counts);
+  Finding finding = unreadable.empty() ? compare(head, has_source, counts)
+                                       : damaged(std::string(unreadable), counts);
   if (finding.trouble == MapTrouble::none) finding = look_for_lost(head, counts);
   const bool of_head = head && finding.trouble == MapTrouble::none;
   verdict.follow = of_head ? head : counts;
@@ -204,6 +221,8 @@ std::string_view to_string(MapTrouble trouble) {
       return "none";
     case MapTrouble::source_empty:
       return "source_empty";
+    case MapTrouble::source_damaged:
+      return "source_damaged";
     case MapTrouble::source_behind:
       return "source_behind";
     case MapTrouble::source_forked:
@@ -223,6 +242,7 @@ std::string_view to_string(MapTrouble trouble) {
 bool forbids_change(MapTrouble trouble) {
   switch (trouble) {
     case MapTrouble::source_empty:
+    case MapTrouble::source_damaged:
     case MapTrouble::source_behind:
     case MapTrouble::source_forked:
     case MapTrouble::no_majority:
@@ -242,6 +262,14 @@ const MapVolume* find_lost(const ClusterMap& next, const ClusterMap& before) {
         return volume.successor.value == 0 && next.find(volume.id) == nullptr;
       });
   return lost == before.volumes.end() ? nullptr : &*lost;
+}
+
+bool is_contradicted(const ClusterMap& map, const std::vector<HeldMap>& held) {
+  return std::any_of(held.begin(), held.end(), [&map](const HeldMap& each) {
+    if (!each.map) return false;
+    if (each.map->epoch < map.epoch) return find_lost(map, *each.map) != nullptr;
+    return each.map->epoch > map.epoch || each.map->digest != map.digest;
+  });
 }
 
 Result<ClusterMap> past_epoch(ClusterMap next, Epoch highest_seen) {

@@ -25,6 +25,7 @@ struct HeldMap {
 enum class MapTrouble : std::uint8_t {
   none,
   source_empty,    // the volumes hold a map, the source has none: it was wiped
+  source_damaged,  // what the source holds is no map of this cluster
   source_behind,   // the volumes hold a newer map than the source: it came back older
   source_forked,   // the volumes hold a map of the source's epoch with another digest
   volumes_ahead,   // a few volumes hold a newer map than the one that counts
@@ -52,11 +53,18 @@ struct MapVerdict {
 // `head`: of the source; null: it has none, or there is no source. `has_source`: it was asked and
 // has answered. Whoever asks does so after the volumes have answered: every map is the head before
 // the first volume takes it, so that a head that is asked later is not behind a change under way.
+// `unreadable`: why what the source holds is no map; then `head` is null.
 MapVerdict judge_maps(std::shared_ptr<const ClusterMap> head, bool has_source,
-                      const std::vector<HeldMap>& held);
+                      const std::vector<HeldMap>& held, std::string_view unreadable = {});
 
 // A volume of `before` that `next` lacks, though it was not being replaced; null: there is none.
 const MapVolume* find_lost(const ClusterMap& next, const ClusterMap& before);
+
+// Does a volume hold what cannot be, if `map` counts: a newer map, another one of its epoch, or an
+// older one with a volume that find_lost() misses in `map`? Such a head is not followed while no
+// majority answers: it may be that of a source that came back older and was changed. A volume that
+// slept through a whole replacement looks the same; then a majority is waited for.
+bool is_contradicted(const ClusterMap& map, const std::vector<HeldMap>& held);
 
 // `next`, whose epochs are one above those of the map it was made of, with epochs above all that
 // were seen: a volume that holds a map which never counted takes it, too. Errors: invalid.

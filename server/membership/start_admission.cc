@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "penstock/fan_out.h"
@@ -15,28 +14,13 @@ namespace {
 
 constexpr Duration kCallPatience = std::chrono::milliseconds(500);
 constexpr Duration kRestPatience = std::chrono::milliseconds(250);  // for those that answer late
-// For peers beyond those that are enough: time to connect to all that are there.
+// For peers beyond those that are enough, since enough are there: time to connect to all that are
+// there, too. Machines that boot together do not come at the same moment.
 constexpr Duration kMorePatience = Duration(limits::kConnectTime);
 constexpr Duration kPauseMin = std::chrono::milliseconds(20);
 constexpr Duration kPauseMax = std::chrono::milliseconds(200);
 constexpr Duration kLaterPause = std::chrono::seconds(1);  // when all that is left is to be told
 constexpr std::size_t kNamesMax = 6;                       // of peers, in a text
-
-// How many volumes the hosts of a map have, but for one host.
-std::map<std::string, std::size_t> other_hosts(const ClusterMap& map, const std::string& host) {
-  std::map<std::string, std::size_t> hosts;
-  for (const MapVolume& volume : map.volumes) {
-    if (volume.host != host) ++hosts[volume.host];
-  }
-  return hosts;
-}
-
-// The sum of the heaviest.
-std::uint64_t heaviest(std::vector<std::uint64_t> domains, std::size_t number) {
-  std::sort(domains.begin(), domains.end(), std::greater<>());
-  domains.resize(std::min(domains.size(), number));
-  return std::accumulate(domains.begin(), domains.end(), std::uint64_t{0});
-}
 
 // One volume says as much as any other.
 bool is_even(const AdmissionQuorum& quorum) {
@@ -60,31 +44,6 @@ std::string parts_text(const AdmissionQuorum& quorum) {
 }
 
 }  // namespace
-
-AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id) {
-  AdmissionQuorum quorum;
-  const MapVolume* own = map.find(id);
-  if (own == nullptr) return quorum;
-  const auto hosts = other_hosts(map, own->host);
-  const bool by_host = hosts.size() + 1 >= kHostsAsDomains;
-  std::map<std::string, std::uint64_t> domains;
-  for (const MapVolume& volume : map.volumes) {
-    if (volume.id == id) continue;
-    quorum.peers.push_back(volume);
-    if (by_host && volume.host == own->host) continue;
-    const std::uint64_t weight = AdmissionQuorum::kDomain / (by_host ? hosts.at(volume.host) : 1);
-    quorum.weights[volume.id] = weight;
-    domains[by_host ? volume.host : std::to_string(volume.id.value)] += weight;
-  }
-  if (quorum.weights.empty()) return quorum;
-  std::vector<std::uint64_t> sizes;
-  for (const auto& [name, weight] : domains) sizes.push_back(weight);
-  const std::uint64_t total = heaviest(sizes, sizes.size());
-  const std::uint64_t left = total - heaviest(sizes, map.policy.losses_survived());
-  quorum.majority = total / 2 + 1;
-  quorum.enough = std::max<std::uint64_t>(1, std::min(quorum.majority, left));
-  return quorum;
-}
 
 StartAdmission::StartAdmission(AdmissionParts parts) : parts_(std::move(parts)) {
   if (parts_.map) take_map(parts_.map->to_json());
@@ -170,7 +129,7 @@ void StartAdmission::take_map(const std::string& text) {
   auto& known = maps_[hash];
   if (!map) return;
   AdmissionQuorum quorum = admission_quorum(*map, parts_.volume->id());
-  known = std::make_unique<const Known>(Known{hash, std::move(*map), std::move(quorum)});
+  known = std::make_unique<Known>(Known{hash, std::move(*map), std::move(quorum)});
 }
 
 void StartAdmission::take_own_map() {
@@ -181,6 +140,7 @@ void StartAdmission::take_own_map() {
   const std::string text = parts_.volume->map();
   const auto own = ClusterMap::parse(text);
   own_names_ = own && own->find(parts_.volume->id()) != nullptr;
+  own_unreadable_ = !text.empty() && !own;
   take_map(text);
 }
 
@@ -209,7 +169,7 @@ bool StartAdmission::counts(const Known& known) const {
   if (known.map.find(parts_.volume->id()) != nullptr) {
     std::uint64_t held = 0;
     for (const auto& [id, weight] : known.quorum.weights) held += holds_it(id) ? weight : 0;
-    return is_enough(known.quorum, held);
+    return is_enough(known, held);
   }
   const auto& all = known.map.volumes;
   const auto number = std::count_if(all.begin(), all.end(),
@@ -235,6 +195,13 @@ StartAdmission::MayCount StartAdmission::may_count() const {
     return known != counted && known->map.epoch == counted->map.epoch;
   });
   return maps;
+}
+
+// Once it is admitted, of maps that cannot count any more. What is heard again is taken again.
+void StartAdmission::forget_maps() {
+  std::set<std::uint64_t> kept;
+  for (const Known* known : may_count()) kept.insert(known->hash);
+  std::erase_if(maps_, [&kept](const auto& entry) { return !kept.contains(entry.first); });
 }
 
 bool StartAdmission::is_named() const {
@@ -277,9 +244,18 @@ std::uint64_t StartAdmission::weight(const Known& known, bool Peer::*what,
 }
 
 // More than enough may be there and know better: they get the time to say so.
-bool StartAdmission::is_enough(const AdmissionQuorum& quorum, std::uint64_t weight) const {
-  if (weight >= quorum.majority) return true;
-  return weight >= quorum.enough && patient_until_ && parts_.clock.boot() >= *patient_until_;
+bool StartAdmission::is_enough(const Known& known, std::uint64_t weight) const {
+  if (weight >= known.quorum.majority) return true;
+  return weight >= known.quorum.enough && known.patient_until &&
+         parts_.clock.boot() >= *known.patient_until;
+}
+
+void StartAdmission::begin_patience() {
+  for (const auto& [hash, known] : maps_) {
+    if (!known || known->patient_until) continue;
+    const bool enough = weight(*known, &Peer::asked, {}) >= known->quorum.enough;
+    if (enough) known->patient_until = parts_.clock.boot() + kMorePatience;
+  }
 }
 
 bool StartAdmission::is_majority(const MayCount& maps, bool Peer::*what,
@@ -292,7 +268,7 @@ bool StartAdmission::is_majority(const MayCount& maps, bool Peer::*what,
 bool StartAdmission::reached(bool Peer::*what) const {
   const MayCount maps = may_count();
   return std::all_of(maps.begin(), maps.end(), [&](const Known* known) {
-    return is_enough(known->quorum, weight(*known, what, {}));
+    return is_enough(*known, weight(*known, what, {}));
   });
 }
 
@@ -360,11 +336,11 @@ Awaitable<void> StartAdmission::tell_peers(std::string name, std::string bytes, 
 
 Awaitable<void> StartAdmission::admit_member() {
   StartingVolume& volume = *parts_.volume;
-  if (!patient_until_) patient_until_ = parts_.clock.boot() + kMorePatience;
   if (!counted_ && !holds(Rule::start_counted_last)) {
     counted_ = (co_await volume.count_start()).has_value();
   }
   co_await ask_peers();
+  begin_patience();
   if (refused_ || !is_named()) co_return;  // by a map that has just been heard of
   if (!parts_.alone && !reached(&Peer::asked) && holds(Rule::start_asked)) {
     volume.wait_for(waiting_text(&Peer::asked, "to say that it is no old copy"));
@@ -396,8 +372,13 @@ Awaitable<void> StartAdmission::step() {
   }
   if (refused_) co_return;
   if (admitted_ && !volume.waits()) {
+    forget_maps();
     if (is_all_told()) co_return;
     co_await tell_peers(starts_note(volume.id()), own_note(), &Peer::started);
+    co_return;
+  }
+  if (own_unreadable_) {
+    volume.wait_for("its map is of a newer release, or damaged: nobody knows whom to ask");
     co_return;
   }
   if (is_named()) co_return co_await admit_member();
@@ -465,7 +446,7 @@ void StartAdmission::tell_failure() {
 std::string StartAdmission::waiting_text(bool Peer::*what, const char* for_what) const {
   const MayCount maps = may_count();
   const auto found = std::find_if(maps.begin(), maps.end(), [&](const Known* known) {
-    return !is_enough(known->quorum, weight(*known, what, {}));
+    return !is_enough(*known, weight(*known, what, {}));
   });
   const Known& known = found == maps.end() ? *maps.front() : **found;
   const AdmissionQuorum& quorum = known.quorum;

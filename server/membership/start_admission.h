@@ -29,24 +29,9 @@
 #include "penstock/volume_client.h"
 #include "penstock/wakeup.h"
 #include "placement/cluster_map.h"
+#include "server/membership/admission_quorum.h"
 
 namespace penstock {
-
-// Who is asked about a volume, and how many are enough. Pure.
-struct AdmissionQuorum {
-  static constexpr std::uint64_t kDomain = 720720;  // one failure domain; 1 … 16 divide it
-  std::vector<MapVolume> peers;                     // all other volumes of the map
-  // What the word of each weighs. Volumes of one host are put back together and lost together, so
-  // where hosts are the failure domains only those of others count, and those of one host weigh
-  // together as much as those of any other, however many they are.
-  std::map<VolumeId, std::uint64_t> weights;
-  std::uint64_t majority = 0;  // more than half of all weights: two majorities have one in common
-  // With as many domains lost as the map survives, so much is left: a majority, or less where a
-  // volume could else not start beside those losses. With 3 or 5 domains half of the others are
-  // enough; two halves need not meet.
-  std::uint64_t enough = 0;
-};
-AdmissionQuorum admission_quorum(const ClusterMap& map, VolumeId id);
 
 // The volume that starts, as its process holds it.
 class StartingVolume {
@@ -94,6 +79,7 @@ class StartAdmission {
   // The volume has failed: its peers note that, as soon as each can.
   void tell_failure();
   bool is_admitted() const { return admitted_; }
+  std::size_t maps_kept() const { return maps_.size(); }  // for tests
 
  private:
   struct Heard {
@@ -113,6 +99,8 @@ class StartAdmission {
     std::uint64_t hash = 0;
     ClusterMap map;
     AdmissionQuorum quorum;  // nobody, where the map does not name the volume
+    // More than enough are waited for until then: since enough were first there. Before: null.
+    std::optional<BootTime> patient_until = {};
   };
   using MayCount = std::vector<const Known*>;
   static Task<Heard> ask(std::shared_ptr<VolumeClient> peer, VolumeId id, std::uint64_t map,
@@ -130,6 +118,7 @@ class StartAdmission {
   void take_map(const std::string& text);
   void take_own_map();
   void take_followed_map();
+  void forget_maps();
   // The maps whose peers must be enough, newest first. Valid while no map is taken.
   MayCount may_count() const;
   bool counts(const Known& known) const;
@@ -138,7 +127,8 @@ class StartAdmission {
   std::vector<MapVolume> peers() const;
   // What those weigh of whom `what` is true, or who are among `also`.
   std::uint64_t weight(const Known& known, bool Peer::*what, const std::set<VolumeId>& also) const;
-  bool is_enough(const AdmissionQuorum& quorum, std::uint64_t weight) const;
+  bool is_enough(const Known& known, std::uint64_t weight) const;
+  void begin_patience();
   bool is_majority(const MayCount& maps, bool Peer::*what, const std::set<VolumeId>& also) const;
   bool reached(bool Peer::*what) const;
   bool is_settled() const { return refused_ || (admitted_ && !parts_.volume->waits()); }
@@ -148,13 +138,13 @@ class StartAdmission {
   std::string waiting_text(bool Peer::*what, const char* for_what) const;
 
   const AdmissionParts parts_;
-  std::map<std::uint64_t, std::unique_ptr<const Known>> maps_;  // by hash; null: no map
-  std::shared_ptr<const ClusterMap> followed_;                  // at the last look
+  std::map<std::uint64_t, std::unique_ptr<Known>> maps_;  // by hash; null: no map
+  std::shared_ptr<const ClusterMap> followed_;            // at the last look
   std::uint64_t followed_hash_ = 0;
   std::uint64_t own_hash_ = 0;
-  bool own_names_ = false;  // the volume's own map names it
+  bool own_names_ = false;       // the volume's own map names it
+  bool own_unreadable_ = false;  // it is no map that this release knows
   std::map<VolumeId, Peer> peers_;
-  std::optional<BootTime> patient_until_;  // for more than enough of them
   bool counted_ = false;
   bool admitted_ = false;
   bool failed_ = false;

@@ -6,6 +6,7 @@
 
 #include "penstock/log.h"
 #include "server/node/first_format.h"
+#include "server/node/mounts.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
@@ -27,17 +28,29 @@ bool is_held(const std::shared_ptr<VolumeSlot>& slot) {
 
 }  // namespace
 
+Result<> ServerStart::format(const std::string& path) {
+  TRY(disk, make_volume_directory(path));
+  if (is_volume(*disk) && !is_formatting(*disk)) return {};
+  const VolumeIdentity identity{parts_.options.cluster, VolumeId{parts_.random.next()}};
+  ThreadWorker worker("format", 1);
+  const auto made = format_volume(*disk, parts_.clock, parts_.random, worker, identity, "");
+  if (!made) return fail(made.error().code, path + ": " + made.error().context);
+  log_event(LogLevel::info, "volume_format",
+            {{"volume", hex_name(identity.volume.value)}, {"path", path}});
+  ++formatted_;
+  return {};
+}
+
 Result<> ServerStart::format_empty() {
-  for (const std::string& path : parts_.options.directories) {
-    TRY(disk, make_volume_directory(path));
-    if (is_volume(*disk) && !is_formatting(*disk)) continue;
-    const VolumeIdentity identity{parts_.options.cluster, VolumeId{parts_.random.next()}};
-    ThreadWorker worker("format", 1);
-    const auto made = format_volume(*disk, parts_.clock, parts_.random, worker, identity, "");
-    if (!made) return fail(made.error().code, path + ": " + made.error().context);
-    log_event(LogLevel::info, "volume_format",
-              {{"volume", hex_name(identity.volume.value)}, {"path", path}});
-    ++formatted_;
+  std::vector<std::string> answering = parts_.options.directories;
+  const std::set<std::string>& hung = parts_.opener.hung_paths();
+  std::erase_if(answering, [&hung](const std::string& path) { return hung.contains(path); });
+  for (const std::string& path : answering) {
+    if (auto why = looks_unmounted(path, answering)) {
+      unmounted_[path] = *why + " Mount it, or give a directory on a disk of its own";
+      continue;
+    }
+    CHECK_OK(format(path));
   }
   return {};
 }
@@ -55,8 +68,11 @@ Result<std::shared_ptr<VolumeSlot>> ServerStart::open(const std::string& path) {
     }
     const bool missing = code == Errc::not_found;
     slot->in_use = code == Errc::busy;
+    const auto unmounted = unmounted_.find(path);
+    const std::string& why =
+        unmounted == unmounted_.end() ? found.error.context : unmounted->second;
     slot->refused = refusal(missing ? VolumeStatus::State::missing : VolumeStatus::State::closed,
-                            found.error.context + (missing || slot->in_use ? "" : kWhatToDo));
+                            why + (missing || slot->in_use ? "" : kWhatToDo));
     tell_lost(path, slot->refused);
     return slot;
   }
@@ -78,7 +94,7 @@ Result<> ServerStart::open_all(VolumeSlots& slots) {
 
 Result<> ServerStart::run() {
   parts_.opener.find_hung(parts_.options.directories);
-  if (parts_.options.format && parts_.opener.hung_paths().empty()) CHECK_OK(format_empty());
+  if (parts_.options.format) CHECK_OK(format_empty());
   VolumeSlots slots;
   if (const auto opened = open_all(slots); !opened) {
     std::vector<std::shared_ptr<Volume>> unplaced;

@@ -7,6 +7,7 @@
 // Thread-safety: none; blocks. Pre: the I/O threads run. Used once.
 #pragma once
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct ServerStartOptions {
   std::vector<std::string> directories;
   ClusterId cluster;
   // Directories that hold nothing become volumes of the cluster, which no map names yet. Never what
-  // holds anything.
+  // holds anything, hangs, or looks like the mount point of a disk that is not mounted.
   bool format = false;
 };
 
@@ -44,10 +45,12 @@ class ServerStart {
 
  private:
   Result<> format_empty();
+  Result<> format(const std::string& path);
   Result<std::shared_ptr<VolumeSlot>> open(const std::string& path);
   Result<> open_all(VolumeSlots& slots);
 
   const ServerStartParts parts_;
+  std::map<std::string, std::string> unmounted_;  // directories that seem to be that, and why
   std::size_t formatted_ = 0;
 };
 

@@ -72,7 +72,7 @@ struct TombstoneMark {
 enum class DropEnd : std::uint8_t {
   all_answered,  // no replica holds the tombstone at the mark's ballot any more
   ask_again,     // one has not answered: the same drop again, later
-  void_mark,     // the group has changed since
+  void_mark,     // the group has changed since, or a replica holds another row of the key by now
 };
 
 // Which values a write-back accepts again.

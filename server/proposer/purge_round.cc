@@ -56,6 +56,7 @@ Task<DropEnd> drop_round(ProposerContext& context, RegisterTask task, TombstoneM
   auto all = [] { return false; };
   co_await calls.wait(std::move(all), until);
   if (!calls.failed_with(Errc::stale_epoch).empty()) co_return DropEnd::void_mark;
+  if (!calls.failed_with(Errc::refused).empty()) co_return DropEnd::void_mark;
   for (std::size_t i = 0; i < group->size(); ++i) {
     const auto& answer = calls.answer(i);
     const bool done = (answer && *answer) || !holds(Rule::dropped_by_all);

@@ -154,18 +154,22 @@ Result<> check_server(const ServerHello& server, const Hello& client, const Hell
 
 Task<> check_client_proof(FrameReader& reader, const Hello& client, const Hello& server,
                           const HelloTerms& terms) {
-  CO_TRY(fields, co_await read_hello_frame(reader, false, kHelloBounds));
-  CO_TRY(proof, decode_proof(fields));
+  auto fields = co_await read_hello_frame(reader, false, kHelloBounds);
+  if (!fields && fields.error().code == Errc::invalid) {
+    co_return fail(Errc::invalid, "hello: the peer refuses this server: " + fields.error().context);
+  }
+  if (!fields) co_return fields.error();
+  CO_TRY(proof, decode_proof(*fields));
   if (terms.key && !is_proof(proof, prove(*terms.key, kClientLabel, client, server))) {
     co_return fail(Errc::invalid, "hello: the peer has another cluster key, or none");
   }
   co_return Result<>{};
 }
 
-Task<MetPeer> refuse(ByteStream& stream, Error reason) {
+Task<MetPeer> refuse(ByteStream& stream, bool reply, Error reason) {
   std::string fields = wire::encode(wire::Failure{reason});
   // Whoever did not read it finds the connection closed, and that is said here all the same.
-  (void)co_await send_hello_frame(stream, true, true, std::move(fields));
+  (void)co_await send_hello_frame(stream, reply, true, std::move(fields));
   co_return reason;
 }
 
@@ -231,8 +235,11 @@ Task<MetPeer> say_hello(ByteStream& stream, FrameReader& reader,
   CO_CHECK(co_await send_hello_frame(stream, false, false, encode(client)));
   CO_TRY(fields, co_await read_hello_frame(reader, true, kHelloBounds));
   CO_TRY(server, decode_server_hello(fields));
-  CO_CHECK(check_identity(stream, server.hello.role, *terms));
-  CO_CHECK(check_server(server, client, *terms));
+  Result<> fits = check_identity(stream, server.hello.role, *terms);
+  if (fits) fits = check_server(server, client, *terms);
+  if (!fits) {
+    co_return co_await refuse(stream, false, fits.error());
+  }
   const Sha256Digest proof =
       terms->key ? prove(*terms->key, kClientLabel, client, server.hello) : Sha256Digest{};
   CO_CHECK(co_await send_hello_frame(stream, false, false, encode(proof)));
@@ -251,7 +258,7 @@ Task<MetPeer> answer_hello(ByteStream& stream, FrameReader& reader,
   Result<> fits = check_identity(stream, client.role, *terms);
   if (fits) fits = check_client(client, *terms);
   if (!fits) {
-    co_return co_await refuse(stream, fits.error());
+    co_return co_await refuse(stream, true, fits.error());
   }
   ServerHello server;
   server.hello = make_hello(*terms, random);
@@ -261,7 +268,7 @@ Task<MetPeer> answer_hello(ByteStream& stream, FrameReader& reader,
   CO_CHECK(co_await send_hello_frame(stream, true, false, encode(server)));
   const Result<> proved = co_await check_client_proof(reader, client, server.hello, *terms);
   if (!proved) {
-    co_return co_await refuse(stream, proved.error());
+    co_return co_await refuse(stream, true, proved.error());
   }
   CO_CHECK(co_await send_hello_frame(stream, true, false, encode(volumes)));
   co_return met(client);

@@ -173,7 +173,8 @@ Awaitable<void> PeerServer::State::accept_all() {
     co_await acceptor.async_accept(socket, token);
     if (stopping.load() || error == asio::error::operation_aborted) break;
     if (error) {
-      log_event(LogLevel::warn, "peer_accept_failed", {{"reason", error.message()}});
+      const std::string reason = error.message();
+      if (may_tell(reason)) log_event(LogLevel::warn, "peer_accept_failed", {{"reason", reason}});
       co_await parts->clock.sleep_until(parts->clock.boot() + kAcceptPause);
       continue;
     }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <utility>
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
@@ -144,14 +145,22 @@ void RemoteServer::connected(const MetPeer&) {
     const std::lock_guard lock(mutex_);
     refused_ = false;
   }
+  told_refusal_.clear();
   poll_now_.notify();
 }
 
 void RemoteServer::disconnected(const Error& why) {
+  const bool refused = why.code == Errc::invalid;
+  if (refused && std::exchange(told_refusal_, why.context) != why.context) {
+    log_event(LogLevel::error, "server_refused",
+              {{"server", address_},
+               {"reason", why.context},
+               {"meaning", "it will not pass by itself; both go on without each other"}});
+  }
   const std::lock_guard lock(mutex_);
   status_.reset();
   why_ = "server " + address_ + ": " + why.context;
-  refused_ = why.code == Errc::invalid;
+  refused_ = refused;
 }
 
 void RemoteServer::leaving(bool leaves) {
@@ -177,9 +186,10 @@ Task<> RemoteServer::announce(std::shared_ptr<CallConnection> connection) {
 Task<> RemoteServer::poll() {
   const auto connection = links_.front()->for_calls();
   if (connection == nullptr) co_return Result<>{};
-  if (const Result<> told = co_await announce(connection); !told) {
-    log_event(LogLevel::warn, "announcement_failed",
-              {{"server", address_}, {"reason", told.error().context}});
+  const Result<> told = co_await announce(connection);
+  const std::string fails = told ? "" : told.error().context;
+  if (std::exchange(announcing_fails_, fails) != fails && !told) {
+    log_event(LogLevel::warn, "announcement_failed", {{"server", address_}, {"reason", fails}});
   }
   Call call;
   call.operation = wire::Operation::status;

@@ -78,6 +78,8 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   bool all_open_ = true;  // as it said last
   std::weak_ptr<CallConnection> announced_on_;
   std::vector<wire::Place> announced_;
+  std::string announcing_fails_;  // why, as it was told last; empty: it does not
+  std::string told_refusal_;      // the same of a connection; empty: it was met since
 
   mutable std::mutex mutex_;  // guards what follows
   std::optional<std::map<VolumeId, VolumeStatus>> status_;

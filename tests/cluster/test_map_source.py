@@ -262,6 +262,51 @@ def test_a_wiped_etcd_is_told_and_restored(cluster):
     assert load.failed_reads == [] and load.failed_writes == [] and load.wrong == []
 
 
+class OneMoreGateway:
+    """Without --servers: it knows of the source alone."""
+
+    def __init__(self, cluster, source, tmp_path):
+        self.port, self.log = free_port(), tmp_path / "log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([BINARY, "gateway", "--key", cluster.info["key"], "--map", source, "--credentials",
+                                             cluster.accounts, "--listen", "127.0.0.1:0", "--admin-listen", f"127.0.0.1:{self.port}"],
+                                            stdout=log, stderr=log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        assert self.process.wait(40) == 0, self.log.read_text()
+
+    def ready(self):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
+
+
+def test_what_is_no_map_in_etcd_is_told_and_restored(cluster, tmp_path):
+    bucket = make_bucket(cluster, "etcd-damaged")
+    now, _ = EtcdMap(cluster).read()
+    foreign = {**now, "cluster": "7" * 32, "epoch": now["epoch"] + 5}
+    with Load(cluster, bucket, SEED) as load:
+        for damage in ("garbage", json.dumps(foreign), "zlib1\nshort"):
+            EtcdMap(cluster).call("/v3/kv/put", {"key": b64(EtcdMap(cluster).key), "value": b64(damage)})
+            trouble_is_told(cluster, "source_damaged")
+            load.goes_on()
+            assert [epoch_of(cluster, name) for name in everybody(cluster)] == [now["epoch"]] * 5
+            with OneMoreGateway(cluster, cluster.info["map"], tmp_path) as gateway:
+                wait_for(lambda: gateway.ready().startswith("ready"), "a gateway starts beside it", seconds=30)
+                assert f"map of epoch {now['epoch']} " in gateway.ready()
+            assert "Written to" in restore(cluster)
+            wait_untroubled(cluster)
+            assert EtcdMap(cluster).read()[0] == now
+        load.goes_on()
+    assert load.failed_reads == [] and load.failed_writes == [] and load.wrong == []
+
+
 def test_an_older_and_then_forked_etcd_takes_nothing_back(cluster):
     bucket = make_bucket(cluster, "etcd-older")
     where = os.path.join(cluster.data, "etcd")
@@ -386,26 +431,11 @@ def test_a_slow_etcd_is_waited_for(cluster, tmp_path):
     host, port = cluster.info["etcd"]["endpoint"].removeprefix("http://").split(":")
     proxy = SlowProxy((host, int(port)), 0.4)
     source = f"etcd://{proxy.address}/{cluster.info['map'].rsplit('/', 1)[1]}"
-    admin = free_port()
-    with open(tmp_path / "log", "wb") as log:
-        process = subprocess.Popen([BINARY, "gateway", "--key", cluster.info["key"], "--map", source, "--credentials", cluster.accounts,
-                                    "--listen", "127.0.0.1:0", "--admin-listen", f"127.0.0.1:{admin}"], stdout=log, stderr=log)
-
-    def ready():
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{admin}/readyz", timeout=5) as answer:
-                return answer.read().decode()
-        except OSError:
-            return ""
-
-    try:
-        wait_for(lambda: ready().startswith("ready"), "a gateway behind a slow etcd is ready", seconds=30)
+    with OneMoreGateway(cluster, source, tmp_path) as gateway:
+        wait_for(lambda: gateway.ready().startswith("ready"), "a gateway behind a slow etcd is ready", seconds=30)
         epoch = EtcdMap(cluster).change("slow")
-        wait_for(lambda: f"map of epoch {epoch} " in ready(), "it learns the change", seconds=10)
-        assert "away" not in ready()
-    finally:
-        process.terminate()
-        assert process.wait(40) == 0, open(tmp_path / "log").read()
+        wait_for(lambda: f"map of epoch {epoch} " in gateway.ready(), "it learns the change", seconds=10)
+        assert "away" not in gateway.ready()
 
 
 def test_one_more_server_is_announced(cluster):

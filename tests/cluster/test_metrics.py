@@ -1,10 +1,13 @@
 """What the processes tell Prometheus: all that the alert rules and the dashboard look at is there, and all that is there is explained."""
+import http.client
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import time
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -53,6 +56,53 @@ def cluster():
             s3.put_object(Bucket="seen", Key=key, Body=bytes_of(key, size))
             assert s3.get_object(Bucket="seen", Key=key)["Body"].read() == bytes_of(key, size)
         yield running
+
+
+def put_slowly(cluster, key, meanwhile):
+    """A PUT of 12 MiB; `meanwhile` is called when half of it was sent."""
+    body = bytes_of(key, 12 << 20)
+    url = urllib.parse.urlsplit(cluster.client(0).generate_presigned_url("put_object", Params={"Bucket": "seen", "Key": key}))
+    connection = http.client.HTTPConnection(url.netloc, timeout=60)
+    connection.putrequest("PUT", f"{url.path}?{url.query}")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders()
+    connection.send(body[:len(body) // 2])
+    time.sleep(1)
+    meanwhile()
+    connection.send(body[len(body) // 2:])
+    assert connection.getresponse().status == 200
+    connection.close()
+    assert cluster.client(0).get_object(Bucket="seen", Key=key)["Body"].read() == body
+
+
+def test_leases_of_an_upload_are_asked_for_again_when_a_connection_broke(cluster):
+    def restart():
+        cluster.run("kill", "s3")
+        cluster.run("start", "s3")
+
+    def pins():
+        return metrics_of(cluster, "g1").sum("penstock_peer_calls_total", op="pin")
+
+    before = pins()
+    put_slowly(cluster, "unbroken", lambda: None)
+    assert pins() == before
+    put_slowly(cluster, "broken", restart)
+    assert pins() >= before + 2  # at the servers that may have started anew, for all that the gateway knows
+    cluster.wait_whole()
+
+
+def test_a_server_sweeps_its_own_volumes_alone():
+    with Cluster(servers=3, gateways=1, config={"removal": {"sweep_every_seconds": 1}}) as cluster:
+        cluster.wait_whole()
+        cluster.client(0).create_bucket(Bucket="own")
+        for i in range(3):
+            cluster.client(0).put_object(Bucket="own", Key=f"k{i}", Body=bytes_of(f"k{i}", 300_000))
+
+        def swept():
+            return [metrics_of(cluster, name).sum("penstock_background_total", what="fragments") for name in cluster.names("servers")]
+
+        wait_for(lambda: min(swept()) >= 3, "each server sweeps")
+        assert swept() == [3, 3, 3]  # one fragment of each object, none of another server's
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,21 @@ def test_a_process_with_another_key_is_refused(cluster, tmp_path):
     made = subprocess.run([BINARY, "ring", "make", "--key", key, "--map", str(tmp_path / "map.json"), "--server", address],
                           capture_output=True, text=True, timeout=60)
     assert made.returncode == 1 and "cluster key" in made.stderr
-    assert "peer_refused" in cluster.log("s1")
+    assert "another cluster key" in next(line for line in cluster.log("s1").splitlines() if "peer_refused" in line)
+    # A server with that key, as after a key file was copied to the wrong machine.
+    words = cluster.find("s2")["command"]
+    cluster.run("kill", "s2")
+    with open(tmp_path / "log", "wb") as log:
+        wrong = subprocess.Popen([BINARY, *(key if w == cluster.info["key"] else w for w in words[1:])], stdout=log, stderr=log)
+    try:
+        wait_for(lambda: "another cluster key" in cluster.ready("s2"), "its /readyz names the reason")
+        time.sleep(3)
+        told = [line for line in (tmp_path / "log").read_text().splitlines() if "server_refused" in line]
+        assert len(told) == len(cluster.names("servers")) - 1 and all("another cluster key" in line for line in told)
+    finally:
+        wrong.kill()
+        wrong.wait()
+    cluster.run("start", "s2")
     cluster.wait_whole()
 
 

@@ -179,6 +179,15 @@ def test_a_map_source_that_lost_the_map_gets_it_back(tmp_path):
             penstock("ring", "restore", "--cluster", cluster.data)
             wait_well(cluster)
             assert "Nothing to restore" in penstock("ring", "restore", "--cluster", cluster.data)
+            for damage in ("garbage", json.dumps({**newest, "cluster": "7" * 32})):
+                with open(where, "w") as out:
+                    out.write(damage)
+                assert ("source_damaged", "") in findings_of(cluster)
+                assert "restore" in penstock(*add_words(cluster, server.address), code=1)
+                assert "restore" in penstock("ring", "make", "--cluster", cluster.data, "--server", server.address, code=1)
+                assert "Written to" in penstock("ring", "restore", "--cluster", cluster.data)
+                assert json.load(open(where)) == newest
+                wait_well(cluster)
             os.remove(where)
             for name in ("s1", "s2"):
                 cluster.run("kill", name)
@@ -194,6 +203,25 @@ def test_candidates_that_announce_themselves_join(tmp_path):
         assert "4 volumes" in penstock("ring", "add", "--cluster", cluster.data)  # it has announced itself before it was ready
         wait_well(cluster)
         assert json.loads(penstock("ring", "show", "--json", "--cluster", cluster.data))["epoch"] == 2
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not installed")
+def test_a_server_that_others_reach_elsewhere_keeps_the_address_that_it_announces(tmp_path):
+    with Cluster(servers=3, gateways=1, etcd=1) as cluster:
+        wait_well(cluster)
+        entry, here = cluster.find("s2"), f"127.0.0.1:{free_port()}"
+        cluster.run("kill", "s2")
+        words = list(entry["command"][1:])
+        words[words.index("--listen") + 1] = here
+        with open(tmp_path / "log", "wb") as log:
+            moved = subprocess.Popen([BINARY, *words, "--address", entry["address"]], stdout=log, stderr=log)
+        try:
+            wait_for(lambda: "server_ready" in (tmp_path / "log").read_text(), "it serves")
+            assert "Nothing to add" in penstock(*add_words(cluster, here))
+            assert epoch_of(cluster) == 1
+        finally:
+            moved.terminate()
+            moved.wait(60)
 
 
 def test_what_if_without_a_cluster():
@@ -324,6 +352,88 @@ def test_an_add_that_was_killed_ends_when_said_again(cluster):
         wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
         assert epoch_of(cluster) == epoch + 1
         cluster.client(0).put_object(Bucket="ring", Key="after", Body=b"x" * 200_000)
+
+
+def changed_by_hand(now, **more):
+    """The next map, as a person writes it into the source."""
+    after = {**json.loads(json.dumps(now)), **more, "epoch": now["epoch"] + 1}
+    for group in after["groups"]:
+        group["epoch"] = now["epoch"] + 1
+    return after
+
+
+def write_head(cluster, text):
+    where = cluster.info["map"].removeprefix("file:")
+    with open(where + ".next", "w") as out:
+        json.dump(text, out)
+    os.replace(where + ".next", where)
+
+
+def test_make_forces_no_head_that_lacks_volumes(cluster):
+    where = cluster.info["map"].removeprefix("file:")
+    old = json.load(open(where))
+    make = ["ring", "make", "--cluster", cluster.data]
+    with Server(cluster, "lacking") as server:
+        penstock(*add_words(cluster, server.address))
+        wait_well(cluster)
+        newest = json.load(open(where))
+        for turn in range(3):  # the source came back older, and was changed until it was newer
+            old = changed_by_hand(old)
+        write_head(cluster, old)
+        wait_for(lambda: ("source_lacks_volumes", "") in {(f["what"], f["volume"]) for f in looked_at(cluster)["findings"]}, "it is told")
+        assert "ring restore" in penstock(*make, code=1)
+        assert epoch_of(cluster) == newest["epoch"]
+        penstock("ring", "restore", "--cluster", cluster.data)
+        wait_well(cluster)
+        assert {v["name"] for v in json.load(open(where))["volumes"]} == {v["name"] for v in newest["volumes"]}
+
+
+def test_make_over_a_map_says_what_it_did_not_do(cluster):
+    wait_well(cluster)
+    make = ["ring", "make", "--cluster", cluster.data]
+    assert "Map of 3 volumes" in penstock(*make)
+    members = [word for s in cluster.info["servers"] for word in ("--server", s["address"])]
+    assert "Map of 3 volumes" in penstock(*make, *members, "--layout", "1+2")
+    refused = penstock(*make, "--layout", "2+1", code=1)
+    assert "layout 1+2: it stays" in refused and "2+1 was not made" in refused
+    with Server(cluster, "named") as server:
+        refused = penstock(*make, *members, "--server", server.address, code=1)
+        assert server.address in refused and "ring add" in refused
+    assert epoch_of(cluster) == 1
+
+
+def test_a_volume_that_the_map_lost_is_kept_and_can_be_written_back(cluster):
+    client, where = cluster.client(0), cluster.info["map"].removeprefix("file:")
+    with Server(cluster, "left-out", "--host", "h4") as server:
+        penstock(*add_words(cluster, server.address))
+        wait_well(cluster)
+        bodies = {f"k{i}": bytes_of(f"k{i}", 300_000) for i in range(10)}
+        for key, body in bodies.items():
+            client.put_object(Bucket="ring", Key=key, Body=body)
+        assert fragments_at(cluster, server.address) > 0
+        server.process.kill()
+        server.process.wait()
+        full = json.load(open(where))
+        entry = next(v for v in full["volumes"] if v["address"] == server.address)
+        rest = [v for v in full["volumes"] if v is not entry]
+        leaves = changed_by_hand(full, volumes=[*rest, {**entry, "weight": 0, "successor": rest[0]["id"]}])
+        write_head(cluster, leaves)
+        wait_for(lambda: epoch_of(cluster) == leaves["epoch"], "they follow")
+        wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
+        write_head(cluster, lost := changed_by_hand(leaves, volumes=rest))
+        wait_for(lambda: "volume_behind" not in str(looked_at(cluster)["findings"]), "all that answer hold the map")
+        with open(server.log_path, "ab") as log:
+            server.process = subprocess.Popen([BINARY, *server.options], stdout=log, stderr=log)
+        some = ["--key", cluster.info["key"], "--map", cluster.info["map"], "--servers", server.address]
+        wait_for(lambda: "volume_not_in_the_map" in subprocess.run([BINARY, "ring", "status", "--json", *some], capture_output=True,
+                                                                   text=True, timeout=60).stdout, "status tells of it")
+        assert "Remove nothing" in penstock("ring", "status", *some, code=TROUBLE)
+        refused = penstock(*add_words(cluster, server.address), code=1)
+        assert "Remove nothing" in refused and "empty its directory" not in refused
+        write_head(cluster, changed_by_hand(lost, volumes=[*rest, entry]))
+        wait_well(cluster)
+        for key, body in bodies.items():
+            assert cluster.client(1).get_object(Bucket="ring", Key=key)["Body"].read() == body
 
 
 def test_two_adds_at_once_both_succeed(cluster):

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from processes import Cluster, Load
-from store import BINARY, ROOT, wait_for, write_private
+from store import BINARY, CONFIG, ROOT, wait_for, write_private
 
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 30)))
 
@@ -160,6 +160,36 @@ def test_volumes_that_cannot_be_opened_are_named_and_their_server_stays(tmp_path
                 whole.write(text)
         start(cluster, "s2")
         cluster.wait_whole()
+
+
+def can_mount():
+    probe = "mount -t tmpfs none /mnt"
+    return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", probe], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="no mounts in a namespace of one's own here")
+def test_no_volume_is_made_of_a_mount_point_whose_disk_is_missing(tmp_path):
+    key, settings, log = (str(tmp_path / name) for name in ("key", "settings", "log"))
+    subprocess.run([BINARY, "admin", "keygen", key], check=True, stdout=subprocess.DEVNULL)
+    write_private(settings, json.dumps(CONFIG))
+    folders = [str(tmp_path / f"d{i}") for i in range(3)]
+    for folder in folders:
+        os.mkdir(folder)
+    mounts = "; ".join(f"mount -t tmpfs none {folder}" for folder in folders[:2])
+    port, admin = free_ports()
+    server = f"{BINARY} server --key {key} --config {settings} --listen 127.0.0.1:{port} --admin-listen 127.0.0.1:{admin} --format"
+    script = f"{mounts}; exec {server} {' '.join(folders)}"
+    with open(log, "wb") as out:
+        process = subprocess.Popen(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script], stdout=out, stderr=out)
+    try:
+        wait_for(lambda: "server_ready" in open(log).read() or process.poll() is not None, "it serves the others")
+        said = open(log).read()
+        assert process.poll() is None and said.count("event=volume_format") == 2, said
+        assert "not mounted" in next(line for line in said.splitlines() if "event=volume_lost" in line and folders[2] in line)
+        assert os.listdir(folders[2]) == []
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_an_old_copy_is_refused(cluster, tmp_path):

@@ -257,11 +257,12 @@ Task<> FakeAcceptor::drop(std::shared_ptr<const DropRequest> request, Deadline) 
   ++counters.drops;
   CO_CHECK(gate(request->key, request->round));
   const auto found = rows.find(request->key);
-  if (found == rows.end() || found->second.accepted.ballot != request->ballot) {
-    co_return Result<>{};
-  }
+  if (found == rows.end()) co_return Result<>{};
   const auto head = decode_head(*found->second.accepted.value);
-  if (!head || head->kind != ValueKind::tombstone) co_return Result<>{};
+  const bool other = found->second.accepted.ballot != request->ballot;
+  if (other || !head || head->kind != ValueKind::tombstone) {
+    co_return fail(Errc::refused, "another row");
+  }
   horizon = std::max(horizon, request->ballot.counter);
   rows.erase(found);
   co_return Result<>{};

@@ -28,7 +28,14 @@ class FakeMapSource final : public MapSource {
     ++changes_;
     head.revision = map == nullptr ? "" : std::to_string(changes_);
     head.map = std::move(map);
+    head.unreadable.clear();
     changed_.notify();
+  }
+  // Something that is no map.
+  void damage() {
+    set(nullptr);
+    head.revision = std::to_string(changes_);
+    head.unreadable = "damaged by a test";
   }
 
   std::string name() const override { return "fake"; }

@@ -135,6 +135,7 @@ std::span<const Directed> directed_schedules() {
       {"late_note_takes_nothing_back", late_note_takes_nothing_back},
       {"copy_asks_the_newest_peers", copy_asks_the_newest_peers},
       {"map_of_one_peer_names_no_others", map_of_one_peer_names_no_others},
+      {"copy_hears_those_that_boot_together", copy_hears_those_that_boot_together},
       {"driver_dies_behind_one_volume", driver_dies_behind_one_volume},
       {"map_of_one_volume_counts_nowhere", map_of_one_volume_counts_nowhere},
       {"drivers_compare_what_they_saw", drivers_compare_what_they_saw},

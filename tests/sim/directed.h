@@ -174,6 +174,7 @@ Violations refused_copy_stays_refused(SimClusters& clusters);
 Violations late_note_takes_nothing_back(SimClusters& clusters);
 Violations copy_asks_the_newest_peers(SimClusters& clusters);
 Violations map_of_one_peer_names_no_others(SimClusters& clusters);
+Violations copy_hears_those_that_boot_together(SimClusters& clusters);
 // directed_maps.cc
 Violations driver_dies_behind_one_volume(SimClusters& clusters);
 Violations map_of_one_volume_counts_nowhere(SimClusters& clusters);

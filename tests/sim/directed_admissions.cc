@@ -206,4 +206,29 @@ Violations map_of_one_peer_names_no_others(SimClusters& clusters) {
   return stage.violations;
 }
 
+// Only C has noted A's last start. All are down; A, as the copy has it, boots long before the
+// others, and B, which knows nothing, half a second before C.
+Violations copy_hears_those_that_boot_together(SimClusters& clusters) {
+  AdmissionStage stage(clusters);
+  stage.kill(kA);
+  const auto copy = stage.copy(kA);
+  stage.kill(kB);
+  stage.start(kA);
+  stage.run_for(kLong);
+  stage.expect(stage.serves(kA), "a volume of three is not admitted by one other");
+  stage.expect(stage.write_at(stage.map(), kA, kC), "a value is not acknowledged");
+  for (const std::size_t each : {kA, kC}) stage.kill(each);
+  stage.put_back(kA, copy);
+  stage.start(kA);
+  stage.run_for(kLong);
+  stage.start(kB);
+  stage.run_for(500 * kMillisecond);
+  stage.start(kC);
+  stage.run_for(kLong);
+  stage.expect(!stage.serves(kA), "an old copy is admitted by the first peer that boots");
+  const bool agreed = stage.misses(stage.map(), kA) && stage.misses(stage.map(), kB);
+  stage.expect(!agreed, "an acknowledged value is absent at a majority: an old copy answers");
+  return stage.violations;
+}
+
 }  // namespace penstock::sim

@@ -2,21 +2,24 @@
 //   (1) when it has had no lease for a while: 24 h of its holder's boot clock since the last,
 //   (2) after a complete write-back on its object, begun after that, which finds no reference in
 //       the object's record, its parts and manifests; a plain read may clear it, never condemn it,
-//   (3) if an earlier pass, at least the readers' grace (RemovalOptions::hint_delay) before,
+//   (3) if an earlier look, at least the readers' grace (RemovalOptions::hint_delay) before,
 //       has found the same, and it has had no lease and no reader's pin since,
 //   (4) if it still has none at the removal, under the holder's lock.
 // A fragment of an upload: first the upload must have ended, then the complete write-back.
 //
 // Why (3) spares readers: a reader of a fragment, in any process, has learned its place from a
-// record. After the complete write-back of the earlier pass no read finds that record any more, and
-// no record can come to name the fragment without a lease on it, which a later pass sees. So all
-// readers began before the earlier pass. By the later one they have ended, or have pinned the
+// record. After the complete write-back of the earlier look no read finds that record any more, and
+// no record can come to name the fragment without a lease on it, which a later look sees. So all
+// readers began before the earlier look. By the later one they have ended, or have pinned the
 // fragment: a GET does so each third of the grace, and each pin holds for two of them.
-// What was found is kept in memory, by the boot clock: a new process waits a grace anew. At its
-// bound what else is found waits until others are gone.
+// What was found is kept in memory, by the boot clock: a new process waits a grace anew. So the
+// pages with something to wait for are looked at again as soon as the grace is over, also in the
+// midst of a pass: one over many fragments may take longer than a process lives. At the bound of
+// the memory what else is found waits until others are gone.
 // Thread-safety: one executor.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,22 +43,40 @@ class OrphanSweep {
     std::uint64_t bytes = 0;
     Duration oldest{};
     void add(const FragmentEntry& entry);
+    void take(const FragmentEntry& entry);  // it was added
   };
   using Entries = std::vector<FragmentEntry>;
-  // Since when a fragment has been known to be an orphan.
-  using Notes = std::unordered_map<FragmentId, BootTime>;
+  struct Note {
+    BootTime since;          // it has been known to be an orphan
+    std::uint64_t pass = 0;  // that has counted it last
+  };
+  // A page of the list, behind `after`, with something that waits until then.
+  struct Page {
+    std::optional<FragmentId> after;
+    BootTime due;
+  };
+  // What is known of a volume's fragments.
+  struct Known {
+    std::unordered_map<FragmentId, Note> notes;
+    std::deque<Page> pages;  // the first is due first
+  };
   // The pass over one volume.
   struct Look {
     std::shared_ptr<VolumeClient> volume;
-    Notes& notes;       // of earlier passes; what is an orphan no more is forgotten with the pass
-    Notes again{};      // those that still wait
-    BootTime listed{};  // the page at hand was asked for
+    Known& known;
+    BootTime listed{};   // the page at hand was asked for
+    bool again = false;  // the second look at a page, at what waits there
+    bool notes = false;  // something has been noted on this page
   };
 
   Task<> sweep_volume(VolumeId volume, Progress& progress, Found& left);
   Task<> sweep_pages(Look& look, Progress& progress, Found& left);
-  // What is left of `entries`, all of one owner, as orphans.
-  Task<Found> examine(Look& look, FragmentOwner owner, Entries entries);
+  // What stands on a page and may be an orphan, by owner.
+  std::map<FragmentOwner, Entries> suspects_of(Look& look, Entries page) const;
+  Task<> examine_all(Look& look, Entries page, Found& left);
+  Task<> look_again(Look& look, Found& left);
+  // Of entries of one owner; adds to `left` what is left of them as orphans.
+  Task<> examine(Look& look, FragmentOwner owner, Entries entries, Found& left);
   Task<Entries> find_orphans(VolumeId volume, FragmentOwner owner, Entries entries,
                              Deadline deadline);
   Task<Entries> without_references(VolumeId volume, Snapshot object, Entries entries,
@@ -65,13 +86,14 @@ class OrphanSweep {
   // When it was found first, if it has had no lease since.
   std::optional<BootTime> noted(const Look& look, const FragmentEntry& entry) const;
   bool has_waited(BootTime since) const;
-  // It waits for a later pass.
+  // It waits for a later look.
   void wait(Look& look, const FragmentEntry& entry, BootTime since, Found& left);
   std::size_t notes_count() const;
 
   BackgroundContext& context_;
   Pace pace_;
-  std::map<VolumeId, Notes> notes_;  // at most limits::kOrphansNotedMax in all
+  std::map<VolumeId, Known> known_;  // at most limits::kOrphansNotedMax notes in all
+  std::uint64_t passes_ = 0;
 };
 
 }  // namespace penstock

@@ -18,6 +18,7 @@ Task<> TombstonePurge::pass() {
   CO_CHECK(co_await drop_due(progress));
   std::uint64_t waiting = 0;
   tried_.clear();
+  ++passes_;
   Result<> whole;
   const std::vector<VolumeId> volumes = context_.local_volumes();
   for (const VolumeId volume : volumes) {
@@ -26,6 +27,9 @@ Task<> TombstonePurge::pass() {
       if (!looked) whole = std::move(looked);
       if (context_.stops()) co_return Result<>{};
     }
+  }
+  if (whole) {
+    std::erase_if(noted_, [this](const auto& entry) { return entry.second.pass != passes_; });
   }
   context_.board->change(
       [waiting](BackgroundStatus& status) { status.tombstones_waiting = waiting; });
@@ -62,7 +66,7 @@ Task<> TombstonePurge::drop(RegisterKey key) {
   CO_TRY(end, co_await context_.proposer.drop_tombstone(ref, mark, context_.step_deadline()));
   if (end == DropEnd::ask_again) co_return Result<>{};
   marked_.erase(ref.key);
-  if (end == DropEnd::void_mark) co_return Result<>{};  // found anew in the new epoch
+  if (end == DropEnd::void_mark) co_return Result<>{};  // found anew, if it is still one
   context_.board->change([](BackgroundStatus& status) { ++status.tombstones_purged; });
   co_return Result<>{};
 }
@@ -82,9 +86,11 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
     request.after = std::move(page.covered);
     std::vector<RegisterEntry> rows;
     for (RegisterEntry& row : page.rows) {
-      const auto rank = rank_if_taken(volume, row);
+      const auto& key = row.key;
+      const auto rank = rank_in_group(context_, volume, key.bucket, row.partitions, key.key);
       if (!rank) continue;
-      const bool marked = marked_.contains(row.key);
+      const bool marked = marked_.contains(key);
+      if (*rank > 0 && !marked && !is_left_alone(*rank, row)) continue;
       if (*rank == 0 || !marked) ++waiting;  // each once
       if (!marked && is_worth_a_round(row)) rows.push_back(std::move(row));
     }
@@ -114,14 +120,18 @@ Task<> TombstonePurge::mark(RegisterRef ref) {
 
 // A later volume of the group looks at what the first one has left alone for longer than a purge
 // takes: each mark gives the row a new ballot, and makes the mark of another process worthless.
-std::optional<std::size_t> TombstonePurge::rank_if_taken(VolumeId volume,
-                                                         const RegisterEntry& row) const {
-  const auto rank = rank_in_group(context_, volume, row.key.bucket, row.partitions, row.key.key);
-  if (!rank || *rank == 0) return rank;
+bool TombstonePurge::is_left_alone(std::size_t rank, const RegisterEntry& row) {
   const RemovalOptions& options = context_.options;
   const Duration purge = options.tombstone_wait + 2 * options.tombstones_every;
-  const auto turn = static_cast<Duration::rep>(*rank) * (options.takeover + purge);
-  return is_older(context_, row.ballot, turn) ? rank : std::nullopt;
+  const auto turn = static_cast<Duration::rep>(rank) * (options.takeover + purge);
+  const BootTime looked = context_.clock.boot();
+  const auto known = noted_.find(row.key);
+  // Without room it waits until others are done.
+  if (known == noted_.end() && noted_.size() >= limits::kTombstonesMarkedMax) return false;
+  Noted& noted = known == noted_.end() ? noted_[row.key] : known->second;
+  if (noted.ballot != row.ballot) noted = {row.ballot, looked};
+  noted.pass = passes_;
+  return looked - noted.since >= turn;
 }
 
 bool TombstonePurge::is_worth_a_round(const RegisterEntry& row) {

@@ -6,6 +6,8 @@
 //   drop   in the same group epoch, asked again in each pass until all replicas have answered
 //
 // A volume that is away keeps the tombstones of its groups waiting.
+// That earlier volumes leave a tombstone alone is judged by rounds, not by wall clocks: two looks
+// found it at one ballot, so far apart by this process's own clock that a purge would have ended.
 // Thread-safety: one executor.
 #pragma once
 #include <cstdint>
@@ -37,16 +39,25 @@ class TombstonePurge {
   // Looks at the tombstones of one kind that a volume holds, and counts those that are its to mark.
   Task<> mark_volume(VolumeId volume, RowKind kind, Progress& progress, std::uint64_t& waiting);
   Task<> mark(RegisterRef ref);
-  // The rank of the volume in the row's group, if it is its turn.
-  std::optional<std::size_t> rank_if_taken(VolumeId volume, const RegisterEntry& row) const;
+  // Is it the turn of a volume of this rank, which is not the first?
+  bool is_left_alone(std::size_t rank, const RegisterEntry& row);
   // A mark needs every replica. Of a group with a suspect one row is tried in each pass: perhaps
   // nobody else would find out that the volume answers again.
   bool is_worth_a_round(const RegisterEntry& row);
+
+  // A tombstone as it was found, and since when.
+  struct Noted {
+    Ballot ballot;
+    BootTime since;
+    std::uint64_t pass = 0;  // that has found it last
+  };
 
   BackgroundContext& context_;
   Pace pace_;
   std::set<GroupId> tried_;               // groups with a suspect, in this pass
   std::map<RegisterKey, Marked> marked_;  // at most limits::kTombstonesMarkedMax
+  std::map<RegisterKey, Noted> noted_;    // as many at most
+  std::uint64_t passes_ = 0;
 };
 
 }  // namespace penstock

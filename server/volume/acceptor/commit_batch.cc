@@ -210,7 +210,8 @@ void CommitBatch::decide(AcceptWork work) {
   accepts_.push_back({std::move(work), std::move(next).value(), std::move(replaced)});
 }
 
-// R9: the purge of a tombstone that all replicas hold at one ballot. Any other row stays.
+// R9: the purge of a tombstone that all replicas hold at one ballot. Any other row stays; that it
+// does is said, so that nobody takes it for purged.
 void CommitBatch::decide(DropWork work) {
   const DropRequest& request = *work.request;
   auto passes = core_.gate(request.round, request.key.bucket);
@@ -219,9 +220,10 @@ void CommitBatch::decide(DropWork work) {
   }
   const auto& row = rows_.at(request.key);
   if (!row) return answer<void>(work.done, row.error());
+  if (row.value()->kind == ValueKind::absent) return answer<void>(work.done, {});
   const bool purged = row.value()->ballot == request.ballot || !holds(Rule::dropped_ballot);
   if (!purged || row.value()->kind != ValueKind::tombstone) {
-    return answer<void>(work.done, {});
+    return answer<void>(work.done, fail(Errc::refused, "it holds another row of the key"));
   }
   horizon_ = std::max({horizon_, core_.acceptor.horizon(), request.ballot.counter});
   PENSTOCK_ASSERT(horizon_ >= request.ballot.counter);

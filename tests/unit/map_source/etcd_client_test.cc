@@ -320,11 +320,27 @@ TEST_CASE("a login comes first, is kept, and is said again when its token has en
   CHECK(world.call().value() == "x");
   CHECK(tokens == 1);
   CHECK(etcd.asked()[0].body.find("secret") != std::string::npos);
-  const auto late = [&world] {
-    return world.run(world.client->call("/v3/kv/range", "late", kAllowed, world.in(seconds(20))));
-  };
-  CHECK(code_of(late()) == Errc::invalid);
-  CHECK(late().value() == "x");
+  SUBCASE("of a question") {
+    CHECK(world.run(world.client->call("/v3/kv/range", "late", kAllowed, world.in(seconds(20))))
+              .value() == "x");
+  }
+  SUBCASE("of a change: nothing was done with that token") {
+    CHECK(world.run(world.client->call("/v3/kv/txn", "late", kNever, world.in(seconds(20))))
+              .value() == "x");
+  }
+  CHECK(tokens == 2);
+}
+
+TEST_CASE("a token that is refused however new it is costs one more login, and no more") {
+  std::atomic<int> tokens{0};
+  RawEndpoint etcd([&tokens](const Asked& asked) -> Said {
+    if (asked.path == "/v3/auth/authenticate") {
+      return {http(200, kAnyHeader + R"(,"token":"t)" + std::to_string(++tokens) + "\"}"), false};
+    }
+    return {http(401, R"({"error":"token","code":16})")};
+  });
+  World world({etcd.place()}, "root");
+  CHECK(code_of(world.call()) == Errc::invalid);
   CHECK(tokens == 2);
 }
 

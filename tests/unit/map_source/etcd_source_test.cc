@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "penstock/runtime.h"
+#include "tests/fake/clock_ahead.h"
 #include "tests/fake/code_of.h"
 #include "tests/fake/fake_cluster.h"
 
@@ -86,11 +87,12 @@ class FakeEtcd {
 };
 
 struct SourceHarness {
-  explicit SourceHarness(FakeEtcd& etcd) {
+  explicit SourceHarness(FakeEtcd& etcd) : SourceHarness(etcd, nullptr) {}
+  SourceHarness(FakeEtcd& etcd, Clock* other) {
     MapPlace place;
     place.endpoints = {{"127.0.0.1", etcd.port()}};
     place.text = "etcd";
-    const MapSourceParts parts{clock, random, cluster.map->cluster};
+    const MapSourceParts parts{other ? *other : clock, random, cluster.map->cluster};
     source = std::make_unique<EtcdSource>(std::move(place), parts, nullptr);
   }
   template <class T>
@@ -158,6 +160,59 @@ TEST_CASE("an idle connection that breaks late costs no second deadline") {
   const auto spent = std::chrono::steady_clock::now() - begin;
   CHECK(calls == 3);
   CHECK(spent < std::chrono::milliseconds(3000));
+}
+
+TEST_CASE("what is no map of this cluster is told, and can be replaced") {
+  FakeEtcd etcd([](const std::string& path) -> FakeEtcd::Said {
+    if (path == "/v3/kv/txn") return {kHeader + R"(,"succeeded":true})"};
+    return {kHeader + R"(,"kvs":[{"key":"bQ==","create_revision":"3","mod_revision":"15",)"
+                      R"("version":"9","value":"eA=="}]})"};
+  });
+  SourceHarness h(etcd);
+  const auto time = std::chrono::seconds(20);
+  const auto head = h.run(h.source->read(h.in(time)));
+  REQUIRE(head);
+  CHECK(head->map == nullptr);
+  CHECK(head->revision == "7.3.15.9");
+  CHECK(!head->unreadable.empty());
+  CHECK(h.run(h.source->replace(h.cluster.map, head->revision, h.in(time))));
+}
+
+// An etcd that came back older has lost it, and says that the lease is there.
+TEST_CASE(
+    "an announcement is stored again when it changes, when its lease is new, or from time to "
+    "time") {
+  std::atomic<int> stored{0};
+  std::atomic<bool> lease_is_gone{false};
+  FakeEtcd etcd([&](const std::string& path) -> FakeEtcd::Said {
+    if (path == "/v3/lease/keepalive") {
+      return {R"({"result":{"ID":"5","TTL":")" + std::string(lease_is_gone ? "0" : "10") + "\"}}"};
+    }
+    if (path == "/v3/lease/grant") return {kHeader + R"(,"ID":"5","TTL":"10"})"};
+    if (path == "/v3/kv/put") ++stored;
+    return {kHeader + "}"};
+  });
+  RealClock real;
+  ClockAhead clock(real);
+  SourceHarness h(etcd, &clock);
+  Announcement words{"10.0.0.1:9200", "", "", {{VolumeId{3}, 7}}};
+  const auto say = [&] {
+    return h.run(h.source->announce(words, clock.boot() + Duration(std::chrono::seconds(20))));
+  };
+  for (int i = 0; i < 3; ++i) CHECK(say());
+  CHECK(stored == 1);
+  words.host = "h1";
+  CHECK(say());
+  CHECK(stored == 2);
+  clock.boot_ahead = std::chrono::seconds(25);
+  CHECK(say());
+  CHECK(stored == 2);
+  clock.boot_ahead = std::chrono::seconds(31);
+  CHECK(say());
+  CHECK(stored == 3);
+  lease_is_gone = true;
+  CHECK(say());
+  CHECK(stored == 4);
 }
 
 }  // namespace penstock

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "penstock/wait_on.h"
 #include "server/membership/map_vote.h"
@@ -78,14 +80,58 @@ TEST_CASE("of two who replace the map in a file one is told that it has changed"
 
 TEST_CASE("a file that holds something else is told apart from none") {
   FileHarness h;
-  std::ofstream(h.path()) << "{";
-  CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::corrupt);
-  std::ofstream(h.path()) << h.map(1, ClusterId{7, 7})->to_json();
-  CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::corrupt);
+  for (const std::string& text : {std::string("{"), h.map(1, ClusterId{7, 7})->to_json()}) {
+    std::ofstream(h.path()) << text;
+    const auto damaged = h.run(h.source.read(h.soon()));
+    REQUIRE(damaged);
+    CHECK(damaged->map == nullptr);
+    CHECK(damaged->unreadable.find(h.path()) != std::string::npos);
+    CHECK(!damaged->revision.empty());
+    std::ofstream(h.path()) << text + " ";  // another state of it
+    CHECK(code_of(h.run(h.source.replace(h.map(1), damaged->revision, h.soon()))) == Errc::busy);
+    CHECK(code_of(h.run(h.source.replace(h.map(1), "", h.soon()))) == Errc::busy);
+    std::ofstream(h.path()) << text;
+    CHECK(h.run(h.source.replace(h.map(1), damaged->revision, h.soon())));
+    CHECK(h.run(h.source.read(h.soon()))->map != nullptr);
+  }
   CHECK(code_of(h.run(h.source.replace(h.map(1, ClusterId{7, 7}), "", h.soon()))) == Errc::invalid);
   std::filesystem::remove(h.path());
   std::filesystem::create_directory(h.path());
   CHECK(code_of(h.run(h.source.read(h.soon()))) == Errc::unavailable);
+}
+
+// A file system that does not answer, until it does.
+TEST_CASE(
+    "a file system that hangs costs each call its deadline and no more, and the next nothing") {
+  class HungWorker final : public Worker {
+   public:
+    explicit HungWorker(std::vector<std::function<void()>>& jobs) : jobs_(jobs) {}
+    void submit(std::function<void()> job) override { jobs_.push_back(std::move(job)); }
+    void abandon() override {}
+
+   private:
+    std::vector<std::function<void()>>& jobs_;
+  };
+  FileHarness h;
+  std::vector<std::function<void()>> jobs;
+  FileSource hung(h.path(), h.parts, std::make_unique<HungWorker>(jobs));
+  const auto in_a_moment = [&h] {
+    return h.clock.boot() + Duration(std::chrono::milliseconds(50));
+  };
+  const BootTime began = h.clock.boot();
+  CHECK(code_of(h.run(hung.read(in_a_moment()))) == Errc::timeout);
+  CHECK(code_of(h.run(hung.read(in_a_moment()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.wait_for_change("", h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.drive("who", h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.resign(h.soon()))) == Errc::unavailable);
+  CHECK(code_of(h.run(hung.replace(h.map(1), "", h.soon()))) == Errc::unavailable);
+  CHECK(h.clock.boot() < began + Duration(std::chrono::seconds(3)));
+  REQUIRE(jobs.size() == 1);
+  jobs.front()();
+  CHECK(code_of(h.run(hung.replace(h.map(1), "", in_a_moment()))) == Errc::timeout);
+  jobs.back()();
+  CHECK(h.run(h.source.read(h.soon()))->map->epoch == Epoch{1});  // it was done, late
+  CHECK(code_of(h.run(hung.drive("who", in_a_moment()))) == Errc::timeout);
 }
 
 TEST_CASE("one process drives the map of a file, until it resigns or ends") {

@@ -92,7 +92,8 @@ TEST_CASE("a replacement whose answer is lost is looked up") {
   CHECK(changed->revision == h.source.head.revision);
 }
 
-TEST_CASE("a source that is older, empty or forked is told, refuses changes and is restored") {
+TEST_CASE(
+    "a source that is older, empty, damaged or forked is told, refuses changes, is restored") {
   DriverHarness h;
   const Map old = h.cluster.map;
   const MapLook begin = h.look();
@@ -105,10 +106,12 @@ TEST_CASE("a source that is older, empty or forked is told, refuses changes and 
     bool raised;
   };
   for (const Row& row :
-       {Row{nullptr, MapTrouble::source_empty, false}, Row{old, MapTrouble::source_behind, false},
+       {Row{nullptr, MapTrouble::source_empty, false},
+        Row{nullptr, MapTrouble::source_damaged, false}, Row{old, MapTrouble::source_behind, false},
         Row{forked, MapTrouble::source_forked, true}}) {
     CAPTURE(to_string(row.trouble));
     h.source.set(row.head);
+    if (row.trouble == MapTrouble::source_damaged) h.source.damage();
     const MapLook seen = h.look();
     CHECK(seen.verdict.trouble == row.trouble);
     CHECK(seen.verdict.follow->digest == changed->map->digest);
@@ -122,6 +125,23 @@ TEST_CASE("a source that is older, empty or forked is told, refuses changes and 
     REQUIRE(again);
     CHECK(again->revision == h.source.head.revision);
   }
+}
+
+// The source forgot the map, and one volume has another one of its epoch, which never counted.
+TEST_CASE("a map that is restored gets past another one of its epoch, and reaches all") {
+  DriverHarness h;
+  const MapLook begin = h.look();
+  const auto changed = h.change(begin, h.next_of(begin.verdict.follow));
+  REQUIRE(changed);
+  const ClusterMap forked = h.next_of(h.cluster.map, "forked");
+  h.cluster.volumes[5]->acceptor.map = std::make_shared<const std::string>(forked.to_json());
+  h.source.set(nullptr);
+  CHECK(h.look().verdict.trouble == MapTrouble::source_empty);
+  const auto restored = h.restore();
+  REQUIRE(restored);
+  CHECK(restored->map->epoch > changed->map->epoch);
+  CHECK(restored->installed.adopted.size() == FakeCluster::kVolumes);
+  CHECK(h.look().verdict.trouble == MapTrouble::none);
 }
 
 TEST_CASE("nothing is changed while the source is away or too few volumes answer") {

@@ -75,6 +75,16 @@ struct FollowerHarness {
   void install(const Map& map, const VolumeClients& volumes) {
     REQUIRE(cluster.run(install_map(map, volumes, cluster.clock, cluster.soon())));
   }
+  // The map with one more volume.
+  Map wider() const {
+    ClusterMap more = *cluster.map;
+    more.volumes.push_back(more.volumes[0]);
+    more.volumes.back().id = VolumeId{99};
+    more.volumes.back().name = "added";
+    auto raised = past_epoch(std::move(more), cluster.map->epoch);
+    REQUIRE(raised);
+    return std::make_shared<const ClusterMap>(std::move(*raised));
+  }
   Map held_by(std::size_t index) {
     const auto text = cluster.run(cluster.volumes[index]->read_map(cluster.soon()));
     REQUIRE(text);
@@ -170,6 +180,10 @@ TEST_CASE("a source that comes back older takes nothing back, and is told until 
   CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_forked; }));
   h.source.set(nullptr);
   CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_empty; }));
+  h.source.damage();
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_damaged; }));
+  CHECK(h.follower->state().source_error.empty());
+  CHECK(map_lines(h.follower->state()).find("ring restore") != std::string::npos);
   CHECK(h.current->digest == next->digest);
   h.source.set(next);
   CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::none; }));
@@ -221,6 +235,32 @@ TEST_CASE("one that starts alone takes a head that nothing contradicts, but not 
   CHECK(h.current->digest == next->digest);
 }
 
+TEST_CASE("one that starts alone takes no head that lost a volume of its own map") {
+  FollowerHarness h;
+  const Map held = h.wider();
+  h.install(held, h.all());
+  h.source.set(h.after(h.after(h.cluster.map, "a"), "b"));
+  h.current = nullptr;
+  h.reached = h.cluster.clock.boot() + kLater;
+  h.start(true);
+  CHECK(!h.within(kLater / 2, [&] { return h.current != nullptr; }));
+  CHECK(h.within(kLater, [&] { return h.current != nullptr; }));
+  CHECK(h.current->digest == held->digest);
+  CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_lacks_volumes; }));
+}
+
+TEST_CASE("a head that comes late is waited with as long as one that is there at the start") {
+  FollowerHarness h;
+  h.current = nullptr;
+  h.reached = h.cluster.clock.boot() + kLater;
+  h.source.failure = Errc::unavailable;
+  h.start(true);
+  CHECK(!h.within(kLater / 2, [&] { return h.current != nullptr; }));
+  h.source.failure.reset();
+  CHECK(!h.within(kSoon + kSoon / 2, [&] { return h.current != nullptr; }));
+  CHECK(h.within(2 * kSoon, [&] { return h.current != nullptr; }));
+}
+
 TEST_CASE(
     "a map of the same epoch that majorities hold takes the place of one that never counted") {
   FollowerHarness h;
@@ -241,13 +281,7 @@ TEST_CASE("a head that lost a volume is not followed, whether volumes answer or 
   for (const bool alone : {false, true}) {
     CAPTURE(alone);
     FollowerHarness h;
-    ClusterMap wider = *h.cluster.map;
-    wider.volumes.push_back(wider.volumes[0]);
-    wider.volumes.back().id = VolumeId{99};
-    wider.volumes.back().name = "added";
-    auto raised = past_epoch(std::move(wider), h.cluster.map->epoch);
-    REQUIRE(raised);
-    const Map held = std::make_shared<const ClusterMap>(std::move(*raised));
+    const Map held = h.wider();
     h.install(held, h.all());
     h.current = held;
     if (alone) h.reached = h.cluster.clock.boot() + kLater * 2;
@@ -256,6 +290,7 @@ TEST_CASE("a head that lost a volume is not followed, whether volumes answer or 
     const MapTrouble told = alone ? MapTrouble::no_majority : MapTrouble::source_lacks_volumes;
     CHECK(h.within(kLater, [&] { return h.trouble() == told; }));
     CHECK(!h.within(kSoon, [&] { return h.current != held; }));
+    CHECK(h.held_by(0)->digest == held->digest);  // nor are the own volumes brought to it
   }
 }
 

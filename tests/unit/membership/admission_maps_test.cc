@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "placement/map_change.h"
 #include "tests/unit/membership/admission_world.h"
 
@@ -178,6 +180,52 @@ TEST_CASE("of two maps of one epoch the other one has no say when one of them co
     world.run_for(kLater);
     CHECK(world.start->admitted == 1);
   }
+}
+
+TEST_CASE("a volume whose own map cannot be read waits: nobody knows whom to ask") {
+  World world;
+  const std::string text = std::exchange(world.start->text, R"({"version": 7, "of": "later"})");
+  SUBCASE("its process follows none") {}
+  SUBCASE("its process follows one") {
+    world.followed = std::make_shared<const ClusterMap>(world.map);
+  }
+  world.begin();
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 0);
+  CHECK(world.start->counted == 0);
+  CHECK(world.start->refused.empty());
+  CHECK(world.start->why.find("newer release") != std::string::npos);
+  world.start->text = text;
+  world.run_for(kLater);
+  CHECK(world.start->admitted == 1);
+}
+
+TEST_CASE("an admitted volume keeps no maps that cannot count any more") {
+  World world;
+  world.begin();
+  world.run_for(kSoon);
+  REQUIRE(world.start->admitted == 1);
+  for (int i = 0; i < 20; ++i) {  // changes of the map, which it adopts
+    auto next = ClusterMap::parse(world.start->text);
+    REQUIRE(next);
+    ++next->epoch.value;
+    for (MapGroup& group : next->groups) ++group.epoch.value;
+    world.start->text = next->to_json();
+    world.run_for(std::chrono::seconds(2));
+  }
+  CHECK(world.start->admitted == 1);
+  CHECK(world.admission->maps_kept() == 1);
+  world.add(VolumeId{7});  // those that a newer map names are told of the start still
+  auto last = add_volumes(*ClusterMap::parse(world.start->text), {[] {
+    MapVolume joins;
+    joins.id = VolumeId{7};
+    joins.name = joins.host = "joins";
+    return joins;
+  }()});
+  REQUIRE(last);
+  world.start->text = last->to_json();
+  world.run_for(kLater);
+  CHECK(world.peer(7).notes[starts_note(VolumeId{1})] == "5");
 }
 
 }  // namespace

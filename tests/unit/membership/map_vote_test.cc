@@ -190,6 +190,14 @@ TEST_CASE("of two maps of one epoch the head goes on only if the other one canno
     const auto verdict = judge_maps(two, true, held);
     CHECK(verdict.trouble != MapTrouble::volumes_forked);
   }
+  SUBCASE("a volume that has a newer one may know that it is held") {
+    held = held_by(2, two, other);
+    held[3].map = after(two);
+    for (const std::size_t silent : {4, 5}) held[silent] = {VolumeId{silent + 1}, nullptr, false};
+    CHECK(judge_maps(two, true, held).trouble == MapTrouble::no_majority);
+    held[3].map = two;
+    CHECK(judge_maps(two, true, held).trouble != MapTrouble::no_majority);
+  }
   SUBCASE("a head that no volume has says nothing of the two") {
     const auto verdict = judge_maps(after(one, "c"), true, held);
     CHECK(verdict.trouble == MapTrouble::no_majority);
@@ -231,6 +239,40 @@ TEST_CASE("two maps of one epoch at the volumes are told, and the next map gets 
   CHECK(next->epoch == Epoch{8});
   for (const MapGroup& group : next->groups) CHECK(group.epoch == Epoch{8});
   CHECK(past_epoch(*next, Epoch{7})->digest == next->digest);
+}
+
+TEST_CASE("beside a source that holds no map, what majorities hold counts, and nobody changes it") {
+  const Map one = first_map();
+  const auto verdict = judge_maps(nullptr, true, held_by(kVolumes, one, one), "garbage");
+  CHECK(verdict.follow == one);
+  CHECK(verdict.trouble == MapTrouble::source_damaged);
+  CHECK(verdict.meaning.find("garbage") != std::string::npos);
+  CHECK(verdict.meaning.find("ring restore") != std::string::npos);
+  CHECK(forbids_change(verdict.trouble));
+  const auto nobody = judge_maps(nullptr, true, held_by(kVolumes, nullptr, nullptr), "garbage");
+  CHECK(nobody.follow == nullptr);
+  CHECK(nobody.trouble == MapTrouble::source_damaged);
+}
+
+TEST_CASE("a volume contradicts a head that cannot have come after the map that it holds") {
+  const Map one = first_map();
+  const Map two = after(one);
+  ClusterMap wider = *one;
+  wider.volumes.push_back(wider.volumes[0]);
+  wider.volumes.back().id = VolumeId{99};
+  wider.volumes.back().name = "added";
+  const Map with_more = shared(past_epoch(std::move(wider), one->epoch));
+  const auto says = [](const Map& map, bool answered = true) {
+    return std::vector<HeldMap>{{VolumeId{1}, map, answered}};
+  };
+  CHECK(!is_contradicted(*two, {}));
+  CHECK(!is_contradicted(*two, says(nullptr, false)));
+  CHECK(!is_contradicted(*two, says(nullptr)));
+  CHECK(!is_contradicted(*two, says(one)));
+  CHECK(!is_contradicted(*two, says(two)));
+  CHECK(is_contradicted(*one, says(two)));
+  CHECK(is_contradicted(*two, says(after(one, "elsewhere"))));
+  CHECK(is_contradicted(*after(two), says(with_more)));
 }
 
 }  // namespace penstock

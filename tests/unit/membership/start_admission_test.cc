@@ -175,6 +175,20 @@ TEST_CASE("with three volumes one other is enough, but both are heard if they ar
     world.run_for(kLater);
     CHECK(world.start->refused.find("number 9") != std::string::npos);
   }
+  SUBCASE("the first comes long after it has begun, and the other one knows better") {
+    world.lose(2);
+    world.lose(3);
+    world.peer(2).notes[starts_note(VolumeId{1})] = "9";
+    world.begin();
+    world.run_for(kLater);
+    world.bring(3);
+    world.run_for(std::chrono::milliseconds(700));
+    CHECK(world.start->admitted == 0);
+    world.bring(2);
+    world.run_for(kLater);
+    CHECK(world.start->refused.find("number 9") != std::string::npos);
+    CHECK(world.start->counted == 0);
+  }
 }
 
 TEST_CASE("one that no map names serves at once; its first map makes it ask") {

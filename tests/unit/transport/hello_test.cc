@@ -90,6 +90,14 @@ TEST_CASE("whoever has another key, or none, is refused, and told") {
       at_client.meet(make_terms(PeerRole::gateway, "key"), make_terms(PeerRole::server));
   REQUIRE_FALSE(met);
   CHECK(met.error().code == Errc::invalid);
+  REQUIRE(at_client.at_server);  // the server has heard why
+  CHECK(at_client.at_server->error().context.find("cluster key") != std::string::npos);
+  Meeting both;
+  CHECK_FALSE(
+      both.meet(make_terms(PeerRole::gateway, "key"), make_terms(PeerRole::server, "other")));
+  REQUIRE(both.at_server);
+  CHECK(both.at_server->error().code == Errc::invalid);
+  CHECK(both.at_server->error().context.find("another cluster key") != std::string::npos);
 }
 
 TEST_CASE("another cluster and another version are refused") {

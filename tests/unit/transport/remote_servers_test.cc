@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "penstock/log.h"
 #include "server/transport/places.h"
 #include "tests/unit/transport/transport_world.h"
 
@@ -169,6 +173,10 @@ TEST_CASE("a server with other volumes at an old address is not taken for the on
 }
 
 TEST_CASE("a server that refuses this process is told from one that is not there") {
+  static std::vector<std::string> told;
+  set_log_sink([](LogLevel, std::string_view line) {
+    if (line.find("server_refused") != std::string_view::npos) told.emplace_back(line);
+  });
   World world;
   world.add(kOld, 3);
   world.sites[kOld].key = "another";
@@ -179,6 +187,10 @@ TEST_CASE("a server that refuses this process is told from one that is not there
   world.run_for(kSoon);
   CHECK(refusing->is_refused());
   CHECK_FALSE(absent->is_refused());
+  world.run_for(std::chrono::seconds(30));
+  set_log_sink(nullptr);
+  REQUIRE(told.size() == 1);  // however often it is tried
+  CHECK(told.front().find("another cluster key") != std::string::npos);
   world.sites[kOld].key.clear();
   world.run_for(std::chrono::seconds(10));
   CHECK_FALSE(refusing->is_refused());

@@ -199,5 +199,20 @@ TEST_CASE("a note whose caller waits no more is known as soon as it is synced") 
   CHECK(h.volume->get_note("name") == "text");
 }
 
+TEST_CASE("a start that waits for its sync to be noted refuses those before it") {
+  BesideSync h;
+  const std::string name = starts_note(VolumeId{8});
+  const auto request = h.accept_request(h.key, h.ballot(100), h.value(2));
+  REQUIRE(h.run_and_look(h.volume->accept(request, h.later()), [&] {
+    CHECK_FALSE(h.answer_now(h.volume->put_note(name, "5:a", h.later())));
+    for (const char* starts : {"4:a", "5:b"}) {
+      const auto lower = h.answer_now(h.volume->put_note(name, starts, h.later()));
+      REQUIRE(lower);
+      CHECK(code_of(*lower) == Errc::busy);
+    }
+  }));
+  CHECK(h.volume->get_note(name) == "5:a");
+}
+
 }  // namespace
 }  // namespace penstock

@@ -320,4 +320,25 @@ TEST_CASE("a list that gives fewer fragments than were asked for is not at its e
   for (const BlobRef& blob : blobs) CHECK(f.held(blob) == 0);
 }
 
+// As a store with so many fragments that a pass takes longer than a process lives.
+TEST_CASE("an orphan goes in the midst of a long pass, when the grace is over") {
+  SweepFixture f;
+  f.context.options.page_rows = 1;
+  std::vector<BlobRef> blobs;
+  for (int i = 0; i < 10; ++i) blobs.push_back(f.write("key" + std::to_string(i)));
+  for (const BlobRef& blob : blobs) f.unpin(blob);
+  f.context.options.steps_per_second = 1;
+  f.context.options.hint_delay = std::chrono::seconds(5);
+  OrphanSweep slow(f.context);
+  CHECK(f.pass(slow));
+  const BackgroundStatus status = f.context.board->read();
+  CHECK(status.fragments_removed_by_sweeps >= 30);
+  CHECK(status.fragments_removed_by_sweeps < 60);
+  CHECK(status.orphan_fragments == 60 - status.fragments_removed_by_sweeps);
+  f.wait_for_readers();
+  CHECK(f.pass(slow));
+  for (const BlobRef& blob : blobs) CHECK(f.held(blob) == 0);
+  CHECK(f.context.board->read().orphan_fragments == 0);
+}
+
 }  // namespace penstock

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/fake/clock_ahead.h"
 #include "tests/unit/background/background_world.h"
 
 namespace penstock {
@@ -112,6 +113,60 @@ TEST_CASE("a drop is asked until all have answered, and never becomes a round ag
   CHECK(f.accepts() == before);
 }
 
+TEST_CASE("a drop that meets another ballot has purged nothing") {
+  PurgeFixture f;
+  f.run();
+  TombstonePurge other(f.context);
+  f.pass(other);  // marks it anew
+  f.wait(limits::kTombstoneWait + std::chrono::seconds(10));
+  f.run();  // and marks it once more
+  CHECK(f.rows() == 5);
+  CHECK(f.purged() == 0);
+  f.wait(limits::kTombstoneWait + std::chrono::seconds(10));
+  f.run();
+  CHECK(f.rows() == 0);
+  CHECK(f.purged() == 1);
+}
+
+// Two processes, each with one volume of the group.
+TEST_CASE("a later volume whose wall clock is hours ahead leaves alone what the first one purges") {
+  PurgeFixture f;
+  ClockAhead ahead(f.cluster.clock, std::chrono::hours(5));
+  BackgroundContext later{f.context.membership, f.context.proposer, f.context.index,
+                          f.context.blobs,      f.context.objects,  ahead,
+                          {f.replicas()[1]},    f.context.options};
+  f.context.local = {f.replicas()[0]};
+  TombstonePurge first(f.context), second(later);
+  f.pass(first);
+  const Ballot mark = f.replica(0).rows.at(f.key).accepted.ballot;
+  for (int i = 0; i < 3; ++i) {
+    f.pass(second);
+    CHECK(f.replica(0).rows.at(f.key).accepted.ballot == mark);
+    f.wait(limits::kTombstoneWait / 4);
+  }
+  f.wait(limits::kTombstoneWait);
+  f.pass(first);
+  CHECK(f.rows() == 0);
+  CHECK(f.purged() == 1);
+}
+
+TEST_CASE("a later volume takes over what is left alone, by its boot clock") {
+  PurgeFixture f;
+  f.context.local = {f.replicas()[1]};
+  TombstonePurge later(f.context);
+  f.pass(later);
+  const Ballot before = f.replica(0).rows.at(f.key).accepted.ballot;
+  f.wait(std::chrono::minutes(30));
+  f.pass(later);
+  CHECK(f.replica(0).rows.at(f.key).accepted.ballot == before);
+  f.wait(std::chrono::minutes(30));
+  f.pass(later);
+  CHECK(f.replica(0).rows.at(f.key).accepted.ballot != before);
+  f.wait(limits::kTombstoneWait + std::chrono::seconds(10));
+  f.pass(later);
+  CHECK(f.rows() == 0);
+}
+
 TEST_CASE("what was written again between mark and drop stays") {
   PurgeFixture f;
   f.run();
@@ -119,6 +174,7 @@ TEST_CASE("what was written again between mark and drop stays") {
   f.wait(2 * Duration(limits::kTombstoneWait));
   f.run();
   CHECK(f.rows() == 5);
+  CHECK(f.purged() == 0);
   CHECK(f.cluster.run(f.objects().get(*f.bucket, "key", false, f.cluster.soon())).has_value());
 }
 
@@ -145,6 +201,7 @@ TEST_CASE("a purge that was cut short is ended by another process, wherever its 
       f.replica(i).horizon = f.replica(i).rows.at(f.key).accepted.ballot.counter;
       f.replica(i).rows.erase(f.key);
     }
+    f.run();
     f.wait(std::chrono::hours(4));  // the last volume's turn as well
     f.run();
     f.wait(2 * Duration(limits::kTombstoneWait));
