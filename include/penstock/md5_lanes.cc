@@ -178,7 +178,8 @@ PENSTOCK_AVX512 Vector rotate(Vector a) {
 }
 template <int Round>
 PENSTOCK_AVX512 Vector mix(Vector b, Vector c, Vector d) {
-  return _mm512_ternarylogic_epi32(b, c, d, kTables[Round]);
+  constexpr int kTable = kTables[Round];  // an immediate, also where nothing is optimized
+  return _mm512_ternarylogic_epi32(b, c, d, kTable);
 }
 
 // Sixteen rows of sixteen words: first within 128-bit quarters, then the quarters among the rows.
@@ -226,7 +227,8 @@ PENSTOCK_AVX512VL Vector rotate(Vector a) {
 }
 template <int Round>
 PENSTOCK_AVX512VL Vector mix(Vector b, Vector c, Vector d) {
-  return _mm256_ternarylogic_epi32(b, c, d, kTables[Round]);
+  constexpr int kTable = kTables[Round];
+  return _mm256_ternarylogic_epi32(b, c, d, kTable);
 }
 
 PENSTOCK_MD5_HASH("avx512f,avx512vl")
@@ -255,7 +257,8 @@ PENSTOCK_AVX512VL Vector rotate(Vector a) {
 }
 template <int Round>
 PENSTOCK_AVX512VL Vector mix(Vector b, Vector c, Vector d) {
-  return _mm_ternarylogic_epi32(b, c, d, kTables[Round]);
+  constexpr int kTable = kTables[Round];
+  return _mm_ternarylogic_epi32(b, c, d, kTable);
 }
 
 PENSTOCK_AVX512VL void load_words(const std::byte* const blocks[kLanes], std::size_t offset,
