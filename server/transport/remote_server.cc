@@ -177,10 +177,6 @@ Task<> RemoteServer::announce(std::shared_ptr<CallConnection> connection) {
 Task<> RemoteServer::poll() {
   const auto connection = links_.front()->for_calls();
   if (connection == nullptr) co_return Result<>{};
-  if (const Result<> told = co_await announce(connection); !told) {
-    log_event(LogLevel::warn, "announcement_failed",
-              {{"server", address_}, {"reason", told.error().context}});
-  }
   Call call;
   call.operation = wire::Operation::status;
   call.deadline = parts_->clock.boot() + Duration(limits::kNoProgress);
@@ -202,6 +198,11 @@ Task<> RemoteServer::poll() {
     return volume.second.state == VolumeStatus::State::open;
   });
   if (heard_) heard_(shared_from_this(), *status);
+  // Behind the status: that is never older for it.
+  if (const Result<> told = co_await announce(connection); !told) {
+    log_event(LogLevel::warn, "announcement_failed",
+              {{"server", address_}, {"reason", told.error().context}});
+  }
   co_return Result<>{};
 }
 
