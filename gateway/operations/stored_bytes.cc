@@ -10,6 +10,7 @@
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
+#include "penstock/volume_note.h"
 
 namespace penstock {
 namespace {
@@ -252,7 +253,7 @@ BlobReader::Damaged damage_log(const S3Request& request) {
   return [id = request.request_id](const BlobRef& blob, std::uint32_t slot, const Error& error) {
     log_event(LogLevel::warn, "fragment_damaged",
               {{"request_id", id},
-               {"volume", std::to_string(blob.locations[slot].volume.value)},
+               {"volume", hex_name(blob.locations[slot].volume.value)},
                {"slot", std::to_string(slot)},
                {"error", std::string(to_string(error.code)) + ": " + error.context}});
   };

@@ -104,6 +104,7 @@ std::unique_ptr<MapFollower> GatewayProcess::make_follower() {
   parts.meet = [this, &membership](const std::vector<Announcement>& announced) {
     meet_servers(*peers_, membership, announced);
   };
+  parts.apart = [&membership](const std::vector<VolumeId>& ids) { membership.report_apart(ids); };
   return std::make_unique<MapFollower>(std::move(parts));
 }
 

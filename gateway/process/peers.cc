@@ -55,6 +55,9 @@ void move_volumes(RemoteServers& peers, const ClusterMap* before, const ClusterM
       peers.volume(volume.id, volume.address);
     }
   }
+  std::vector<VolumeId> ids;
+  for (const MapVolume& volume : next.volumes) ids.push_back(volume.id);
+  peers.keep_only(ids);
 }
 
 void meet_servers(RemoteServers& peers, const Membership& membership,

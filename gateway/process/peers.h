@@ -33,7 +33,7 @@ std::vector<std::shared_ptr<VolumeClient>> clients_of(const ClusterMap& map,
                                                       const Membership::Connector& connect);
 
 // Volumes that `next` names at another address than `before` (null: none) are reached there from
-// now on.
+// now on; volumes and servers that it does not name are called no more.
 void move_volumes(RemoteServers& peers, const ClusterMap* before, const ClusterMap& next);
 // The same for volumes that are missing, and that servers announce.
 void meet_servers(RemoteServers& peers, const Membership& membership,

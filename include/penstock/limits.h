@@ -189,12 +189,21 @@ inline constexpr std::chrono::seconds kPeerKeepAlive{10};
 inline constexpr std::size_t kByteConnections = 2;  // of each I/O thread to each server, beside the
                                                     // one for small calls
 inline constexpr std::size_t kCallsPerConnection = 1024;  // under way, at either end
-// At the caller of requests that have not left, at the server of requests and their answers.
+// At the caller of requests that have not left, at the server of requests and short answers.
 inline constexpr std::size_t kCallBytesPerConnection = 32 * kMiB;
+// At the server, beside that: pieces of fragments that are read, and lists of rows.
+inline constexpr std::size_t kAnswerBytesPerConnection = 32 * kMiB;
+inline constexpr std::size_t kListBytesPerConnection = 32 * kMiB;
 // Of that, one volume has one part of volumes + 1, and this at least: disks that hang leave room
 // for their server's others.
 inline constexpr std::size_t kVolumeCallsMin = 16;
 inline constexpr std::size_t kVolumeCallBytesMin = 3 * kMiB;
+inline constexpr std::size_t kVolumeListBytesMin = 3 * kReplyBytesMax;
+// Pieces of fragments that a caller has sent and that are not answered. So much less than the
+// server's bounds that its other calls have room there, too: no piece is refused.
+inline constexpr std::size_t kSentPieceBytesPerConnection = 24 * kMiB;
+inline constexpr std::size_t kSentPieceBytesPerVolume = 2 * kPieceBytes;
+static_assert(kSentPieceBytesPerVolume < kVolumeCallBytesMin);
 // What is answered at once, beside that: pings, the status, refusals.
 inline constexpr std::size_t kAnswersAtOnce = 64;
 inline constexpr std::size_t kAnswersAtOnceBytes = 1 * kMiB;  // the last one may pass it

@@ -3,6 +3,7 @@
 #pragma once
 #include "penstock/buffer.h"
 #include "penstock/memory_budget.h"
+#include "penstock/repeat_budget.h"
 #include "penstock/runtime.h"
 #include "placement/codec.h"
 #include "server/blobs/blob_hedge.h"
@@ -20,6 +21,8 @@ struct BlobContext {
   CodecCache& codecs;
   const BlobOptions options;
   HedgeBudget hedges{};  // of all readers together
+  static constexpr std::size_t kVolumesTold = 256;
+  RepeatBudget dropped_lines{kVolumesTold};  // about volumes that uploads go on without
 };
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "penstock/assert.h"
+#include "penstock/busy_pause.h"
 #include "penstock/caught.h"
 
 namespace penstock {
@@ -23,6 +24,10 @@ std::shared_ptr<Fetch> failed(std::uint32_t slot, Errc code, std::string why) {
   fetch->slot = slot;
   fetch->result.emplace(fail(code, std::move(why)));
   return fetch;
+}
+
+bool is_busy(const Result<Piece>& answer) {
+  return !answer && answer.error().code == Errc::overloaded;
 }
 
 }  // namespace
@@ -64,7 +69,7 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, st
   const bool suspect = context.membership.suspect(volume);
   if (suspect) context.membership.probe_suspects(*executor);
   auto answer = suspect ? std::nullopt : client->read_fragment_now(request);
-  if (answer) {
+  if (answer && !is_busy(*answer)) {
     fetch->result.emplace(std::move(*answer));
     return fetch;
   }
@@ -76,13 +81,27 @@ std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, st
   return fetch;
 }
 
+// A volume with too much to do is asked again: the columns of others would be several reads in the
+// place of one, and those volumes may have as much to do.
+Task<Piece> BlobFetcher::read_patiently(Fetch& fetch, std::shared_ptr<VolumeClient> client,
+                                        FragmentReadRequest request, Deadline deadline) {
+  const Deadline until = deadline.capped(fetch.began + Duration(kBusyPatience));
+  while (true) {
+    Result<Piece> piece = co_await client->read_fragment(request, deadline);
+    const BootTime again = context.clock.boot() + busy_pause(context.random.next());
+    if (!is_busy(piece) || again >= until) co_return piece;
+    if (fetch.given_up || forgotten_) co_return piece;  // nobody waits for it
+    co_await context.clock.sleep_until(again);
+  }
+}
+
 Awaitable<void> BlobFetcher::run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
                                  std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
                                  Deadline deadline) {
   Result<Piece> piece = fail(Errc::io, "no answer");
   const std::uint64_t bytes = request.length;
   try {
-    piece = co_await client->read_fragment(std::move(request), deadline);
+    piece = co_await self->read_patiently(*fetch, client, request, deadline);
   } catch (...) {
     piece = error_of_exception("a read of a fragment");
   }

@@ -63,6 +63,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   // The reader is gone: no more reports. Reads under way hold no memory to speak of: a piece is
   // made by the thread that fills it, of which a volume has few.
   void forget() {
+    forgotten_ = true;
     damaged_ = nullptr;
     memory = {};
     window_memory = {};
@@ -81,7 +82,10 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   static Awaitable<void> run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,
                              std::shared_ptr<VolumeClient> client, FragmentReadRequest request,
                              Deadline deadline);
+  Task<Piece> read_patiently(Fetch& fetch, std::shared_ptr<VolumeClient> client,
+                             FragmentReadRequest request, Deadline deadline);
   BlobReader::Damaged damaged_;
+  bool forgotten_ = false;
 };
 
 }  // namespace penstock

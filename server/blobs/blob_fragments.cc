@@ -4,21 +4,19 @@
 #include <boost/asio/post.hpp>
 
 #include "penstock/assert.h"
+#include "penstock/busy_pause.h"
 #include "penstock/caught.h"
 #include "penstock/fan_out.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
+#include "penstock/request_name.h"
+#include "penstock/volume_note.h"
 #include "server/blobs/blob_shape.h"
 #include "server/membership/slow_volumes.h"
 
 namespace penstock {
 namespace {
-
-std::string describe(VolumeId volume, WriteId write_id) {
-  return "volume " + std::to_string(volume.value) + ", write " + std::to_string(write_id.high) +
-         "-" + std::to_string(write_id.low);
-}
 
 // Does this failure say that the volume itself is in trouble?
 bool blames_volume(Errc code) { return code != Errc::full && code != Errc::overloaded; }
@@ -130,7 +128,7 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
     }
     Result<> done;
     try {
-      done = co_await run_step(&slot, std::move(step), id, std::move(shape));
+      done = co_await self->run_step(&slot, std::move(step), id, std::move(shape));
     } catch (...) {
       done = error_of_exception("a step of an upload");
     }
@@ -175,14 +173,28 @@ std::function<void()> BlobFragments::notifier() {
   };
 }
 
+// A volume with too much to do is asked again: without it the blob would have a smaller layout.
+Task<> BlobFragments::open_slot(Slot* slot, FragmentId id, FragmentShape shape, Deadline deadline) {
+  const Deadline until = deadline.capped(context_.clock.boot() + Duration(kBusyPatience));
+  while (true) {
+    auto writer = co_await slot->client->write_fragment(id, shape, deadline);
+    if (writer) {
+      slot->writer = std::move(*writer);
+      co_return Result<>{};
+    }
+    const bool busy = writer.error().code == Errc::overloaded;
+    if (!busy || slot->error || abandoned_) co_return std::move(writer).error();
+    const BootTime again = context_.clock.boot() + busy_pause(context_.random.next(), kBusyRound);
+    if (again >= until) co_return std::move(writer).error();
+    co_await context_.clock.sleep_until(again);
+  }
+}
+
 Task<> BlobFragments::run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape) {
   const Deadline deadline = step.deadline;
   switch (step.kind) {
-    case StepKind::open: {
-      CO_TRY(writer, co_await slot->client->write_fragment(id, std::move(shape), deadline));
-      slot->writer = std::move(writer);
-      co_return Result<>{};
-    }
+    case StepKind::open:
+      co_return co_await open_slot(slot, id, std::move(shape), deadline);
     case StepKind::append: {
       Buffer data = std::move(step.piece.data);
       std::vector<std::uint32_t> crcs = std::move(step.piece.crcs);
@@ -211,10 +223,22 @@ void BlobFragments::drop(std::uint32_t index, const Error& error, Blame blame) {
   } else if (blame == Blame::by_error && blames_volume(error.code)) {
     context_.membership.report_fragment(slot.volume, false);
   }
+  log_dropped(index, error);
+}
+
+// A broken volume is dropped from all uploads.
+void BlobFragments::log_dropped(std::uint32_t index, const Error& error) const {
+  const std::string volume = hex_name(slots_[index].volume.value);
+  const auto left_out = context_.dropped_lines.take(context_.clock.boot(), volume);
+  if (!left_out) return;
+  const bool known = !trace_.is_zero();
   log_event(LogLevel::warn, "fragment_dropped",
-            {{"where", describe(slot.volume, write_id_)},
+            {{known ? "request_id" : "", known ? request_id_text(trace_) : ""},
+             {"volume", volume},
              {"slot", std::to_string(index)},
-             {"reason", error.context}});
+             {"code", std::string(to_string(error.code))},
+             {"reason", error.context},
+             {*left_out > 0 ? "left_out" : "", std::to_string(*left_out)}});
 }
 
 // A step is under way, or its volume has still to write what it was given.

@@ -90,11 +90,13 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   // True: it has a lease from now on.
   static Task<bool> pin_one(Self self, std::uint32_t index, FragmentId id,
                             std::shared_ptr<VolumeClient> client, Deadline deadline);
-  static Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape);
+  Task<> run_step(Slot* slot, Step step, FragmentId id, FragmentShape shape);
+  Task<> open_slot(Slot* slot, FragmentId id, FragmentShape shape, Deadline deadline);
   void add_step(std::uint32_t index, Step step);
   void lend(Slot& slot, FragmentPiece& piece);
   enum class Blame : std::uint8_t { nobody, by_error };  // what membership is told of the volume
   void drop(std::uint32_t index, const Error& error, Blame blame);
+  void log_dropped(std::uint32_t index, const Error& error) const;
   void drop_late(BootTime now);
   BootTime next_look(BootTime now, Deadline deadline) const;
   static bool is_busy(const Slot& slot);

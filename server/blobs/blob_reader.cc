@@ -1,5 +1,6 @@
 #include "server/blobs/blob_reader.h"
 
+#include "penstock/busy_pause.h"
 #include "server/blobs/blob_run.h"
 
 namespace penstock {
@@ -25,6 +26,10 @@ struct BlobReader::State {
   Layout::Run next_run() const;
   void pass(const Layout::Run& run);
   Task<> take_memory(Deadline deadline);
+  BootTime memory_end(Deadline deadline) const;
+  Task<std::optional<Piece>> begin(Deadline deadline);
+  Task<std::optional<Piece>> wait_for_front(Deadline deadline);
+  void begin_small();
   void seek(std::uint64_t position);
   Result<> fill_window();
   void split_front();
@@ -46,6 +51,8 @@ struct BlobReader::State {
   std::uint64_t skip = 0;                     // bytes of the next range that were used already
   std::deque<std::unique_ptr<BlobRun>> runs;  // under way, in order
   std::size_t window = 0;                     // 0 = not decided yet
+  // Until when the front waits for memory for its columns.
+  std::optional<BootTime> columns_until;
 };
 
 // Makes offset < end, unless all is asked for.
@@ -59,9 +66,11 @@ Result<> BlobReader::State::open_range() {
         range.offset > range.blob.shape.size_bytes - range.length) {
       return fail(Errc::invalid, "a range passes the end of its blob");
     }
-    open = std::make_shared<OpenBlob>();
-    open->blob = range.blob;
-    open->layout = layout;
+    if (open == nullptr || !(open->blob == range.blob)) {
+      open = std::make_shared<OpenBlob>();
+      open->blob = range.blob;
+      open->layout = layout;
+    }
     offset = range.offset + std::exchange(skip, 0);
     end = range.offset + range.length;
   }
@@ -78,6 +87,12 @@ Layout::Run BlobReader::State::next_run() const {
 
 void BlobReader::State::pass(const Layout::Run& run) { offset += run.length; }
 
+// Once bytes are out, giving up would break the answer.
+BootTime BlobReader::State::memory_end(Deadline deadline) const {
+  if (bytes_left < bytes) return deadline;
+  return deadline.capped(fetcher->context.clock.boot() + limits::kMemoryWait);
+}
+
 // Memory for one piece, which gets as large as there is room for.
 Task<> BlobReader::State::take_memory(Deadline deadline) {
   MemoryBudget& budget = fetcher->context.budget;
@@ -93,10 +108,7 @@ Task<> BlobReader::State::take_memory(Deadline deadline) {
   if (!taken) {
     const std::size_t small = std::min(wanted, limits::kSmallPieceBytes);
     Clock& clock = fetcher->context.clock;
-    // Once bytes are out, giving up would break the answer.
-    const Deadline until =
-        bytes_left < bytes ? deadline : deadline.capped(clock.boot() + limits::kMemoryWait);
-    taken = co_await budget.take_patiently(clock, fetcher->user, small, until);
+    taken = co_await budget.take_patiently(clock, fetcher->user, small, memory_end(deadline));
   }
   if (!taken) co_return std::move(taken).error();
   memory = std::move(taken).value();
@@ -108,8 +120,18 @@ void BlobReader::State::seek(std::uint64_t position) {
   next_range = 0;
   offset = end = 0;
   while (position >= ranges[next_range].length) position -= ranges[next_range++].length;
-  open = nullptr;
   skip = position;
+}
+
+// Gives up what is under way and its memory: what was not handed out comes in small pieces.
+void BlobReader::State::begin_small() {
+  runs.clear();
+  const auto before = std::exchange(fetcher, fetcher->successor());
+  before->forget();  // its reads may still run
+  window = 0;
+  piece_max = limits::kSmallPieceBytes;
+  grows = false;
+  seek(bytes - bytes_left);
 }
 
 // Starts reads until the window is full.
@@ -188,58 +210,84 @@ BlobReader::~BlobReader() { state_->fetcher->forget(); }
 void BlobReader::put_back(std::uint64_t count) {
   State& state = *state_;
   state.bytes_left += count;
-  state.runs.clear();
-  state.fetcher = state.fetcher->successor();
-  state.window = 0;
-  state.piece_max = limits::kSmallPieceBytes;
-  state.grows = false;
-  if (state.bytes_left > 0) state.seek(state.bytes - state.bytes_left);
+  if (state.bytes_left == 0) {
+    state.fetcher = state.fetcher->successor();
+    return;
+  }
+  state.open = nullptr;  // what was lost may be there when it is asked for again
+  state.begin_small();
 }
 
 const std::vector<BlobRange>& BlobReader::ranges() const { return state_->ranges; }
 
-Task<Piece> BlobReader::next(Deadline deadline) {
-  const auto state = state_;
-  if (state->runs.empty()) {
-    CO_CHECK(state->open_range());
-    if (state->at_end()) co_return Piece{};
-    // The piece before this one was used up.
-    if (std::exchange(state->grows, true) && state->piece_max < limits::kPieceBytes) {
-      state->piece_max *= 2;
-    }
-    CO_CHECK(co_await state->take_memory(deadline));
-    const Layout::Run run = state->next_run();
-    auto piece = state->fetcher->read_now(*state->open, run.slot, run.fragment_offset, run.length,
-                                          state->file_pieces);
-    if (piece) {
-      state->pass(run);
-      state->bytes_left -= run.length;
-      co_return std::move(*piece);
-    }
-    if (!state->fetcher->executor) {
-      state->fetcher->executor = co_await boost::asio::this_coro::executor;
-    }
-    state->fetcher->trace = deadline.trace();
+// Nothing is under way: what volumes have in memory comes at once. Empty: it does not.
+Task<std::optional<Piece>> BlobReader::State::begin(Deadline deadline) {
+  CO_CHECK(open_range());
+  if (at_end()) co_return std::optional<Piece>(Piece{});
+  // The piece before this one was used up.
+  if (std::exchange(grows, true) && piece_max < limits::kPieceBytes) piece_max *= 2;
+  CO_CHECK(co_await take_memory(deadline));
+  const Layout::Run run = next_run();
+  auto piece = fetcher->read_now(*open, run.slot, run.fragment_offset, run.length, file_pieces);
+  if (piece) {
+    pass(run);
+    co_return piece;
   }
-  Clock& clock = state->fetcher->context.clock;
+  if (!fetcher->executor) fetcher->executor = co_await boost::asio::this_coro::executor;
+  fetcher->trace = deadline.trace();
+  co_return std::optional<Piece>{};
+}
+
+// Empty: begin() again.
+Task<std::optional<Piece>> BlobReader::State::wait_for_front(Deadline deadline) {
+  Clock& clock = fetcher->context.clock;
   while (true) {
-    CO_CHECK(state->fill_window());
+    CO_CHECK(fill_window());
     const BootTime now = clock.boot();
-    const bool hedge_allowed = !state->all_late(now);
-    for (const auto& run : state->runs) run->look(now, hedge_allowed);
-    BlobRun& front = *state->runs.front();
+    const bool hedge_allowed = !all_late(now);
+    for (const auto& run : runs) run->look(now, hedge_allowed);
+    BlobRun& front = *runs.front();
     if (front.can_split()) {
-      state->split_front();
+      split_front();
       continue;
     }
     if (front.done()) {
       auto piece = front.take();
-      state->runs.pop_front();
-      if (piece) state->bytes_left -= piece->length;
-      co_return piece;
+      runs.pop_front();
+      columns_until.reset();
+      if (!piece) co_return std::move(piece).error();
+      co_return std::optional<Piece>(std::move(*piece));
+    }
+    BootTime next = next_look(now, deadline);
+    if (front.wants_memory()) {
+      if (front.run().length > limits::kSmallPieceBytes) {
+        begin_small();
+        co_return std::optional<Piece>{};
+      }
+      if (!columns_until) columns_until = memory_end(deadline);
+      if (now >= *columns_until) co_return fail(Errc::overloaded, "no memory to rebuild bytes");
+      next = std::min(next, now + busy_pause(fetcher->context.random.next()));
     }
     if (now >= deadline) co_return fail(Errc::timeout, "fragments were not read in time");
-    co_await state->fetcher->wakeup.wait(clock, state->next_look(now, deadline));
+    co_await fetcher->wakeup.wait(clock, next);
+  }
+}
+
+Task<Piece> BlobReader::next(Deadline deadline) {
+  const auto state = state_;
+  while (true) {
+    std::optional<Piece> piece;
+    if (state->runs.empty()) {
+      CO_TRY(there, co_await state->begin(deadline));
+      piece = std::move(there);
+    }
+    if (!piece) {
+      CO_TRY(read, co_await state->wait_for_front(deadline));
+      piece = std::move(read);
+    }
+    if (!piece) continue;
+    state->bytes_left -= piece->length;
+    co_return std::move(*piece);
   }
 }
 

@@ -33,11 +33,10 @@ void BlobRun::look(BootTime now, bool hedge_allowed) {
   if (done()) return;
   if (direct_ != nullptr) look_at_direct(now);
   if (done()) return;
-  const bool hedge = direct_ != nullptr && !rebuilding_ &&
-                     (raced_ || (hedge_allowed && late_volume(now) &&
-                                 fetcher_->context.hedges.spend(open_->blob.shape.k)));
-  if ((direct_ == nullptr || hedge) && !rebuilding_) start_columns();
+  const bool hedge = hedge_allowed && late_volume(now);
+  if (!rebuilding_ && (direct_ == nullptr || raced_ || hedge)) start_columns();
   if (rebuilding_ && !done()) look_at_columns(now);
+  if (std::exchange(look_again_, false)) look(now, hedge_allowed);
 }
 
 void BlobRun::look_at_direct(BootTime now) {
@@ -102,18 +101,44 @@ bool BlobRun::add_column() {
   return true;
 }
 
+// Beside a direct read only if it costs nothing that others want.
 void BlobRun::start_columns() {
-  rebuilding_ = true;
+  const bool has_memory = take_memory();
+  wants_memory_ = !has_memory && direct_ == nullptr;
+  if (!has_memory) return;
   const std::uint32_t k = open_->blob.shape.k;
-  if (k > 1) {
-    auto memory = fetcher_->context.budget.take(fetcher_->user, (k + 1) * run_.length);
-    if (!memory) {
-      columns_exhausted_ = true;
-      if (direct_ == nullptr) outcome_.emplace(std::move(memory).error());
-      return;
-    }
-    memory_ = std::move(memory).value();
+  if (direct_ != nullptr && !raced_ && !fetcher_->context.hedges.spend(k)) {
+    memory_ = {};
+    return;
   }
+  rebuilding_ = true;
+}
+
+// For k columns and the result; another copy of the bytes has the place of the first.
+bool BlobRun::take_memory() {
+  const std::uint32_t k = open_->blob.shape.k;
+  if (k == 1) return true;
+  auto memory = fetcher_->context.budget.take(fetcher_->user, (k + 1) * run_.length);
+  if (memory) memory_ = std::move(*memory);
+  return memory.has_value();
+}
+
+// True: some volumes had too much to do, and are asked once more.
+bool BlobRun::begin_again() {
+  bool busy = false;
+  for (std::uint32_t unit = 0; unit < open_->blob.shape.slots(); ++unit) {
+    const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
+    if (why_[slot] != Errc::overloaded) continue;
+    why_[slot].reset();
+    units_tried_.remove(unit);
+    busy = true;
+  }
+  if (!busy) return false;
+  columns_exhausted_ = rebuilding_ = false;
+  memory_ = {};
+  if (!units_tried_.has(run_.unit)) start_direct();
+  look_again_ = true;
+  return true;
 }
 
 void BlobRun::look_at_columns(BootTime now) {
@@ -152,6 +177,7 @@ void BlobRun::give_up() {
     if (direct_->result) look_at_direct(direct_->began);
     return;
   }
+  if (begin_again()) return;
   const BlobShape& shape = open_->blob.shape;
   std::uint32_t gone = 0, damaged = 0;
   for (std::uint32_t slot = 0; slot < shape.slots(); ++slot) {

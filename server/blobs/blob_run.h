@@ -8,6 +8,7 @@
 //      │ all there: finish()
 //      └───────────────────────────────────────────────────────────► outcome
 //
+// Where volumes only have too much to do, it begins again in the place of an error.
 // Columns are as long as the run. Bytes past the end of a stored data unit are zeros and need no
 // read. Thread-safety: one executor.
 #pragma once
@@ -33,6 +34,8 @@ class BlobRun {
   // When look() has to be called again, even if nothing arrives.
   BootTime next_look(BootTime now) const;
   bool done() const { return outcome_.has_value(); }
+  // Only columns are left, and there is no memory for them: look() tries again.
+  bool wants_memory() const { return wants_memory_; }
   // Pre: done().
   Result<Piece> take() { return std::move(*outcome_); }
 
@@ -56,6 +59,8 @@ class BlobRun {
   void start_direct();
   void look_at_direct(BootTime now);
   void start_columns();
+  bool take_memory();
+  bool begin_again();
   void look_at_columns(BootTime now);
   bool add_column();
   std::optional<std::uint32_t> next_unit() const;
@@ -74,6 +79,8 @@ class BlobRun {
   bool direct_skipped_ = false;  // its volume is suspect: only if nothing else helps
   bool rebuilding_ = false;
   bool columns_exhausted_ = false;
+  bool wants_memory_ = false;
+  bool look_again_ = false;
   Columns columns_;
   IndexMask units_tried_;
   std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> why_{};  // by slot

@@ -177,14 +177,26 @@ struct MapFollower::State {
         judge_maps(told_head.map, head.has_value(), held, told_head.unreadable);
     if (!is_starting() || verdict.trouble != MapTrouble::no_majority) tell_trouble(verdict);
     settled = verdict.follow != nullptr && verdict.trouble == MapTrouble::none;
-    if (!verdict.follow || !concerns(*verdict.follow)) co_return Result<>{};
-    const bool takes = may_take(verdict, held);
+    const bool takes = verdict.follow && concerns(*verdict.follow) && may_take(verdict, held);
     if (takes) CO_CHECK(take(verdict.follow, same_epoch(verdict)));
+    tell_apart(held);
+    if (!verdict.follow || !concerns(*verdict.follow)) co_return Result<>{};
     if (takes || (is_sure(verdict) && lags(verdict))) {
       settled = false;
       CO_CHECK(co_await bring_up_own(verdict.follow));
     }
     co_return Result<>{};
+  }
+
+  void tell_apart(const std::vector<HeldMap>& held) const {
+    const auto map = parts.current();
+    if (!parts.apart || map == nullptr) return;
+    std::vector<VolumeId> ids;
+    for (const HeldMap& each : held) {
+      const bool older = !each.map || each.map->epoch < map->epoch;  // it takes this one
+      if (!older && each.map->digest != map->digest) ids.push_back(each.volume);
+    }
+    parts.apart(ids);
   }
 
   // It has just begun: most volumes are not connected yet.

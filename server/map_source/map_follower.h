@@ -49,6 +49,9 @@ struct FollowerParts {
   // what servers announce: one may be at another address than the map says.
   std::function<bool()> misses;
   std::function<void(const std::vector<Announcement>&)> meet;
+  // After each look: which volumes hold another map of the process's epoch, or of a later one. May
+  // be empty.
+  std::function<void(const std::vector<VolumeId>&)> apart{};
 };
 
 class MapFollower {

@@ -63,6 +63,7 @@ std::vector<VolumeFinding> findings_of(const Membership& membership, const Clust
     if (client) finding.status = client->status();
     finding.suspect = membership.suspect(entry.id);
     finding.slow = membership.slow(entry.id);
+    finding.apart = membership.is_apart(entry.id);
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -77,7 +78,7 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
                                  ? finding.entry->name
                                  : finding.entry->name + " " + finding.entry->address;
     if (!finding.serves()) {
-      state.lost.push_back(name);
+      (finding.answers() ? state.apart : state.lost).push_back(name);
       continue;
     }
     open.insert(finding.entry->id);
@@ -98,10 +99,10 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
   state.groups = map.groups.size();
   state.changing = state.changing || map.staying() < map.volumes.size();
   state.writable = is_writable(map, open, roomy);
-  const bool whole =
-      state.lost.empty() && state.full.empty() && state.slow.empty() && !state.changing;
+  const bool all_serve = state.lost.empty() && state.apart.empty();
+  const bool whole = all_serve && state.full.empty() && state.slow.empty() && !state.changing;
   if (!whole) state.level = ClusterState::Level::degraded;
-  if (!state.writable || (!state.lost.empty() && spare <= 0)) {
+  if (!state.writable || (!all_serve && spare <= 0)) {
     state.level = ClusterState::Level::critical;
   }
   return state;
@@ -126,6 +127,10 @@ std::string state_lines(const ClusterState& state) {
   if (!state.lost.empty()) {
     reasons.push_back(std::to_string(state.lost.size()) + " of " + std::to_string(state.volumes) +
                       " volumes do not answer (" + names_of(state.lost) + ")");
+  }
+  if (!state.apart.empty()) {
+    reasons.push_back(std::to_string(state.apart.size()) + " volumes hold another map (" +
+                      names_of(state.apart) + ")");
   }
   if (state.groups_without_majority > 0) {
     reasons.push_back(std::to_string(state.groups_without_majority) + " of " +

@@ -18,8 +18,10 @@ struct VolumeFinding {
   const MapVolume* entry = nullptr;
   VolumeStatus status;
   bool suspect = false;
-  bool slow = false;  // it answers, but far later than others: suspect, and not lost
-  bool serves() const { return status.state == VolumeStatus::State::open && (!suspect || slow); }
+  bool slow = false;   // it answers, but far later than others: suspect, and not lost
+  bool apart = false;  // it holds another map
+  bool answers() const { return status.state == VolumeStatus::State::open && (!suspect || slow); }
+  bool serves() const { return answers() && !apart; }
 };
 
 // whole: nothing is lost or slow. degraded: something is, and a further volume (of clusters of
@@ -29,7 +31,8 @@ struct ClusterState {
   bool writable = false;  // all groups have their majority, and a blob finds volumes enough
   Level level = Level::whole;
   std::size_t volumes = 0;
-  std::vector<std::string> lost;  // "v3 10.0.0.3:9200", by the map's order
+  std::vector<std::string> lost;   // "v3 10.0.0.3:9200", by the map's order
+  std::vector<std::string> apart;  // that answer, but not rounds under this map
   std::vector<std::string> full;
   std::vector<std::string> slow;
   std::size_t groups = 0;

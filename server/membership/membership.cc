@@ -31,6 +31,7 @@ struct Health {
   std::atomic<BootTime::rep> read{0};        // the same of a slow one
   std::atomic<std::uint64_t> bytes{0};       // delivered in this window
   std::atomic<std::uint64_t> late_bytes{0};
+  std::atomic<bool> apart{false};
   VolumePace pace;  // of the last window; guarded by State::pace_mutex
 };
 
@@ -346,6 +347,20 @@ void Membership::report_transfer(VolumeId id, std::uint64_t bytes, Duration took
 bool Membership::slow(VolumeId id) const {
   const Member* member = state_->find(id);
   return member != nullptr && member->health.suspect.load() == kSlow && member->open();
+}
+
+void Membership::report_apart(const std::vector<VolumeId>& ids) {
+  const auto current = map();
+  for (const MapVolume& volume : current->volumes) {
+    Member* const member = state_->find(volume.id);
+    const bool apart = std::find(ids.begin(), ids.end(), volume.id) != ids.end();
+    if (member != nullptr) member->health.apart.store(apart);
+  }
+}
+
+bool Membership::is_apart(VolumeId id) const {
+  const Member* member = state_->find(id);
+  return member != nullptr && member->health.apart.load();
 }
 
 bool Membership::take_turn_to_read(VolumeId id) {

@@ -68,6 +68,9 @@ class Membership {
   void report_transfer(VolumeId id, std::uint64_t bytes, Duration took);
   bool suspect(VolumeId id) const;  // suspect, slow, closed or unknown
   bool slow(VolumeId id) const;     // open, and suspect as slow alone
+  // Volumes that hold another map of this map's epoch, or of a later one: they refuse rounds.
+  void report_apart(const std::vector<VolumeId>& ids);
+  bool is_apart(VolumeId id) const;
   // Slow, and may it be asked once more, beside others who have the same? True for one caller each
   // kSlowReadEvery.
   bool take_turn_to_read(VolumeId id);

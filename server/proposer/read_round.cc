@@ -330,7 +330,8 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
       --attempt;  // a change of the group is no contention: it ends by itself
       continue;
     }
-    co_await retry_wait(context, attempt);
+    co_await retry_wait(context, attempt,
+                        outcome.next == Next::no_quorum ? last.code : Errc::unavailable);
     if (outcome.next != Next::settle) continue;
     // The value is settled now; the next round of questions finds it at a majority.
     CO_CHECK(co_await write_back_round(context, task, WriteBack::if_needed));

@@ -1,6 +1,7 @@
 #include "server/proposer/register_round.h"
 
 #include "penstock/assert.h"
+#include "penstock/busy_pause.h"
 #include "penstock/planted.h"
 #include "server/proposer/round_end.h"
 
@@ -58,11 +59,14 @@ Deadline call_end(const ProposerContext& context, const RegisterTask& task) {
   return task.deadline.capped(context.clock.boot() + Duration(limits::kRegisterCall));
 }
 
-Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt) {
+Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt, Errc why) {
   constexpr std::uint64_t kFirstUs = 1000;
   constexpr unsigned kDoublingsMax = 7;  // 128 ms
   const std::uint64_t range_us = kFirstUs << std::min(attempt, kDoublingsMax);
-  const auto pause = Duration(static_cast<Duration::rep>(context.random.next() % range_us));
+  const std::uint64_t chance = context.random.next();
+  const auto pause = why == Errc::overloaded
+                         ? busy_pause(chance, kBusyRound)
+                         : Duration(static_cast<Duration::rep>(chance % range_us));
   co_await context.clock.sleep_until(context.clock.boot() + pause);
 }
 

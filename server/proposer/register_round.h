@@ -80,7 +80,8 @@ Proposal tombstone_of_absent(const RegisterTask& task, Ballot ballot);
 Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_fence);
 // Until when the answers to calls begun now count.
 Deadline call_end(const ProposerContext& context, const RegisterTask& task);
-// A random pause, longer with each attempt; the first is short.
-Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt);
+// A random pause, longer with each attempt; the first is short. `why`: what ended the last one:
+// volumes with too much to do are left alone for a while.
+Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt, Errc why);
 
 }  // namespace penstock

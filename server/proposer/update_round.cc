@@ -118,7 +118,7 @@ UpdateRun::Answer UpdateRun::failed(RoundEnd end, Error error) {
 Task<Snapshot> UpdateRun::run() {
   for (unsigned attempt = 0; attempt < kRoundsMax; ++attempt) {
     if (context_.clock.boot() >= task_.deadline) break;
-    if (attempt > 0) co_await retry_wait(context_, attempt - 1);
+    if (attempt > 0) co_await retry_wait(context_, attempt - 1, last_.code);
     CO_TRY(answer, co_await this->attempt());
     if (answer) co_return std::move(*answer);
   }

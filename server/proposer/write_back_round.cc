@@ -32,7 +32,7 @@ Task<Snapshot> write_back_round(ProposerContext& context, RegisterTask task, Wri
   for (unsigned attempt = 0; attempt < kRoundsMax && without_quorum < kWithoutQuorumMax;
        ++attempt) {
     if (context.clock.boot() >= task.deadline) break;
-    if (attempt > 0) co_await retry_wait(context, attempt - 1);
+    if (attempt > 0) co_await retry_wait(context, attempt - 1, last.code);
     CO_TRY(promises, co_await prepare_round(context, task, ballots));
     if (promises.end == RoundEnd::stale_bucket) co_return std::move(promises.error);
     if (promises.end != RoundEnd::majority) {

@@ -47,6 +47,9 @@ std::uint64_t CallConnection::new_id() {
 
 Result<> CallConnection::room_for(const Call& call) const {
   if (closed_) return lost(false, closed_->context);
+  if (call.fields.size() + wire::kTraceBytes > wire::kFieldsBytesMax) {
+    return fail(Errc::invalid, "call to " + parts_.peer_name + ": longer than a frame may be");
+  }
   const bool many = pending_.size() >= limits::kCallsPerConnection;
   const std::size_t bytes = sender_.waiting_bytes() + call.fields.size() + call.payload.size();
   if (many || bytes > limits::kCallBytesPerConnection) {

@@ -18,7 +18,9 @@
 
 #include "penstock/async.h"
 #include "penstock/buffer.h"
+#include "penstock/limits.h"
 #include "penstock/runtime.h"
+#include "server/transport/byte_line.h"
 #include "server/transport/call_counters.h"
 #include "server/transport/connection_changes.h"
 #include "server/transport/frame.h"
@@ -77,6 +79,9 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   // Never one that was in use on this connection: an answer that comes late finds nobody.
   std::uint64_t new_id();
   std::size_t calls_under_way() const { return pending_.size(); }
+  // Of the pieces of fragments that were sent, until they are answered: whoever writes has room
+  // here before he sends one, so that the server, which has more, refuses none of them.
+  ByteLine& sent_pieces() { return *sent_pieces_; }
 
  private:
   struct Pending {
@@ -108,6 +113,8 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   const std::unique_ptr<FrameReader> reader_;
   const CallParts parts_;
   FrameSender sender_;
+  const std::shared_ptr<ByteLine> sent_pieces_ = std::make_shared<ByteLine>(
+      ByteLine::Bounds{limits::kSentPieceBytesPerConnection, limits::kSentPieceBytesPerVolume});
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::set<std::pair<BootTime, std::uint64_t>> deadlines_;  // of the pending calls
   std::uint64_t last_id_ = 0;

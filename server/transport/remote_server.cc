@@ -186,11 +186,6 @@ Task<> RemoteServer::announce(std::shared_ptr<CallConnection> connection) {
 Task<> RemoteServer::poll() {
   const auto connection = links_.front()->for_calls();
   if (connection == nullptr) co_return Result<>{};
-  const Result<> told = co_await announce(connection);
-  const std::string fails = told ? "" : told.error().context;
-  if (std::exchange(announcing_fails_, fails) != fails && !told) {
-    log_event(LogLevel::warn, "announcement_failed", {{"server", address_}, {"reason", fails}});
-  }
   Call call;
   call.operation = wire::Operation::status;
   call.deadline = parts_->clock.boot() + Duration(limits::kNoProgress);
@@ -212,6 +207,12 @@ Task<> RemoteServer::poll() {
     return volume.second.state == VolumeStatus::State::open;
   });
   if (heard_) heard_(shared_from_this(), *status);
+  // Behind the status: that is never older for it.
+  const Result<> told = co_await announce(connection);
+  const std::string fails = told ? "" : told.error().context;
+  if (std::exchange(announcing_fails_, fails) != fails && !told) {
+    log_event(LogLevel::warn, "announcement_failed", {{"server", address_}, {"reason", fails}});
+  }
   co_return Result<>{};
 }
 

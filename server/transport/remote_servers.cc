@@ -35,6 +35,7 @@ struct RemoteServers::State : std::enable_shared_from_this<RemoteServers::State>
   std::set<std::string> asked_for;  // by server()
   std::map<VolumeId, Known> volumes;
   Places places;
+  std::vector<std::weak_ptr<RemoteServer>> left;  // somebody may still have volumes of them
   bool stopped = false;
 };
 
@@ -133,6 +134,18 @@ std::shared_ptr<RemoteVolume> RemoteServers::volume(VolumeId id, const std::stri
   return known.volume;
 }
 
+void RemoteServers::keep_only(const std::vector<VolumeId>& volumes) {
+  const std::set<VolumeId> kept(volumes.begin(), volumes.end());
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->volumes, [&kept](const auto& one) { return !kept.contains(one.first); });
+  std::erase_if(state_->left, [](const auto& server) { return server.expired(); });
+  std::erase_if(state_->servers, [this](const auto& one) {
+    if (state_->is_used(one.first)) return false;
+    state_->left.push_back(one.second);
+    return true;
+  });
+}
+
 void RemoteServers::hear(const std::vector<wire::Place>& places) {
   const std::lock_guard lock(state_->mutex);
   if (state_->stopped) return;
@@ -164,6 +177,9 @@ void RemoteServers::stop() {
   const std::lock_guard lock(state_->mutex);
   state_->stopped = true;
   for (const auto& [address, server] : state_->servers) server->stop();
+  for (const auto& gone : state_->left) {
+    if (const auto server = gone.lock()) server->stop();
+  }
 }
 
 void RemoteServers::wait_ended(Duration patience) const { state_->running->wait_none(patience); }

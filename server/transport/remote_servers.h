@@ -30,6 +30,10 @@ class RemoteServers {
   // Begins to connect to a server of which nothing else is known; it is kept.
   std::shared_ptr<RemoteServer> server(const std::string& address);
 
+  // A map was adopted: only its volumes are called from now on, and only servers that it, a place
+  // of one of its volumes or server() names. Calls under way end where they are.
+  void keep_only(const std::vector<VolumeId>& volumes);
+
   // All that were asked for, by address.
   std::vector<std::shared_ptr<RemoteServer>> servers() const;
   // Servers say where volumes are; what is newer than what was known is looked at soon.

@@ -27,6 +27,20 @@ void log_repeated(Clock& clock, RepeatBudget& budget, std::string_view event,
              {*left_out > 0 ? "left_out" : "", std::to_string(*left_out)}});
 }
 
+// Lists are long, and maps may be: calls of rounds do not wait behind them.
+bool is_long(Operation operation) {
+  switch (operation) {
+    case Operation::scan:
+    case Operation::list_fragments:
+    case Operation::list_hints:
+    case Operation::list_registers:
+    case Operation::adopt:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 RemoteVolume::RemoteVolume(VolumeId id, std::shared_ptr<RemoteServer> server, Clock& clock)
@@ -50,7 +64,7 @@ void RemoteVolume::tell_changed(const Error& error) const {
 Task<CallAnswer> RemoteVolume::ask(Operation operation, std::string fields, Deadline deadline) {
   const auto executor = co_await boost::asio::this_coro::executor;
   const ServerLink& link = server()->link(executor);
-  const auto connection = link.for_calls();
+  const auto connection = is_long(operation) ? link.for_bytes() : link.for_calls();
   if (connection == nullptr) co_return link.down(operation);
   Call call;
   call.operation = operation;

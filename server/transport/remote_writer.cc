@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/busy_pause.h"
 #include "penstock/caught.h"
 
 namespace penstock {
@@ -48,7 +49,8 @@ Call RemoteWriter::call_of(wire::Operation operation, std::string fields, Deadli
   return call;
 }
 
-Awaitable<void> RemoteWriter::send(std::shared_ptr<State> state, Call call) {
+Awaitable<void> RemoteWriter::send(std::shared_ptr<State> state, Call call,
+                                   [[maybe_unused]] ByteLine::Held room) {
   Result<CallAnswer> answer = fail(Errc::io, "no answer");
   try {
     answer = co_await state->connection->call(std::move(call));
@@ -72,13 +74,21 @@ Awaitable<void> RemoteWriter::wait_for_room(int in_flight_max, Deadline deadline
 Task<> RemoteWriter::append(Buffer data, std::vector<std::uint32_t> crcs, Deadline deadline) {
   co_await wait_for_room(limits::kFragmentWritesInFlight - 1, deadline);
   if (state_->failed) co_return *state_->failed;
+  // Other fragments of this volume are written over the connection as well.
+  ByteLine& line = state_->connection->sent_pieces();
+  auto room = co_await line.take(transfer_.volume, data.size(), clock_, deadline);
+  if (state_->failed) co_return *state_->failed;
+  if (!room) {
+    state_->fail_with(room.error());
+    co_return *state_->failed;
+  }
   wire::Append message;
   message.transfer = transfer_.id;
   message.crcs = std::move(crcs);
   Call call = call_of(wire::Operation::append, wire::encode(message), deadline);
   call.payload = std::move(data);
   ++state_->in_flight;
-  boost::asio::co_spawn(executor_, send(state_, std::move(call)),
+  boost::asio::co_spawn(executor_, send(state_, std::move(call), std::move(*room)),
                         ReportThrown{"a piece of a fragment"});
   co_return Result<>{};
 }
@@ -86,11 +96,21 @@ Task<> RemoteWriter::append(Buffer data, std::vector<std::uint32_t> crcs, Deadli
 Task<> RemoteWriter::commit(Deadline deadline) {
   co_await wait_for_room(0, deadline);
   if (state_->failed) co_return *state_->failed;
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    const Result<> done = co_await commit_once(deadline);
+    committed_ = done.has_value();
+    const BootTime again = clock_.boot() + busy_pause(transfer_.id + attempt);
+    const bool busy = !done && done.error().code == Errc::overloaded;
+    if (!busy || again >= deadline || state_->failed) co_return done;
+    co_await clock_.sleep_until(again);
+  }
+}
+
+Task<> RemoteWriter::commit_once(Deadline deadline) {
   wire::EndTransfer message;
   message.transfer = transfer_.id;
   Call call = call_of(wire::Operation::commit, wire::encode(message), deadline);
   CO_CHECK(co_await state_->connection->call(std::move(call)));
-  committed_ = true;
   co_return Result<>{};
 }
 

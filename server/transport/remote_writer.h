@@ -1,5 +1,6 @@
 // A fragment that is being written on a volume of another process: its pieces follow one another on
-// one connection, limits::kFragmentWritesInFlight of them at a time.
+// one connection, limits::kFragmentWritesInFlight of them at a time, and with those of the volume's
+// other fragments not more than its server has room for.
 // Thread-safety: one executor, that of the connection; as FragmentWriter.
 #pragma once
 #include <cstdint>
@@ -31,7 +32,8 @@ class RemoteWriter final : public FragmentWriter {
 
  private:
   struct State;
-  static Awaitable<void> send(std::shared_ptr<State> state, Call call);
+  static Awaitable<void> send(std::shared_ptr<State> state, Call call, ByteLine::Held room);
+  Task<> commit_once(Deadline deadline);
   Awaitable<void> wait_for_room(int in_flight_max, Deadline deadline);
   Call call_of(wire::Operation operation, std::string fields, Deadline deadline) const;
   void discard();

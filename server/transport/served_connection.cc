@@ -24,69 +24,13 @@ constexpr std::size_t kCallBytes = 4 * limits::kKiB;
 // A call that took so long is told in the log.
 constexpr Duration kSlowCall = std::chrono::seconds(1);
 
-// Not what rounds answer each other all day.
-bool is_trouble(Errc code) {
-  switch (code) {
-    case Errc::corrupt:
-    case Errc::io:
-    case Errc::unavailable:
-    case Errc::timeout:
-    case Errc::full:
-    case Errc::overloaded:
-    case Errc::shutting_down:
-      return true;
-    default:
-      return false;
-  }
-}
-
 constexpr ReportThrown report_end{"a connection of a peer"};
-
-// What needs no volume is answered while all of them are at their bounds: who asks whether this
-// server is there must hear that it is.
-bool is_at_once(Operation operation) {
-  return operation == Operation::ping || operation == Operation::status ||
-         operation == Operation::describe || operation == Operation::announce;
-}
 
 // Fields that are longer are read only when there is room for them.
 constexpr std::size_t kSmallFields = 64 * limits::kKiB;
 
-// Of what is no list, and neither a row nor a map, the fields are short.
-bool may_be_long(Operation operation) {
-  switch (operation) {
-    case Operation::ping:
-    case Operation::status:
-    case Operation::describe:
-    case Operation::read:
-    case Operation::probe:
-    case Operation::write_fragment:
-    case Operation::append:
-    case Operation::commit:
-    case Operation::discard:
-    case Operation::read_fragment:
-    case Operation::read_map:
-    case Operation::read_join_state:
-    case Operation::read_note:
-    case Operation::put_note:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool is_step(Operation operation) {
-  return operation == Operation::write_fragment || operation == Operation::append ||
-         operation == Operation::commit;
-}
-
-// Bytes of the answer that is the longest of its kind; lists are bounded by kReplyBytesMax and
-// seldom reach it.
-std::size_t answer_bytes(const FrameHead& head) {
-  if (head.header.operation != Operation::read_fragment) return 0;
-  const auto request = wire::decode_fragment_read(head.fields);
-  return request ? std::min<std::uint64_t>(request->length, limits::kPieceBytes) : 0;
-}
+// How long the next step of a fragment waits for room; meanwhile nothing else is read.
+constexpr Duration kStepPatience = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -187,6 +131,7 @@ Result<ServedConnection::ServedCall> ServedConnection::called(FrameHead& head) c
 // Memory is there for short fields alone before there is room for them.
 Task<> ServedConnection::take_frame(const wire::Header& header) {
   if (is_at_once(header.operation)) co_return co_await take_at_once(header);
+  if (header.operation == Operation::discard) co_return co_await take_discard(header);
   CallRoom::Held held;
   if (header.fields_bytes > kSmallFields) {
     const std::size_t bytes = kCallBytes + header.fields_bytes + header.payload_bytes;
@@ -207,8 +152,7 @@ Task<> ServedConnection::take_call(FrameHead head, CallRoom::Held held) {
   const wire::Header header = head.header;
   CO_TRY(call, called(head));
   if (held == nullptr) {
-    const std::size_t bytes =
-        kCallBytes + header.fields_bytes + header.payload_bytes + answer_bytes(head);
+    const std::size_t bytes = kCallBytes + header.fields_bytes + header.payload_bytes;
     Result<CallRoom::Held> room = co_await make_room(header, bytes);
     if (!room) {
       CO_CHECK(co_await reader_.skip_payload());
@@ -221,24 +165,60 @@ Task<> ServedConnection::take_call(FrameHead head, CallRoom::Held held) {
   co_return Result<>{};
 }
 
-// Waits where answers have not left yet. Errors: overloaded - the share of the volume, or the
-// memory of the process.
+// Errors: overloaded - the share of the volume, the room of the connection or the memory of the
+// process. A call that is refused can be made again, but not the next step of a fragment: it waits
+// a little, which holds up its peer.
 Task<CallRoom::Held> ServedConnection::make_room(const wire::Header& header, std::size_t bytes) {
-  if (!room_->fits_volume(header.volume, bytes)) {
-    co_return fail(Errc::overloaded, "too many calls to this volume are under way");
+  const BootTime now = parts_->clock.boot();
+  const BootTime until = is_later_step(header.operation) ? now + kStepPatience : now;
+  while (!closed_ && !room_->fits(header.volume, bytes)) {
+    if (parts_->clock.boot() >= until) {
+      co_return fail(Errc::overloaded, "too many calls to this volume are under way");
+    }
+    co_await room_->wait(parts_->clock, until);
   }
-  while (!room_->fits(bytes) && !closed_) co_await room_->wait();
-  MemoryBudget::Lease lease;
-  if (parts_->budget != nullptr) {
-    const std::uint64_t id = header.volume.value;
-    const std::string_view name(reinterpret_cast<const char*>(&id), sizeof id);
-    const MemoryUse use = header.payload_bytes > 0 ? MemoryUse::writes : MemoryUse::reads;
-    const MemoryUser user{use, parts_->budget->account(name)};
-    Result<MemoryBudget::Lease> taken = parts_->budget->take(user, bytes);
-    if (!taken) co_return fail(Errc::overloaded, "no memory for more calls to this volume");
-    lease = std::move(*taken);
+  const MemoryUse use = header.payload_bytes > 0 ? MemoryUse::writes : MemoryUse::reads;
+  Result<MemoryBudget::Lease> lease = co_await take_memory(use, header.volume, bytes, until);
+  if (!lease) co_return std::move(lease).error();
+  co_return room_->hold(header.volume, bytes, std::move(*lease));
+}
+
+Task<MemoryBudget::Lease> ServedConnection::take_memory(MemoryUse use, VolumeId volume,
+                                                        std::size_t bytes, BootTime until) {
+  if (parts_->budget == nullptr) co_return MemoryBudget::Lease{};
+  const std::uint64_t id = volume.value;
+  const std::string_view name(reinterpret_cast<const char*>(&id), sizeof id);
+  const MemoryUser user{use, parts_->budget->account(name)};
+  auto lease = co_await parts_->budget->take_patiently(parts_->clock, user, bytes, until);
+  if (!lease) co_return fail(Errc::overloaded, "no memory for more calls to this volume");
+  co_return std::move(*lease);
+}
+
+// Before its volume is asked: room for an answer that may be long. Meanwhile others are read.
+// Errors: overloaded - there was none in time.
+Task<> ServedConnection::make_answer_room(const DispatchedCall& call, CallRoom::Hold& held) {
+  const AnswerRoom wanted = answer_room(call.operation, call.fields);
+  if (wanted.kind == AnswerKind::brief) co_return Result<>{};
+  const VolumeId volume = call.volume->id();
+  ByteLine& line = wanted.kind == AnswerKind::piece ? room_->pieces() : room_->lists();
+  auto room = co_await line.take(volume, wanted.bytes, parts_->clock, call.deadline);
+  if (!room) co_return fail(Errc::overloaded, "too many answers of this volume are under way");
+  const BootTime until = call.deadline.capped(parts_->clock.boot() + limits::kMemoryWait);
+  auto lease = co_await take_memory(MemoryUse::reads, volume, wanted.bytes, until);
+  if (!lease) co_return std::move(lease).error();
+  held.expect(wanted.bytes, std::move(*room), std::move(*lease));
+  co_return Result<>{};
+}
+
+// It frees what others wait for, and has no answer: it needs no room.
+Task<> ServedConnection::take_discard(const wire::Header& header) {
+  CO_TRY(head, co_await reader_.read_fields(header));
+  CO_CHECK(co_await reader_.skip_payload());
+  CO_CHECK(called(head));
+  if (const auto message = wire::decode_end_transfer(head.fields)) {
+    transfers_.discard(message->transfer);
   }
-  co_return room_->hold(header.volume, bytes, std::move(lease));
+  co_return Result<>{};
 }
 
 // A peer that takes no answers is read no further, whatever they are.
@@ -274,12 +254,6 @@ void ServedConnection::begin_at_once(const ServedCall& served, std::string_view 
 void ServedConnection::begin(const ServedCall& served, std::string fields, Buffer payload,
                              CallRoom::Held held) {
   const wire::Header& header = served.header;
-  if (header.operation == Operation::discard) {
-    if (const auto message = wire::decode_end_transfer(fields)) {
-      transfers_.discard(message->transfer);
-    }
-    return;
-  }
   if (const Result<> same = check_map(header); !same) {
     return answer(served, same.error(), std::move(held));
   }
@@ -385,7 +359,6 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
   wire::Header header;
   header.operation = call.operation;
   header.reply = true;
-  header.failed = !answer.has_value();
   header.request_id = call.request_id;
   header.volume = call.volume;
   if (parts_->stamp) {
@@ -394,6 +367,10 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
     header.map_digest = stamp.digest;
   }
   header.leaving = parts_->leaving && parts_->leaving();
+  if (answer && answer->fields.size() > wire::kFieldsBytesMax) {
+    answer = fail(Errc::invalid, "an answer that is longer than a frame may be");
+  }
+  header.failed = !answer.has_value();
   OutFrame frame;
   std::optional<Error> error;
   if (answer) {
@@ -403,7 +380,7 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
     error = std::move(answer).error();
     frame = make_frame(header, wire::encode(wire::Failure{*error}));
   }
-  held->grow_to(kCallBytes + frame.bytes());
+  held->answered(kCallBytes, frame.bytes());
   frame.keepalive = std::move(held);
   note(served, error ? &*error : nullptr, frame.bytes());
   sender_.push(std::move(frame));
@@ -451,7 +428,12 @@ Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> sel
                                            CallRoom::Held held) {
   Result<DispatchedAnswer> answer = fail(Errc::io, "no answer");
   try {
-    answer = co_await dispatch(std::move(call));
+    const Result<> room = co_await self->make_answer_room(call, *held);
+    if (room) {
+      answer = co_await dispatch(std::move(call));
+    } else {
+      answer = room.error();
+    }
   } catch (...) {
     answer = error_of_exception("a call of a peer");
   }

@@ -1,9 +1,11 @@
 // The server's end of one connection: a hello, then calls that are answered as they end.
 //
 // What the calls of a connection hold is bounded, in number and in bytes, until their answers have
-// left; at the bound nothing more is read, and the peer waits. One volume gets its share of that:
-// the calls beyond are answered `overloaded`, so that disks which hang do not hold up the server's
-// others, nor its pings and its status. A peer that takes no answer for long is cut off.
+// left, and one volume gets its share of that: disks which hang do not hold up the server's others,
+// nor its pings and its status. Of the requests those beyond are answered `overloaded`; only the
+// next steps of fragments wait a little, for which callers keep room (call_connection.h). Calls
+// whose answers may be long wait in line until there is room for them. A peer that takes no answer
+// for long is cut off.
 // Thread-safety: lives on one executor.
 #pragma once
 #include <array>
@@ -24,6 +26,7 @@
 #include "server/transport/call_connection.h"
 #include "server/transport/call_counters.h"
 #include "server/transport/call_dispatch.h"
+#include "server/transport/call_kinds.h"
 #include "server/transport/call_room.h"
 #include "server/transport/hello.h"
 #include "server/transport/served_transfers.h"
@@ -109,6 +112,10 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   Task<> take_at_once(const wire::Header& header);
   Task<> refuse_call(const ServedCall& call, Error why);
   Task<CallRoom::Held> make_room(const wire::Header& header, std::size_t bytes);
+  Task<MemoryBudget::Lease> take_memory(MemoryUse use, VolumeId volume, std::size_t bytes,
+                                        BootTime until);
+  Task<> make_answer_room(const DispatchedCall& call, CallRoom::Hold& held);
+  Task<> take_discard(const wire::Header& header);
   Result<ServedCall> called(FrameHead& head) const;
   void begin(const ServedCall& call, std::string fields, Buffer payload, CallRoom::Held held);
   void begin_at_once(const ServedCall& call, std::string_view fields, CallRoom::Held held);

@@ -47,7 +47,11 @@ Awaitable<void> ServedTransfers::run(Shared transfer) {
     const Job job = std::move(transfer->jobs.front());
     transfer->jobs.pop_front();
     Result<> answer = co_await take_step(*transfer, job.step);
-    job.answer(std::move(answer));
+    try {
+      job.answer(std::move(answer));
+    } catch (...) {  // nobody hears of this step; the next ones are taken all the same
+      report_exception("the answer to a step of a fragment");
+    }
   }
   transfer->running = false;
   if (transfer->dropped) transfer->writer.reset();

@@ -11,6 +11,8 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kDoublingsMax = 5;  // of the pause before the next try
+// A connection that ends sooner was no success: its server, or what lies between, ends all of them.
+constexpr Duration kLastsLong = std::chrono::seconds(1);
 
 constexpr ReportThrown report_end{"the connections to a server"};
 
@@ -156,12 +158,13 @@ Awaitable<void> ServerLink::keep(std::size_t index) {
       connections_[index]->close(fail(Errc::shutting_down, "this process stops"));
     }
     if (peer) {
-      failures = 0;
+      const BootTime begun = parts_->clock.boot();
       const auto connection = connections_[index];
       tell_connected(index, *peer);
       counters_.connects.fetch_add(1, std::memory_order_relaxed);
       const Result<> ended = co_await connection->run();
       drop(index, ended ? fail(Errc::aborted, "the connection has ended") : ended.error());
+      if (parts_->clock.boot() - begun >= kLastsLong) failures = 0;
     } else {
       counters_.connects_failed.fetch_add(1, std::memory_order_relaxed);
       tell_disconnected(index, peer.error());

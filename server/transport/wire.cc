@@ -137,8 +137,10 @@ std::string encode(const Failure& failure) {
 Result<Failure> decode_failure(std::string_view bytes) {
   FieldReader reader(bytes);
   Failure failure;
-  failure.error.code =
-      static_cast<Errc>(reader.choice(static_cast<std::uint8_t>(Errc::epoch_behind)));
+  // An error that this process does not know says nothing of what was done.
+  const auto code = reader.number<std::uint8_t>();
+  const bool known = code <= static_cast<std::uint8_t>(Errc::epoch_behind);
+  failure.error.code = known ? static_cast<Errc>(code) : Errc::timeout;
   failure.error.context = reader.text();
   return reader.finish(std::move(failure));
 }

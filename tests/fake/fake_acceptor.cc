@@ -48,6 +48,7 @@ Task<Reply> FakeAcceptor::travel(FakeAcceptor* self, Fate fate, Work<Reply> work
     co_return fail(Errc::timeout, "no answer");
   }
   co_await self->clock_.sleep_until(arrival);
+  if (fate.refusal) co_return fail(*fate.refusal, "as its fate is");
   if (self->state != VolumeStatus::State::open)
     co_return fail(Errc::unavailable, "the volume is closed");
   auto reply = work();

@@ -24,6 +24,7 @@ struct Fate {
   bool twice = false;           // a copy of the request arrives later
   Duration request_delay{200};  // before the acceptor sees it
   Duration reply_delay{200};
+  std::optional<Errc> refusal{};  // the acceptor answers that, and does nothing
 };
 enum class RegisterCall : std::uint8_t { prepare, accept, read };
 

@@ -145,6 +145,7 @@ std::optional<Result<Piece>> FakeHolder::read_fragment_now(const FragmentReadReq
 
 Task<std::vector<FragmentId>> FakeHolder::pin(std::vector<FragmentId> ids, Deadline) {
   ++counters.pins;
+  if (faults.during_pin) faults.during_pin();
   if (faults.fail_pin || faults.state != VolumeStatus::State::open) {
     co_return fail(Errc::unavailable, "no pin");
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@ struct FakeFaults {
   Errc open_error = Errc::io;
   bool fail_commit = false;
   bool fail_pin = false, throw_probe = false;
+  std::function<void()> during_pin;
   bool fail_removal = false;  // remove_fragment_if() answers `io`
   bool keep_pieces = false;   // append() answers, but the piece stays in FakeHolder::kept
   bool stall_commit = false;

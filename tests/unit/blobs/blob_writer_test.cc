@@ -329,6 +329,23 @@ TEST_CASE("discard removes what was committed") {
   CHECK(world.fragments() == 1);
 }
 
+TEST_CASE("a lease counts from before its call: a connection that breaks meanwhile ends it") {
+  BlobWorld world;
+  const auto blob = run_task(world.io, world.clock, world.write(BlobWorld::body(kStripe)));
+  REQUIRE(blob.has_value());
+  ++world.connection_changes;
+  FakeHolder& last = *world.volumes[5];
+  last.faults.during_pin = [&world] { ++world.connection_changes; };
+  const auto ensure = [&] {
+    return run_task(world.io, world.clock, world.writer->ensure_leases(*blob, world.deadline()));
+  };
+  CHECK(ensure().has_value());
+  CHECK(last.counters.pins == 1);
+  last.faults.during_pin = nullptr;
+  CHECK(ensure().has_value());
+  CHECK(last.counters.pins == 2);
+}
+
 TEST_CASE("fresh leases need no call, old ones and those of before a break are pinned again") {
   BlobWorld world;
   const auto blob = run_task(world.io, world.clock, world.write(BlobWorld::body(kStripe)));

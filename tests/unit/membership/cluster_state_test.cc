@@ -51,6 +51,25 @@ TEST_CASE("six hosts: one lost is degraded, two are critical, three end writes")
   CHECK(state_lines(three).find("register groups have no majority") != std::string::npos);
 }
 
+TEST_CASE("volumes that hold another map answer, and serve nobody") {
+  const ClusterMap map = map_of(6, 1);
+  const auto state_with = [&map](std::size_t apart) {
+    std::vector<VolumeFinding> findings;
+    for (const MapVolume& volume : map.volumes) {
+      VolumeFinding finding;
+      finding.entry = &volume;
+      finding.status.state = VolumeStatus::State::open;
+      finding.apart = findings.size() < apart;
+      findings.push_back(finding);
+    }
+    return judge(map, findings);
+  };
+  CHECK(state_lines(state_with(1)) ==
+        "ready\ndegraded: 1 volumes hold another map (v0 10.0.0.0:9200)\n");
+  CHECK(state_with(2).writable);
+  CHECK_FALSE(state_with(3).writable);
+}
+
 TEST_CASE("volumes of one host are lost together: twelve on six hosts survive two hosts") {
   const ClusterMap map = map_of(6, 2);
   CHECK(state_of(map, {0, 1}).level == ClusterState::Level::degraded);

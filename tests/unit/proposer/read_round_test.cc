@@ -67,6 +67,23 @@ TEST_CASE("inline bytes that no replica has are an error, never an object withou
   CHECK(text_of(cluster.read(kReadKey).value()) == "one");
 }
 
+TEST_CASE("replicas with too much to do are asked again after a while") {
+  RegisterCluster cluster;
+  REQUIRE(cluster.put(kReadKey, "one"));
+  cluster.settle_down();
+  const BootTime until = cluster.clock.boot() + std::chrono::milliseconds(35);
+  for (const std::size_t index : {0, 1, 2}) {
+    cluster.acceptors[index]->fate = [&cluster, until](VolumeId, RegisterCall, const RegisterKey&) {
+      Fate fate;
+      if (cluster.clock.boot() < until) fate.refusal = Errc::overloaded;
+      return fate;
+    };
+  }
+  SUBCASE("of a read") { CHECK(text_of(cluster.read(kReadKey).value()) == "one"); }
+  SUBCASE("of an update") { CHECK(cluster.put(kReadKey, "two")); }
+  CHECK(cluster.clock.boot() >= until);
+}
+
 TEST_CASE("a read without a quorum says who did not answer, and prepares nothing") {
   RegisterCluster cluster;
   REQUIRE(cluster.put(kReadKey, "one"));

@@ -260,6 +260,37 @@ TEST_CASE("each connection that is made counts, and each that breaks") {
   CHECK(changes->count() == 2 * kEach);
 }
 
+TEST_CASE("a server that no map names any more is called no more, and comes back with a map") {
+  World world;
+  world.add(kOld, 3);
+  world.add(kOther, 5);
+  world.begin();
+  (void)world.servers->volume(VolumeId{3}, kOld);
+  (void)world.servers->volume(VolumeId{5}, kOther);
+  (void)world.servers->server(kNew);
+  world.run_for(kSoon);
+  world.servers->keep_only({VolumeId{5}});
+  CHECK(world.servers->server_count() == 2);
+  world.run_for(kSoon);
+  const int dials = world.dials[kOld];
+  world.run_for(std::chrono::seconds(20));
+  CHECK(world.dials[kOld] == dials);
+  const auto volume = world.servers->volume(VolumeId{3}, kOld);
+  world.run_for(kSoon);
+  CHECK(volume->status().state == VolumeStatus::State::open);
+}
+
+TEST_CASE("nobody else says where the own volumes of a process are") {
+  World world;
+  world.add(kOther, 5);
+  world.parts->announcement = [] { return std::vector<wire::Place>{place(3, kOld)}; };
+  world.begin();
+  (void)world.servers->volume(VolumeId{5}, kOther);
+  world.servers->hear({place(3, kNew), place(7, kNew)});
+  REQUIRE(world.servers->places().size() == 1);
+  CHECK(world.servers->places().front().volume == VolumeId{7});
+}
+
 TEST_CASE("an address that is out of date is not called for ever") {
   World world;
   world.begin();

@@ -402,13 +402,12 @@ TEST_CASE("a volume that hangs holds up no other calls of its server") {
     boost::asio::co_spawn(world.io, read(*world.remote, world.soon(), ends), boost::asio::detached);
   }
   world.run_for(std::chrono::milliseconds(100));
-  CHECK(ends.size() > 50);
-  for (const Errc code : ends) CHECK(code == Errc::overloaded);
+  CHECK(ends.empty());  // they wait in line
   CHECK(world.run(world.remote->read(a_read(), world.soon())));
   CHECK(world.remote->status().state == VolumeStatus::State::open);
   world.run_for(std::chrono::seconds(3));
   CHECK(ends.size() == 100);
-  CHECK(ends.back() == Errc::timeout);
+  for (const Errc code : ends) CHECK((code == Errc::timeout || code == Errc::overloaded));
   world.volume->fragments.release(fail(Errc::io, "gone"));
   world.settle();
   for (const auto& connection : world.served) CHECK(connection->calls_under_way() == 0);

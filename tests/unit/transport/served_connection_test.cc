@@ -296,6 +296,90 @@ TEST_CASE("pings are answered while the room is full of calls that hang") {
   CHECK(peer.receive().header.request_id == 5'000);
 }
 
+TEST_CASE("a call for which the full room has none is refused, and pings go on") {
+  TransportWorld world;
+  HungVolumes hung(world, 200);
+  Peer peer(world);
+  peer.wire.to_server->bytes_max = 1 << 30;
+  ReadRequest request;
+  request.key.kind = RowKind::object;
+  std::string calls;
+  for (std::uint64_t i = 0; i <= limits::kCallsPerConnection; ++i) {
+    wire::Header header = a_call(wire::Operation::read, i + 1, VolumeId{1 + i % 199});
+    header.patience_ms = 60'000;
+    calls += make_frame(header, wire::encode(request)).head;
+  }
+  peer.send(calls);
+  CHECK(peer.receive().code == Errc::overloaded);
+  peer.send(a_call(wire::Operation::ping, 5'000), "");
+  CHECK(peer.receive().header.request_id == 5'000);
+}
+
+TEST_CASE("shares follow the number of volumes, as the server's status finds it") {
+  TransportWorld world;
+  Peer peer(world);  // met with one volume
+  HungVolumes hung(world, 6);
+  peer.wire.to_server->bytes_max = 1 << 30;
+  peer.wire.to_client->bytes_max = 1 << 30;
+  peer.send(a_call(wire::Operation::status, 1), "");
+  ReadRequest request;
+  request.key.kind = RowKind::object;
+  std::string calls;
+  for (std::uint64_t i = 0; i < limits::kCallsPerConnection; ++i) {
+    wire::Header header = a_call(wire::Operation::read, i + 2, VolumeId{1});
+    header.patience_ms = 60'000;
+    calls += make_frame(header, wire::encode(request)).head;
+  }
+  peer.send(calls);
+  CHECK(peer.connection->calls_under_way() == limits::kCallsPerConnection / 7);
+}
+
+TEST_CASE("a fragment that is given up needs no room for that") {
+  TransportWorld world;
+  MemoryBudget budget(8 * limits::kMiB);
+  world.service->budget = &budget;
+  Peer peer(world);
+  wire::WriteFragment open;
+  open.shape.data_bytes = 5;
+  peer.send(a_call(wire::Operation::write_fragment, 9), encode(open));
+  CHECK_FALSE(peer.receive().header.failed);
+  CHECK(world.volume->fragments.counters.writers_open == 1);
+  const auto all = budget.take(budget.limit_bytes() - budget.used_bytes());
+  REQUIRE(all);
+  wire::EndTransfer end;
+  end.transfer = 9;
+  peer.send(a_call(wire::Operation::discard, 10), encode(end));
+  CHECK(world.volume->fragments.counters.writers_open == 0);
+}
+
+TEST_CASE("a fragment that nobody goes on with is forgotten after a quarter of an hour") {
+  TransportWorld world;
+  Peer peer(world);
+  wire::WriteFragment open;
+  open.shape.data_bytes = 5;
+  peer.send(a_call(wire::Operation::write_fragment, 9), encode(open));
+  CHECK_FALSE(peer.receive().header.failed);
+  world.run_for(std::chrono::minutes(14));
+  CHECK(world.volume->fragments.counters.writers_open == 1);
+  world.run_for(std::chrono::minutes(2));
+  CHECK(world.volume->fragments.counters.writers_open == 0);
+  CHECK_FALSE(*peer.ended);
+}
+
+TEST_CASE("a peer that takes a long answer slowly is not cut off") {
+  TransportWorld world;
+  world.service->describe = [] { return std::string(limits::kMiB, 'x'); };
+  Peer peer(world);
+  peer.wire.to_client->bytes_max = 64 * limits::kKiB;
+  peer.send(a_call(wire::Operation::describe, 1), "");
+  std::vector<std::byte> some(1024);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(world.run(peer.end->receive(some)).value() > 0);
+    world.run_for(std::chrono::seconds(10));
+  }
+  CHECK_FALSE(*peer.ended);
+}
+
 TEST_CASE("what calls hold counts in the memory of the process") {
   TransportWorld world;
   MemoryBudget budget(8 * limits::kMiB);

@@ -129,6 +129,15 @@ Header some_header() {
   return header;
 }
 
+TEST_CASE("an error that is not known is one of unknown outcome") {
+  std::string bytes = encode(Failure{fail(Errc::full, "why")});
+  bytes[0] = '\x7f';
+  const auto failure = decode_failure(bytes);
+  REQUIRE(failure);
+  CHECK(failure->error.code == Errc::timeout);
+  CHECK(failure->error.context == "why");
+}
+
 TEST_CASE("a header of the first version is frozen") {
   const std::string bytes = encode(some_header());
   REQUIRE(bytes.size() == kHeaderBytes);
