@@ -3,8 +3,10 @@
 #include <leveldb/cache.h>
 #include <leveldb/filter_policy.h>
 
+#include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
+#include "server/volume/rows/leveldb_checksum.h"
 
 namespace penstock {
 namespace {
@@ -72,6 +74,7 @@ leveldb::Status Database::open_at_disk(bool create) {
   leveldb::DB* db = nullptr;
   const leveldb::Status status = leveldb::DB::Open(settings, kDatabaseDirectory, &db);
   db_.reset(db);
+  PENSTOCK_ASSERT(!status.ok() || is_leveldb_checksum_ours());  // else: how was this linked?
   return status;
 }
 
