@@ -16,8 +16,9 @@ class ObservedFile final : public File {
     return file_->read_at(offset, buffer);
   }
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
-    (*observer_)(Call::read, name_);
-    return file_->read_now(offset, buffer);
+    auto now = file_->read_now(offset, buffer);
+    if (now) (*observer_)(Call::read, name_);  // else no call was made
+    return now;
   }
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     (*observer_)(Call::write, name_);

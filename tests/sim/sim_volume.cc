@@ -48,7 +48,9 @@ SimVolume::SimVolume(SimTime& time, std::uint64_t seed, MapVolume entry,
       clock_(clock ? std::move(clock) : own_clock(time, random_)),
       disk_(entry_.name),
       buffers_(limits::kMiB),
-      hung_(std::make_shared<HungDisk>(time)) {}
+      hung_(std::make_shared<HungDisk>(time)) {
+  disk_.set_cold(options_.cold);
+}
 
 SimVolume::~SimVolume() = default;
 

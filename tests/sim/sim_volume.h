@@ -26,6 +26,8 @@ struct SimVolumeOptions {
   // A group commit waits so long for its sync at most, while other threads of the volume go on and
   // the process may die; 0: it is one step.
   SimMicros sync_max = 0;
+  // No page of a file is in memory: what the cache of registers does not have is read on a thread.
+  bool cold = false;
   // What a start grants. Over connections it takes up to 20 s to learn that a volume is gone.
   Duration start_lease = graces::kStartLease;
 };

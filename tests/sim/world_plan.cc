@@ -137,6 +137,7 @@ WorldPlan draw_plan(SimRandom& random, const WorldOptions& options) {
   const bool swift = plan.volume.disk_delay_max <= 2'000;
   const bool of_bodies = plan.kind == Kind::bodies || plan.kind == Kind::multipart;
   plan.reads_slowly = swift && of_bodies && random.chance(0.5);
+  plan.volume.cold = random.chance(0.5);
   return plan;
 }
 

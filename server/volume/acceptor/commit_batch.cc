@@ -171,16 +171,13 @@ Result<RowPtr> CommitBatch::decide_accept(const AcceptRequest& request, AcceptRe
     reply.accepted = true;  // the message was doubled, or its answer was lost
     return RowPtr();
   }
-  TRY(next, make_row(request.ballot, request.round, request.value, request.inline_bytes));
+  TRY(next, make_row(request.ballot, request.round, request.value));
   const bool tombstone = next->kind == ValueKind::tombstone;
   if (!tombstone) CHECK_OK(check_upload(request));
   if (next->inline_size > 0 && !request.inline_bytes) {
     if (!row || row->op_id != next->op_id || row->inline_size != next->inline_size) {
       return fail(Errc::invalid, "the value's inline bytes are neither sent nor held");
     }
-    auto kept = std::make_shared<RegisterRow>(*next);
-    kept->inline_bytes = row->inline_bytes;
-    next = std::move(kept);
   }
   if (full_ && request.inline_bytes && !request.round.adds_nothing) {
     return fail(Errc::full, "no inline bytes on a full volume");

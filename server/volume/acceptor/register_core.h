@@ -69,14 +69,25 @@ class RegisterCore {
     ++stamps_[slot(key)];
   }
   Stamp stamp(const RegisterKey& key) const { return stamps_[slot(key)]; }
+  // No write of the key has begun or ended since: what was read after `before` is the row still.
+  bool is_unchanged(const RegisterKey& key, Stamp before) const {
+    return !is_busy(key) && stamp(key) == before;
+  }
   void fill_cache(const RegisterKey& key, RowPtr row, Stamp before) {
-    if (!is_busy(key) && stamp(key) == before) cache.put(key, std::move(row));
+    if (is_unchanged(key, before)) cache.put(key, std::move(row));
   }
 
   // ---- Blocks; mutex not held. Errors: corrupt.
   Result<RowPtr> load(const RegisterKey& key);
-  // With its inline bytes, if it has some.
-  Result<RowPtr> load_with_inline(const RegisterKey& key);
+  struct RowWithInline {
+    RowPtr row;
+    SharedBytes inline_bytes;  // null: it has none
+  };
+  Result<RowWithInline> load_with_inline(const RegisterKey& key);
+
+  // ---- On an I/O thread; mutex not held. Never waits for the disk. Null: ask those above.
+  RowPtr load_now(const RegisterKey& key);
+  SharedBytes load_inline_now(const RegisterKey& key, const RegisterRow& row);
 
  private:
   static constexpr std::size_t kStampSlots = 1024;

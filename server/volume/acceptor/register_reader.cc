@@ -5,22 +5,40 @@
 namespace penstock {
 namespace {
 
-bool is_enough(const RegisterRow& row, ReadWant want) {
-  return want != ReadWant::value_and_inline || row.inline_size == 0 || row.inline_bytes;
+bool wants_inline(const RegisterRow& row, ReadWant want) {
+  return want == ReadWant::value_and_inline && row.inline_size > 0;
 }
 
 Error too_late() { return fail(Errc::timeout, "waited too long for the volume"); }
 
 }  // namespace
 
+// A row that is read now and replaced meanwhile is the answer all the same: it was the row behind
+// the call's begin.
 std::optional<Result<Accepted>> RegisterReader::read_now(const ReadRequest& request) {
-  std::lock_guard lock(core_.mutex);
-  if (auto passes = core_.gate(request.round, request.key.bucket); !passes) {
-    return Result<Accepted>(std::move(passes).error());
+  const RegisterKey& key = request.key;
+  RowPtr row;
+  RegisterCore::Stamp before{};
+  {
+    std::lock_guard lock(core_.mutex);
+    CHECK_OK(core_.gate(request.round, key.bucket));
+    if (const RowPtr* cached = core_.cache.find(key)) row = *cached;
+    before = core_.stamp(key);
   }
-  const RowPtr* row = core_.cache.find(request.key);
-  if (row == nullptr || !is_enough(**row, request.want)) return std::nullopt;
-  return Result<Accepted>((*row)->accepted(request.want));
+  if (row && !wants_inline(*row, request.want))
+    return Result<Accepted>(row->accepted(request.want));
+  const bool cached = row != nullptr;
+  if (!cached) row = core_.load_now(key);
+  if (!row) return std::nullopt;
+  Accepted answer = row->accepted(request.want);
+  if (wants_inline(*row, request.want)) {
+    answer.inline_bytes = core_.load_inline_now(key, *row);
+    if (!answer.inline_bytes) return std::nullopt;
+  }
+  std::lock_guard lock(core_.mutex);
+  CHECK_OK(core_.gate(request.round, key.bucket));
+  if (!cached) core_.fill_cache(key, std::move(row), before);
+  return Result<Accepted>(std::move(answer));
 }
 
 void RegisterReader::read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
@@ -83,12 +101,19 @@ Result<Accepted> RegisterReader::read_row(const ReadRequest& request) {
     std::lock_guard lock(core_.mutex);
     before = core_.stamp(request.key);
   }
-  TRY(row, request.want == ReadWant::value_and_inline ? core_.load_with_inline(request.key)
-                                                      : core_.load(request.key));
+  RegisterCore::RowWithInline loaded;
+  if (request.want == ReadWant::value_and_inline) {
+    TRY(whole, core_.load_with_inline(request.key));
+    loaded = std::move(whole);
+  } else {
+    TRY(row, core_.load(request.key));
+    loaded.row = std::move(row);
+  }
   std::lock_guard lock(core_.mutex);
   CHECK_OK(core_.gate(request.round, request.key.bucket));
-  Accepted answer = row->accepted(request.want);
-  core_.fill_cache(request.key, std::move(row), before);
+  Accepted answer = loaded.row->accepted(request.want);
+  answer.inline_bytes = std::move(loaded.inline_bytes);
+  core_.fill_cache(request.key, std::move(loaded.row), before);
   return answer;
 }
 

@@ -1,5 +1,6 @@
-// Reads that the cache cannot answer, and scans: on the volume's read worker, beside the commits.
-// Under load one hop to the worker serves all reads that wait.
+// Reads, and scans. What is in memory, in the cache or in the pages of the database, is read on the
+// caller's thread; the rest on the volume's read worker, beside the commits. Under load one hop to
+// the worker serves all reads that wait.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <deque>
@@ -21,7 +22,7 @@ class RegisterReader {
  public:
   RegisterReader(RegisterCore& core, Worker& worker) : core_(core), worker_(worker) {}
 
-  // From the cache, on this thread; nullopt: ask with read().
+  // On this thread, without ever waiting for the disk; nullopt: ask with read().
   std::optional<Result<Accepted>> read_now(const ReadRequest& request);
   void read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
             Completion<Accepted> done);

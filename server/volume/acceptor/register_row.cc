@@ -11,7 +11,7 @@ namespace penstock {
 
 std::size_t RegisterRow::bytes() const {
   constexpr std::size_t kOverhead = 256;  // this struct, control blocks and string headers
-  return kOverhead + (value ? value->size() : 0) + (inline_bytes ? inline_bytes->size() : 0);
+  return kOverhead + (value ? value->size() : 0);
 }
 
 Accepted RegisterRow::accepted(ReadWant want) const {
@@ -19,14 +19,12 @@ Accepted RegisterRow::accepted(ReadWant want) const {
   answer.ballot = ballot;
   answer.epoch = epoch;
   if (want != ReadWant::ballot) answer.value = value;
-  if (want == ReadWant::value_and_inline && inline_size > 0) answer.inline_bytes = inline_bytes;
   return answer;
 }
 
 RowPtr absent_row() { return std::make_shared<const RegisterRow>(); }
 
-Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
-                        SharedBytes inline_bytes) {
+Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value) {
   auto head = decode_head(*value);
   if (!head) return fail(Errc::invalid, head.error().context);
   auto row = std::make_shared<RegisterRow>();
@@ -37,7 +35,6 @@ Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
   row->op_id = head->op_id;
   row->inline_size = head->inline_bytes;
   row->value = std::move(value);
-  row->inline_bytes = std::move(inline_bytes);
   return RowPtr(std::move(row));
 }
 
@@ -72,7 +69,7 @@ Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
   round.epoch.value = reader.number<std::uint64_t>();
   round.partitions = reader.number<std::uint32_t>();
   if (!reader.ok() || ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
-  auto row = make_row(ballot, round, std::make_shared<const std::string>(reader.rest()), nullptr);
+  auto row = make_row(ballot, round, std::make_shared<const std::string>(reader.rest()));
   if (!row) return fail(Errc::corrupt, row.error().context);
   return row;
 }

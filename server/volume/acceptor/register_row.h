@@ -22,11 +22,10 @@ struct RegisterRow {
   OpId op_id;
   std::uint32_t inline_size = 0;  // of the inline row beside it
   SharedBytes value;              // encoded RegisterValue
-  SharedBytes inline_bytes;       // if known; null does not mean that there is none
 
   // What costs memory, for the cache.
   std::size_t bytes() const;
-  // `want` decides what of it is in the answer.
+  // `want` decides what of it is in the answer. Inline bytes have a row of their own.
   Accepted accepted(ReadWant want) const;
 };
 // Shared: the cache, the commit queue and answers hold the same row.
@@ -34,8 +33,7 @@ using RowPtr = std::shared_ptr<const RegisterRow>;
 
 RowPtr absent_row();
 // Errors: invalid - the bytes are no register value.
-Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value,
-                        SharedBytes inline_bytes);
+Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value);
 
 std::string encode_row(std::string_view row_key, const RegisterRow& row);
 // Errors: corrupt.

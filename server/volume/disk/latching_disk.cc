@@ -84,7 +84,7 @@ class LatchingFile final : public File {
     return contained([&] { return file_->read_at(offset, buffer); });
   }
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
-    return file_->read_now(offset, buffer);
+    return contained([&] { return file_->read_now(offset, buffer); });
   }
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return latch_->change([&] { return file_->write_at(offset, data); });

@@ -94,8 +94,12 @@ bool direct_works(int fd) {
 
 class PosixFile final : public File {
  public:
-  PosixFile(std::string path, Descriptor buffered, Descriptor direct)
-      : path_(std::move(path)), buffered_(std::move(buffered)), direct_(std::move(direct)) {}
+  // `notes_reads`: the file system may write down the time of each read.
+  PosixFile(std::string path, Descriptor buffered, Descriptor direct, bool notes_reads)
+      : path_(std::move(path)),
+        buffered_(std::move(buffered)),
+        direct_(std::move(direct)),
+        notes_reads_(notes_reads) {}
 
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override {
     std::size_t done = 0;
@@ -111,7 +115,9 @@ class PosixFile final : public File {
     return done;
   }
 
+  // RWF_NOWAIT waits neither for a page nor for a lock. But noting the time may wait for a journal.
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
+    if (notes_reads_) return std::nullopt;
     std::size_t done = 0;
     while (done < buffer.size()) {
       const iovec part{buffer.data() + done, buffer.size() - done};
@@ -181,6 +187,7 @@ class PosixFile final : public File {
   std::string path_;
   Descriptor buffered_;
   Descriptor direct_;  // only with OpenMode::direct, where it works
+  const bool notes_reads_;
 };
 
 class PosixDisk final : public Disk {
@@ -204,7 +211,9 @@ class PosixDisk final : public Disk {
         flags |= O_RDWR;
         break;
     }
-    Descriptor buffered(open_at(name, flags));
+    Descriptor buffered(open_at(name, flags | O_NOATIME));
+    const bool foreign = !buffered && errno == EPERM;  // the owner may ask for that, and root
+    if (foreign) buffered = Descriptor(open_at(name, flags));
     if (!buffered) return system_error(errno, "open", path(name));
     Descriptor direct;
     if (mode == OpenMode::direct) {
@@ -213,7 +222,7 @@ class PosixDisk final : public Disk {
       if (direct && !direct_works(direct.get())) direct = Descriptor();
     }
     return std::unique_ptr<File>(
-        std::make_unique<PosixFile>(path(name), std::move(buffered), std::move(direct)));
+        std::make_unique<PosixFile>(path(name), std::move(buffered), std::move(direct), foreign));
   }
 
   Result<> rename(const std::string& from, const std::string& to) override {
@@ -286,7 +295,7 @@ class PosixDisk final : public Disk {
       return system_error(errno, "lock", path(name));
     }
     return std::unique_ptr<File>(
-        std::make_unique<PosixFile>(path(name), std::move(opened), Descriptor()));
+        std::make_unique<PosixFile>(path(name), std::move(opened), Descriptor(), true));
   }
 
   Result<Space> space() override {

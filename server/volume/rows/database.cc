@@ -23,6 +23,31 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
   return fail(code, "database of " + disk.path("") + ": " + status.ToString());
 }
 
+// No less than a memtable allocates for a batch: for each row its bytes with their lengths and
+// sequence number, and a node of a skip list; small ones out of blocks of which a quarter may stay
+// unused.
+class MemtableBytes final : public leveldb::WriteBatch::Handler {
+ public:
+  void Put(const leveldb::Slice& key, const leveldb::Slice& value) override {
+    add(key.size() + value.size());
+  }
+  void Delete(const leveldb::Slice& key) override { add(key.size()); }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::uint64_t kRowOverhead = 8 + 2 * 5;
+  static constexpr std::uint64_t kNode = 13 * 8 + 8;  // at its tallest
+  static constexpr std::uint64_t kOwnBlock = 1024;    // larger ones get a block of their own
+
+  void add(std::uint64_t row) {
+    row += kRowOverhead;
+    bytes_ += row > kOwnBlock ? row + 8 : row + row / 3 + 8;
+    bytes_ += kNode + kNode / 3;
+  }
+  std::uint64_t bytes_ = 0;
+};
+constexpr std::uint64_t kEmptyMemtable = 8192;  // the head of its list, and a block that is begun
+
 }  // namespace
 
 Database::Database(Disk& disk, Clock& clock, Random& random, Worker& worker,
@@ -122,19 +147,41 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Rando
   return database;
 }
 
+// LevelDB begins a new log when the memtable is larger than its bound before this batch.
+bool Database::may_begin_log(const leveldb::WriteBatch& batch) {
+  MemtableBytes added;
+  [[maybe_unused]] const leveldb::Status walked = batch.Iterate(&added);
+  std::lock_guard lock(mutex_);
+  const std::uint64_t log = env_.logs_begun();
+  if (std::exchange(memtable_log_, log) != log) memtable_bytes_max_ = kEmptyMemtable;
+  const bool full = memtable_bytes_max_ > options_.write_buffer_bytes;
+  memtable_bytes_max_ += added.bytes();
+  return full;
+}
+
+leveldb::Status Database::write_gated(leveldb::WriteBatch& batch, bool sync) {
+  leveldb::WriteOptions synced;
+  synced.sync = sync;
+  std::optional<ReadGate::Closing> closing;
+  if (may_begin_log(batch)) closing.emplace(env_.gate());
+  const std::uint64_t logs = env_.logs_begun();
+  const leveldb::Status status = db_->Write(synced, &batch);
+  if (env_.logs_begun() != logs) may_begin_log(batch);  // it went into the new memtable
+  return status;
+}
+
 Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   {
     std::lock_guard lock(mutex_);
     if (failed_) return *failed_;
   }
   CHECK_OK(check_usable());
-  leveldb::WriteOptions synced;
-  synced.sync = sync;
   leveldb::Status status;
   bool refused = false;
   try {
     const std::uint64_t before = env_.files_refused();
-    status = db_->Write(synced, &batch);
+    status = write_gated(batch, sync);
+    env_.close_left_files();
     refused = env_.files_refused() != before;
     settle();
   } catch (...) {
@@ -159,6 +206,7 @@ Result<std::optional<std::string>> Database::get(std::string_view key) {
   leveldb::Status status;
   try {
     status = db_->Get(verified, {key.data(), key.size()}, &value);
+    env_.close_left_files();
     settle();
   } catch (...) {
     return break_with(error_of_exception("a read of a database"));
@@ -168,6 +216,28 @@ Result<std::optional<std::string>> Database::get(std::string_view key) {
   Error error = to_error(status, disk_);
   if (error.code != Errc::overloaded) error.code = Errc::corrupt;
   return error;
+}
+
+std::optional<std::optional<std::string>> Database::get_now(std::string_view key) {
+  leveldb::ReadOptions verified;
+  verified.verify_checksums = true;
+  verified.fill_cache = false;  // its blocks come from the page cache; hot rows stay elsewhere
+  if (!check_usable()) return std::nullopt;
+  std::string value;
+  leveldb::Status status;
+  try {
+    const ReadGate::Pass pass(env_.gate());
+    if (!pass) return std::nullopt;
+    const ReadAtOnce at_once;
+    status = db_->Get(verified, {key.data(), key.size()}, &value);
+  } catch (...) {
+    break_with(error_of_exception("a read of a database"));
+    return std::nullopt;
+  }
+  settle();
+  if (status.ok()) return std::optional<std::string>(std::move(value));
+  if (status.IsNotFound()) return std::optional<std::string>();
+  return std::nullopt;
 }
 
 std::unique_ptr<Database::Cursor> Database::scan() {
@@ -180,6 +250,7 @@ std::unique_ptr<Database::Cursor> Database::scan() {
     return cursor;
   }
   try {
+    const ReadGate::Closing closing(env_.gate());
     cursor->iterator_.reset(db_->NewIterator(verified));
   } catch (...) {
     cursor->failed_ = break_with(error_of_exception("a scan of a database"));
@@ -193,6 +264,7 @@ Database::Cursor::~Cursor() {
     return;
   }
   iterator_.reset();
+  database_.env_.close_left_files();
   database_.settle();
 }
 

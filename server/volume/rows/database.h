@@ -6,12 +6,13 @@
 // Want of descriptors or memory: a new log refuses one batch, all else waits until there is some.
 // LevelDB knows no exceptions: one that passes through it (no memory) leaves its locks held. After
 // that nothing here touches it again, and its destructor leaves it behind: every call answers io.
-// Thread-safety: all methods from any thread. All block.
+// Thread-safety: all methods from any thread. All block, but get_now().
 #pragma once
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -60,6 +61,9 @@ class Database {
   // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist; overloaded
   // - it could not be opened for want of descriptors or memory.
   Result<std::optional<std::string>> get(std::string_view key);
+  // The same on an I/O thread: never waits for the disk, even if it hangs. nullopt: ask with get(),
+  // since what it needs is not in memory, or not in order, or LevelDB is about to use the disk.
+  std::optional<std::optional<std::string>> get_now(std::string_view key);
 
   // Rows in key order, as of the creation of the cursor. Look at check() after the last row:
   // LevelDB skips blocks that it cannot read.
@@ -93,6 +97,8 @@ class Database {
   void release_background();
   void settle();  // runs inline compaction, if that is how it runs
   Result<> check_usable() const;
+  bool may_begin_log(const leveldb::WriteBatch& batch);
+  leveldb::Status write_gated(leveldb::WriteBatch& batch, bool sync);
   Error break_with(const Error& error);
 
   const DatabaseOptions options_;
@@ -101,9 +107,11 @@ class Database {
   std::unique_ptr<leveldb::Cache> block_cache_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
   std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
-  std::mutex mutex_;                 // guards failed_
+  std::mutex mutex_;                 // guards the next three
   std::optional<Error> failed_;
-  std::atomic<bool> broken_{false};  // an exception passed through LevelDB
+  std::uint64_t memtable_log_ = 0;        // which log the memtable belongs to
+  std::uint64_t memtable_bytes_max_ = 0;  // it has allocated no more
+  std::atomic<bool> broken_{false};       // an exception passed through LevelDB
 };
 
 }  // namespace penstock

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -178,13 +179,18 @@ Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::Sequentia
 Status LevelDbEnv::NewRandomAccessFile(const std::string& name,
                                        leveldb::RandomAccessFile** result) {
   *result = nullptr;
+  if (ReadAtOnce::active()) return Status::IOError("a worker has to open it", name);
   auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::read); });
   if (!file) return to_status(file);
-  *result = make_random_access_file(std::move(file).value(), patience_).release();
+  *result = make_random_access_file(std::move(file).value(), patience_, left_).release();
   return Status::OK();
 }
 
 Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFile** result) {
+  // LevelDB makes a table without its mutex, and what the job does from here on with it needs no
+  // disk.
+  if (is_table(leaf_of(name))) job_closing_.reset();
+  PENSTOCK_ASSERT_DEAR(!name.ends_with(".log") || is_held() || gate_.closed());
   const Status made = make_file(name, result);
   if (is_scarce(made)) ++files_refused_;
   return made;
@@ -194,6 +200,7 @@ Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** re
   *result = nullptr;
   auto file = patience_.in_background([&] { return disk_.open(name, OpenMode::write_new); });
   if (!file) return to_status(file);
+  remember(name);
   const auto synced =
       patience_.in_background([&] { return disk_.sync_directory(parent_of(name)); });
   if (!synced) return to_status(synced);
@@ -201,24 +208,53 @@ Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** re
     auto begun = patience_.in_background([&] { return witness_.begin(*log_name); });
     if (!begun) return to_status(begun);
     if (log_name->kind == LogKind::manifest) newest_manifest_ = log_name->number;
-    *result = make_frame_writer(std::move(file).value(), std::move(*begun), patience_).release();
+    if (log_name->kind == LogKind::log) ++logs_begun_;
+    *result =
+        make_frame_writer(std::move(file).value(), std::move(*begun), patience_, left_).release();
   } else if (is_table(leaf_of(name))) {
     *result = make_table_writer(std::move(file).value(), witness_.table_marker(),
-                                number_of(leaf_of(name)), patience_)
+                                number_of(leaf_of(name)), patience_, left_)
                   .release();
   } else {
-    *result = make_writable_file(std::move(file).value(), patience_).release();
+    *result = make_writable_file(std::move(file).value(), patience_, left_).release();
   }
   return Status::OK();
 }
 
 bool LevelDbEnv::FileExists(const std::string& name) { return disk_.exists(name); }
 
+bool LevelDbEnv::is_held() {
+  std::lock_guard lock(mutex_);
+  return held_;
+}
+void LevelDbEnv::remember(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  if (const auto at = names_.find(parent_of(name)); at != names_.end()) {
+    at->second.emplace(leaf_of(name));
+  }
+}
+void LevelDbEnv::forget(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  if (const auto at = names_.find(parent_of(name)); at != names_.end()) {
+    at->second.erase(std::string(leaf_of(name)));
+  }
+}
+
+// Once the database is open, LevelDB asks under its mutex. Nobody else makes files there.
 Status LevelDbEnv::GetChildren(const std::string& directory, std::vector<std::string>* result) {
   result->clear();
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto at = names_.find(directory); at != names_.end() && !held_) {
+      result->assign(at->second.begin(), at->second.end());
+      return Status::OK();
+    }
+  }
   auto names = disk_.list(directory);
   if (!names) return to_status(names);
   *result = std::move(names).value();
+  std::lock_guard lock(mutex_);
+  names_[directory] = std::set<std::string>(result->begin(), result->end());
   return Status::OK();
 }
 
@@ -227,7 +263,9 @@ Status LevelDbEnv::RemoveFile(const std::string& name) {
     const auto dropped = witness_.drop(*log_name);
     if (!dropped) return to_status(dropped);
   }
-  return to_status(disk_.remove(name));
+  const auto removed = disk_.remove(name);
+  if (removed || removed.error().code == Errc::not_found) forget(name);
+  return to_status(removed);
 }
 
 Status LevelDbEnv::CreateDir(const std::string& name) {
@@ -250,6 +288,10 @@ Status LevelDbEnv::RenameFile(const std::string& from, const std::string& to) {
   if (renamed) {
     renamed = patience_.in_background([&] { return disk_.sync_directory(parent_of(to)); });
   }
+  if (renamed) {
+    forget(from);
+    remember(to);
+  }
   if (renamed && leaf_of(to) == "CURRENT") witness_.use_manifest(newest_manifest_);
   return to_status(renamed);
 }
@@ -270,12 +312,15 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
   auto job = [this, function, argument] {
     const Patience::Background running(background_ == Background::on_worker);
+    job_closing_.emplace(gate_);
     try {
       function(argument);
     } catch (...) {
-      broken_.store(true);
-      throw;  // the worker tells the volume
+      broken_.store(true);  // and the gate may stay closed
+      throw;                // the worker tells the volume
     }
+    job_closing_.reset();
+    left_.close();
   };
   {
     std::lock_guard lock(mutex_);

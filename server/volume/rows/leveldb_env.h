@@ -10,6 +10,8 @@
 // - tables are sealed (leveldb_files.h);
 // - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
 // - compaction runs on a thread of this volume's own, not on one shared by the whole process;
+// - I/O threads may read what is in memory: read_gate.h says how none of them comes to wait for the
+//   disk. For that the names of files are remembered, and files are closed by workers only;
 // - messages go to log_event at level debug.
 // The first failed write must latch below (make_latching_disk): LevelDB goes on after a failed log
 // append and would acknowledge writes that no recovery can read.
@@ -23,6 +25,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +34,7 @@
 #include "server/volume/disk/disk.h"
 #include "server/volume/rows/leveldb_files.h"
 #include "server/volume/rows/log_witness.h"
+#include "server/volume/rows/read_gate.h"
 
 namespace penstock {
 
@@ -68,6 +73,11 @@ class LevelDbEnv final : public leveldb::Env {
   leveldb::Logger* logger() const { return logger_.get(); }
   // How many files LevelDB could not make for want of descriptors or memory.
   std::uint64_t files_refused() const { return files_refused_.load(); }
+  // How many logs LevelDB has begun: each has a memtable of its own.
+  std::uint64_t logs_begun() const { return logs_begun_.load(); }
+  ReadGate& gate() { return gate_; }
+  // Closes what LevelDB has let go of. Blocks; for workers.
+  void close_left_files() { left_.close(); }
   // No call waits for descriptors or memory any more: the database is about to end.
   void end_patience() { patience_.end(); }
   // A background job threw out of LevelDB, which holds its locks for ever then.
@@ -101,6 +111,9 @@ class LevelDbEnv final : public leveldb::Env {
  private:
   Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
   leveldb::Status make_file(const std::string& name, leveldb::WritableFile** result);
+  bool is_held();
+  void remember(const std::string& name);
+  void forget(const std::string& name);
 
   Disk& disk_;
   Clock& clock_;
@@ -108,16 +121,21 @@ class LevelDbEnv final : public leveldb::Env {
   const Background background_;
   const bool same_boot_;
   Patience patience_;
+  LeftFiles left_;
+  ReadGate gate_;
+  std::optional<ReadGate::Closing> job_closing_;  // of the job in the background, in its thread
   std::atomic<std::uint64_t> files_refused_{0};
+  std::atomic<std::uint64_t> logs_begun_{0};
   std::atomic<bool> broken_{false};
   std::unique_ptr<leveldb::Logger> logger_;
   LogWitness witness_;
   // Only while the database is opened:
   std::map<LogName, std::uint64_t> whole_bytes_;
   std::uint64_t newest_manifest_ = 0;
-  std::mutex mutex_;  // guards the next two
+  std::mutex mutex_;  // guards all below
   bool held_ = true;
-  std::deque<std::function<void()>> scheduled_;  // while held, or with Background::inline_
+  std::map<std::string, std::set<std::string>> names_;  // of files, by directory, once listed
+  std::deque<std::function<void()>> scheduled_;         // while held, or with Background::inline_
 };
 
 }  // namespace penstock

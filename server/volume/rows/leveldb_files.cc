@@ -90,11 +90,17 @@ class FrameReader final : public leveldb::SequentialFile {
 
 class RandomAccessFile final : public leveldb::RandomAccessFile {
  public:
-  RandomAccessFile(std::unique_ptr<File> file, const Patience& patience)
-      : file_(std::move(file)), patience_(patience) {}
+  RandomAccessFile(std::unique_ptr<File> file, const Patience& patience, LeftFiles& left)
+      : file_(std::move(file)), patience_(patience), left_(left) {}
+  ~RandomAccessFile() override { left_.add(std::move(file_)); }
   Status Read(std::uint64_t offset, std::size_t bytes, Slice* result,
               char* scratch) const override {
     const auto buffer = std::as_writable_bytes(std::span(scratch, bytes));
+    if (ReadAtOnce::active()) {
+      const auto now = file_->read_now(offset, buffer);
+      *result = Slice(scratch, now && *now ? now->value() : 0);
+      return now ? to_status(*now) : Status::IOError("it would wait for the disk");
+    }
     const auto got = patience_.in_background([&] { return file_->read_at(offset, buffer); });
     *result = Slice(scratch, got ? got.value() : 0);
     return to_status(got);
@@ -103,6 +109,7 @@ class RandomAccessFile final : public leveldb::RandomAccessFile {
  private:
   std::unique_ptr<File> file_;
   const Patience& patience_;
+  LeftFiles& left_;
 };
 
 // Collects appends until a sync, the close or a full buffer. LevelDB also flushes after each block
@@ -110,8 +117,9 @@ class RandomAccessFile final : public leveldb::RandomAccessFile {
 // system call instead of many.
 class WritableFile : public leveldb::WritableFile {
  public:
-  WritableFile(std::unique_ptr<File> file, const Patience& patience)
-      : file_(std::move(file)), patience_(patience) {}
+  WritableFile(std::unique_ptr<File> file, const Patience& patience, LeftFiles& left)
+      : file_(std::move(file)), patience_(patience), left_(left) {}
+  ~WritableFile() override { left_.add(std::move(file_)); }
   Status Append(const Slice& data) override {
     pending_.append(data.data(), data.size());
     return pending_.size() < kPendingBytesMax ? Status::OK() : write_pending();
@@ -144,6 +152,7 @@ class WritableFile : public leveldb::WritableFile {
   static constexpr std::size_t kPendingBytesMax = 64 * 1024;
   std::unique_ptr<File> file_;
   const Patience& patience_;
+  LeftFiles& left_;
   std::uint64_t offset_ = 0;
   std::string pending_;
 };
@@ -151,8 +160,8 @@ class WritableFile : public leveldb::WritableFile {
 class TableWriter final : public WritableFile {
  public:
   TableWriter(std::unique_ptr<File> file, std::uint64_t marker, std::uint64_t number,
-              const Patience& patience)
-      : WritableFile(std::move(file), patience), marker_(marker), number_(number) {}
+              const Patience& patience, LeftFiles& left)
+      : WritableFile(std::move(file), patience, left), marker_(marker), number_(number) {}
   Status Append(const Slice& data) override {
     if (sealed_) return Status::IOError("a table ends with its sync");
     return WritableFile::Append(data);
@@ -180,11 +189,14 @@ class TableWriter final : public WritableFile {
 
 class FrameWriter final : public leveldb::WritableFile {
  public:
-  FrameWriter(std::unique_ptr<File> file, WitnessedLog log, const Patience& patience)
+  FrameWriter(std::unique_ptr<File> file, WitnessedLog log, const Patience& patience,
+              LeftFiles& left)
       : file_(std::move(file)),
         log_(std::move(log)),
         patience_(patience),
+        left_(left),
         frame_(kFrameHeadBytes, '\0') {}
+  ~FrameWriter() override { left_.add(std::move(file_)); }
   Status Append(const Slice& data) override {
     frame_.append(data.data(), data.size());
     return Status::OK();
@@ -222,6 +234,7 @@ class FrameWriter final : public leveldb::WritableFile {
   std::unique_ptr<File> file_;
   const WitnessedLog log_;
   const Patience& patience_;
+  LeftFiles& left_;
   std::string frame_;  // room for its head, then what was appended
   std::uint32_t frames_ = 0;
   std::uint64_t offset_ = 0;
@@ -230,6 +243,22 @@ class FrameWriter final : public leveldb::WritableFile {
 }  // namespace
 
 thread_local bool Patience::background_ = false;
+thread_local bool ReadAtOnce::active_ = false;
+
+void LeftFiles::add(std::unique_ptr<File> file) {
+  if (!file) return;
+  std::lock_guard lock(mutex_);
+  files_.push_back(std::move(file));
+  some_.store(true);
+}
+
+void LeftFiles::close() {
+  if (!some_.load()) return;
+  std::vector<std::unique_ptr<File>> files;
+  std::lock_guard lock(mutex_);
+  files.swap(files_);
+  some_.store(false);
+}
 
 void Patience::tell(const Error& error) const {
   log_event(LogLevel::warn, "database_waits", {{"volume", where_}, {"reason", error.context}});
@@ -248,17 +277,19 @@ std::unique_ptr<leveldb::SequentialFile> make_sequential_file(std::unique_ptr<Fi
   return std::make_unique<SequentialFile>(std::move(file));
 }
 std::unique_ptr<leveldb::RandomAccessFile> make_random_access_file(std::unique_ptr<File> file,
-                                                                   const Patience& patience) {
-  return std::make_unique<RandomAccessFile>(std::move(file), patience);
+                                                                   const Patience& patience,
+                                                                   LeftFiles& left) {
+  return std::make_unique<RandomAccessFile>(std::move(file), patience, left);
 }
 std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> file,
-                                                          const Patience& patience) {
-  return std::make_unique<WritableFile>(std::move(file), patience);
+                                                          const Patience& patience,
+                                                          LeftFiles& left) {
+  return std::make_unique<WritableFile>(std::move(file), patience, left);
 }
 std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
-                                                         WitnessedLog log,
-                                                         const Patience& patience) {
-  return std::make_unique<FrameWriter>(std::move(file), std::move(log), patience);
+                                                         WitnessedLog log, const Patience& patience,
+                                                         LeftFiles& left) {
+  return std::make_unique<FrameWriter>(std::move(file), std::move(log), patience, left);
 }
 std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File> file,
                                                            std::uint64_t marker,
@@ -267,8 +298,9 @@ std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File>
 }
 std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
                                                          std::uint64_t marker, std::uint64_t number,
-                                                         const Patience& patience) {
-  return std::make_unique<TableWriter>(std::move(file), marker, number, patience);
+                                                         const Patience& patience,
+                                                         LeftFiles& left) {
+  return std::make_unique<TableWriter>(std::move(file), marker, number, patience, left);
 }
 
 Result<> check_table_seal(File& file, std::uint64_t marker, std::uint64_t number) {

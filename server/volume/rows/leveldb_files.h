@@ -1,5 +1,5 @@
-// The files that LevelDB reads and writes through our Env (leveldb_env.h). A `patience` outlives
-// them.
+// The files that LevelDB reads and writes through our Env (leveldb_env.h). A `patience` and a
+// `left` outlive them.
 #pragma once
 #include <leveldb/env.h>
 #include <time.h>
@@ -8,9 +8,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "penstock/limits.h"
 #include "server/volume/disk/disk.h"
@@ -85,17 +87,48 @@ class Patience {
   std::atomic<bool> ended_{false};
 };
 
+// Files that LevelDB has let go of, perhaps under its mutex or on an I/O thread: closing one may
+// take as long as the disk likes. They stay open until a worker closes them.
+// Thread-safety: all methods from any thread.
+class LeftFiles {
+ public:
+  void add(std::unique_ptr<File> file);
+  // Blocks.
+  void close();
+
+ private:
+  std::atomic<bool> some_{false};
+  std::mutex mutex_;  // guards files_
+  std::vector<std::unique_ptr<File>> files_;
+};
+
+// While one lives, this thread reads tables only as far as their bytes are in memory; what would
+// need the disk fails, and opens no file.
+class ReadAtOnce {
+ public:
+  ReadAtOnce() { active_ = true; }
+  ~ReadAtOnce() { active_ = false; }
+  ReadAtOnce(const ReadAtOnce&) = delete;
+  ReadAtOnce& operator=(const ReadAtOnce&) = delete;
+  static bool active() { return active_; }
+
+ private:
+  static thread_local bool active_;
+};
+
 std::unique_ptr<leveldb::SequentialFile> make_sequential_file(std::unique_ptr<File> file);
 std::unique_ptr<leveldb::RandomAccessFile> make_random_access_file(std::unique_ptr<File> file,
-                                                                   const Patience& patience);
+                                                                   const Patience& patience,
+                                                                   LeftFiles& left);
 std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> file,
-                                                          const Patience& patience);
+                                                          const Patience& patience,
+                                                          LeftFiles& left);
 
 // A log or manifest: each sync makes a frame (log_frames.h) of what was appended since the last one
 // and counts it. Nothing is written before a sync: the caller bounds a batch.
 std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
-                                                         WitnessedLog log,
-                                                         const Patience& patience);
+                                                         WitnessedLog log, const Patience& patience,
+                                                         LeftFiles& left);
 // What was appended, out of the frames in the first `whole_bytes` of the file, which are whole.
 std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File> file,
                                                            std::uint64_t marker,
@@ -106,7 +139,7 @@ std::unique_ptr<leveldb::SequentialFile> make_frame_reader(std::unique_ptr<File>
 //   "PNSTKTAB" | u64 marker | u64 number | u64 bytes of the table | u32 crc of these 32
 std::unique_ptr<leveldb::WritableFile> make_table_writer(std::unique_ptr<File> file,
                                                          std::uint64_t marker, std::uint64_t number,
-                                                         const Patience& patience);
+                                                         const Patience& patience, LeftFiles& left);
 // Errors: corrupt - it is not that table, whole; io.
 Result<> check_table_seal(File& file, std::uint64_t marker, std::uint64_t number);
 

@@ -97,6 +97,7 @@ struct StallWorld {
     VolumeOptions options = VolumeHarness::options();
     options.database.background = Background::on_worker;
     options.registers.cache_bytes = 0;  // reads ask the database
+    disk.set_cold(true);                // which waits for the disk
     auto opened = Volume::open({std::move(view), clock, random, buffers, factory}, options);
     REQUIRE_MESSAGE(opened, (opened ? "" : opened.error().context));
     volume = std::move(*opened);

@@ -32,7 +32,7 @@ void put_parts(VolumeHarness& h) {
     value.summary.assign(300, 's');
     value.payload.assign(300, 'p');
     auto encoded = std::make_shared<const std::string>(encode(key, value));
-    const auto row = make_row(h.ballot(1), h.round(), std::move(encoded), nullptr);
+    const auto row = make_row(h.ballot(1), h.round(), std::move(encoded));
     REQUIRE(row);
     const std::string row_key = register_row_key(key);
     batch.Put(row_key, encode_row(row_key, **row));

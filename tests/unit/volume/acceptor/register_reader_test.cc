@@ -14,9 +14,10 @@ struct OvertakenRead : VolumeHarness {
   OvertakenRead() { fresh(); }
   ~OvertakenRead() { close(); }
 
-  // Nothing is cached afterwards.
+  // Nothing is cached afterwards, and reads wait for the disk.
   void reopen() {
     close();
+    disk.set_cold(true);
     const auto observer = [this](FakeDisk::Call call, const std::string&) {
       if (call != FakeDisk::Call::read) return;
       if (const auto now = std::exchange(meanwhile, nullptr)) now();
@@ -76,6 +77,7 @@ TEST_CASE("a read that begins while an accept is synced does not bring the old r
   };
   VolumeOptions options = VolumeHarness::options();
   options.database.block_cache_bytes = 0;  // each look at the row reads the disk
+  h.disk.set_cold(true);                   // on the worker
   auto opened = Volume::open(
       {make_observed_disk(h.disk.share(), observer), h.clock, h.random, h.buffers, workers},
       options);
@@ -93,6 +95,24 @@ TEST_CASE("a read that begins while an accept is synced does not bring the old r
   if (writer.joinable()) writer.join();
   CHECK(h.read(h.key)->ballot == newer);
   h.close();
+}
+
+TEST_CASE("a read at once that an accept overtakes does not bring the old row back") {
+  OvertakenRead h;
+  const Ballot old = h.ballot(1);
+  const Ballot newer = h.ballot(60'000'000);
+  h.store(h.key, old, h.value(1));
+  h.reopen();
+  REQUIRE(h.read(h.object("other")));  // opens the table
+  h.disk.set_cold(false);
+  h.meanwhile = [&] {
+    const auto request = h.accept_request(h.key, newer, h.value(2));
+    REQUIRE(h.run_beside(h.volume->accept(request, h.later()))->accepted);
+  };
+  CHECK(h.volume->read_now(*h.read_request(h.key))->value().ballot == old);
+  CHECK(h.meanwhile == nullptr);
+  h.disk.set_cold(true);
+  CHECK(h.read(h.key)->ballot == newer);
 }
 
 TEST_CASE("a read that a new epoch or a fence overtakes answers under it") {

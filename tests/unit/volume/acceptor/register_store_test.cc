@@ -74,37 +74,50 @@ TEST_CASE("each want gets its part of the row, and an absent key has ballot zero
   CHECK(prepared->accepted.ballot.is_zero());
 }
 
-TEST_CASE("a hot row is answered on the calling thread, a cold one is not") {
+TEST_CASE("what is in memory is answered on the calling thread, what is not is not") {
   VolumeHarness h;
-  h.fresh();
+  auto options = VolumeHarness::options();
+  options.database.block_cache_bytes = 0;
+  REQUIRE(h.format());
+  h.open(options);
   const RegisterKey key = h.object("key");
+  const auto bare = h.read_request(key);
+  const auto whole = h.read_request(key, ReadWant::value_and_inline);
   h.store(key, h.ballot(1), h.value(1), "inline");
-  CHECK(h.volume->read_now(*h.read_request(key, ReadWant::value_and_inline)));
+  CHECK(*(*h.volume->read_now(*whole))->inline_bytes == "inline");
   h.close();
-  h.open();
-  CHECK(!h.volume->read_now(*h.read_request(key)));
-  REQUIRE(h.read(key));
-  CHECK(h.volume->read_now(*h.read_request(key)));
-  CHECK(!h.volume->read_now(*h.read_request(key, ReadWant::value_and_inline)));
-  REQUIRE(h.read(key, ReadWant::value_and_inline));
-  CHECK(h.volume->read_now(*h.read_request(key, ReadWant::value_and_inline)));
+  h.disk.set_cold(true);
+  h.open(options);
+  CHECK(!h.volume->read_now(*bare));
+  CHECK(*h.read(key, ReadWant::value_and_inline)->inline_bytes == "inline");
+  h.disk.set_cold(false);
+  CHECK(*(*h.volume->read_now(*whole))->inline_bytes == "inline");
+  CHECK((*h.volume->read_now(*h.read_request(h.object("other"))))->ballot.is_zero());
+  h.disk.set_cold(true);
+  CHECK(h.volume->read_now(*bare));  // the row is in the cache, its inline bytes are not
+  CHECK(!h.volume->read_now(*whole));
+  CHECK(*h.read(key, ReadWant::value_and_inline)->inline_bytes == "inline");
 }
 
-TEST_CASE("the record cache keeps to its bound") {
+TEST_CASE("the record cache keeps to its bound, and inline bytes take nothing of it") {
   VolumeHarness h;
   auto options = VolumeHarness::options();
   options.registers.cache_bytes = 64 * limits::kKiB;
+  options.database.write_buffer_bytes = 64 * limits::kKiB;
   REQUIRE(h.format());
   h.open(options);
-  for (int i = 0; i < 100; ++i) {
-    h.store(h.object("key" + std::to_string(i)), h.ballot(1), h.value(1), std::string(4096, 'x'));
+  const auto name = [](int number) { return "key" + std::to_string(number); };
+  for (int i = 0; i < 300; ++i) {
+    h.store(h.object(name(i)), h.ballot(1), h.value(1), std::string(4096, 'x'));
   }
+  REQUIRE(h.read(h.object("absent")));  // and all is out of the memtable
+  h.disk.set_cold(true);
   int hot = 0;
-  for (int i = 0; i < 100; ++i) {
-    hot += h.volume->read_now(*h.read_request(h.object("key" + std::to_string(i)))).has_value();
+  for (int i = 0; i < 300; ++i) {
+    hot += h.volume->read_now(*h.read_request(h.object(name(i)))).has_value();
   }
-  CHECK(hot > 5);
-  CHECK(hot < 16);
+  CHECK(hot > 100);
+  CHECK(hot < 250);
   CHECK(*h.read(h.object("key0"), ReadWant::value_and_inline)->inline_bytes ==
         std::string(4096, 'x'));
 }
