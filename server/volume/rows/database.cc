@@ -95,6 +95,8 @@ leveldb::Status Database::open_at_disk(bool create) {
   settings.filter_policy = filter_.get();
   settings.block_cache = block_cache_.get();
   settings.write_buffer_size = options_.write_buffer_bytes;
+  settings.max_file_size = options_.table_bytes;
+  settings.block_size = options_.block_bytes;
   settings.max_open_files = options_.open_files_max;
   leveldb::DB* db = nullptr;
   const leveldb::Status status = leveldb::DB::Open(settings, kDatabaseDirectory, &db);

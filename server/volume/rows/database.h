@@ -34,6 +34,10 @@ namespace penstock {
 struct DatabaseOptions {
   std::size_t write_buffer_bytes = 4 * limits::kMiB;  // a log and at most twice this in memory
   std::size_t block_cache_bytes = 1 * limits::kMiB;   // hot rows are in the register cache
+  // A table that is open keeps its index and its filter in memory, some 0.3 % of it. So 256 of them
+  // are 8 GiB of rows and 26 MiB of memory; beyond that a read may have to open one.
+  std::size_t table_bytes = 32 * limits::kMiB;
+  std::size_t block_bytes = 16 * limits::kKiB;
   int open_files_max = 256;
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
