@@ -79,9 +79,15 @@ std::optional<Result<PrepareReply>> RegisterStore::prepare_now(const PrepareRequ
   return std::move(outcome.reply);
 }
 
+Result<> RegisterStore::check_time(Deadline deadline) const {
+  if (deadline < core_.clock.boot()) return fail(Errc::timeout, "the call came too late");
+  return {};
+}
+
 Task<PrepareReply> RegisterStore::prepare(std::shared_ptr<const PrepareRequest> request,
                                           Deadline deadline) {
   CO_CHECK(check_prepare(*request));
+  CO_CHECK(check_time(deadline));
   if (auto now = prepare_now(*request)) co_return std::move(*now);
   auto start = [this, request, deadline](Completion<PrepareReply> done) {
     commit_.submit(PrepareWork{request, deadline, std::move(done)});
@@ -104,6 +110,7 @@ std::optional<Result<Accepted>> RegisterStore::read_now(const ReadRequest& reque
 
 Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {
   CO_CHECK(check_register_key(request->key));
+  CO_CHECK(check_time(deadline));
   if (auto now = reader_.read_now(*request)) co_return std::move(*now);
   auto start = [this, request, deadline](Completion<Accepted> done) {
     reader_.read(request, deadline, std::move(done));

@@ -86,6 +86,7 @@ class RegisterStore {
 
  private:
   std::optional<Result<PrepareReply>> prepare_now(const PrepareRequest& request);
+  Result<> check_time(Deadline deadline) const;
   Task<> control(ControlWork work, Deadline deadline);
   // Runs `look`, returning Result<T>, beside the reads.
   template <class T, class Look>

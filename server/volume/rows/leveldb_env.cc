@@ -80,7 +80,29 @@ LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
       patience_(disk.path("")),
       logger_(std::make_unique<Logger>(disk.path(""))),
       witness_(disk, random) {}
-LevelDbEnv::~LevelDbEnv() = default;
+// A job has an end of its own behind that of which LevelDB tells.
+LevelDbEnv::~LevelDbEnv() {
+  std::unique_lock lock(mutex_);
+  jobs_ended_.wait(lock, [this] { return jobs_running_ == 0; });
+}
+
+class LevelDbEnv::RunningJob {
+ public:
+  explicit RunningJob(LevelDbEnv& env) : env_(env) {
+    std::lock_guard lock(env_.mutex_);
+    ++env_.jobs_running_;
+  }
+  ~RunningJob() {
+    std::lock_guard lock(env_.mutex_);
+    --env_.jobs_running_;
+    env_.jobs_ended_.notify_all();
+  }
+  RunningJob(const RunningJob&) = delete;
+  RunningJob& operator=(const RunningJob&) = delete;
+
+ private:
+  LevelDbEnv& env_;
+};
 
 bool LevelDbEnv::is_scarce(const Status& status) {
   return status.IsIOError() && status.ToString().find(kScarce) != std::string::npos;
@@ -311,6 +333,7 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
   auto job = [this, function, argument] {
+    const RunningJob job_running(*this);
     const Patience::Background running(background_ == Background::on_worker);
     job_closing_.emplace(gate_);
     try {

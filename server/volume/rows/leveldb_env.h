@@ -19,6 +19,7 @@
 #include <leveldb/env.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -111,6 +112,7 @@ class LevelDbEnv final : public leveldb::Env {
  private:
   Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
   leveldb::Status make_file(const std::string& name, leveldb::WritableFile** result);
+  class RunningJob;
   bool is_held();
   void remember(const std::string& name);
   void forget(const std::string& name);
@@ -136,6 +138,8 @@ class LevelDbEnv final : public leveldb::Env {
   bool held_ = true;
   std::map<std::string, std::set<std::string>> names_;  // of files, by directory, once listed
   std::deque<std::function<void()>> scheduled_;         // while held, or with Background::inline_
+  unsigned jobs_running_ = 0;
+  std::condition_variable jobs_ended_;
 };
 
 }  // namespace penstock

@@ -25,7 +25,7 @@ std::vector<Answered> register_calls(VolumeHarness& h, Deadline by) {
   Volume& volume = *h.volume;
   const RegisterKey key = h.object("key");
   auto drop = std::make_shared<DropRequest>();
-  drop->key = key;
+  drop->key = h.object("other");  // it is not there
   drop->ballot = h.ballot(1);
   drop->round = h.round();
   RegisterListRequest list;

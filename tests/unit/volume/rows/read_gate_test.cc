@@ -8,36 +8,39 @@
 #include <vector>
 
 namespace penstock {
+namespace {
+
+bool passes(ReadGate& gate) { return static_cast<bool>(ReadGate::Pass(gate)); }
 
 TEST_CASE("nobody passes a gate while any of its closings lives") {
   ReadGate gate;
-  CHECK(ReadGate::Pass(gate));
+  CHECK(passes(gate));
   std::optional<ReadGate::Closing> one(std::in_place, gate);
   {
     const ReadGate::Closing other(gate);
-    CHECK_FALSE(ReadGate::Pass(gate));
+    CHECK_FALSE(passes(gate));
   }
-  CHECK_FALSE(ReadGate::Pass(gate));
+  CHECK_FALSE(passes(gate));
   one.reset();
-  CHECK(ReadGate::Pass(gate));
+  CHECK(passes(gate));
 }
 
 TEST_CASE("a gate is closed when the last has left") {
   ReadGate gate;
   std::optional<ReadGate::Pass> pass(std::in_place, gate);
-  REQUIRE(*pass);
+  REQUIRE(static_cast<bool>(*pass));
   std::atomic<bool> closed = false;
   auto closer = std::async(std::launch::async, [&] {
     const ReadGate::Closing closing(gate);
     closed = true;
   });
   while (!gate.closed()) std::this_thread::yield();
-  CHECK_FALSE(ReadGate::Pass(gate));
-  CHECK_FALSE(closed);
+  CHECK_FALSE(passes(gate));
+  CHECK_FALSE(closed.load());
   pass.reset();
   closer.get();
-  CHECK(closed);
-  CHECK(ReadGate::Pass(gate));
+  CHECK(closed.load());
+  CHECK(passes(gate));
 }
 
 TEST_CASE("nobody is ever inside a closed gate") {
@@ -57,10 +60,11 @@ TEST_CASE("nobody is ever inside a closed gate") {
   }
   for (int i = 0; i < 2000; ++i) {
     const ReadGate::Closing closing(gate);
-    REQUIRE(inside == 0);
+    REQUIRE(inside.load() == 0);
   }
   ended = true;
   for (std::thread& reader : readers) reader.join();
 }
 
+}  // namespace
 }  // namespace penstock
