@@ -75,7 +75,7 @@ class Membership {
   // kSlowReadEvery.
   bool take_turn_to_read(VolumeId id);
   std::uint64_t suspicions(VolumeId id) const;  // how often it became suspect
-  // A read found a fragment missing or corrupt there. It is counted, and says nothing of the volume.
+  // A read found a fragment missing or corrupt there: it is counted, and makes nobody suspect.
   void report_damaged(VolumeId id);
   std::uint64_t damaged(VolumeId id) const;  // how many were reported
   // Ends the window in which volumes are compared, if it is due. Probes each suspect that is due

@@ -363,8 +363,8 @@ Violations vanished_object_ends_no_upload(SimClusters& clusters) {
   return stage.violations;
 }
 
-// A sweeper whose clock is ahead sees a Complete that is on its way: that it has stopped is not told
-// by the clock. Four minutes: volumes refuse the rounds of one that is further ahead (R2).
+// A sweeper whose clock is ahead sees a Complete that is on its way: that it has stopped is not
+// told by the clock. Four minutes: volumes refuse the rounds of one that is further ahead (R2).
 Violations live_complete_is_not_reopened(SimClusters& clusters) {
   Stage stage(clusters, 3, 2);
   stage.stop_background();
