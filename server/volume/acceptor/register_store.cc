@@ -50,27 +50,15 @@ RegisterStore::RegisterStore(Database& database, Clock& clock, std::uint64_t sta
       commit_worker_(std::move(commit_worker)) {}
 RegisterStore::~RegisterStore() = default;
 
-// Not beside an accept or drop of the key that waits for its sync (R5): what it writes may be
-// acknowledged before whoever is promised something here builds on the row without it.
 std::optional<Result<PrepareReply>> RegisterStore::prepare_now(const PrepareRequest& request) {
-  RowPtr row;
-  RegisterCore::Stamp before{};
-  {
-    std::lock_guard lock(core_.mutex);
-    if (core_.is_busy(request.key)) return std::nullopt;
-    if (const RowPtr* cached = core_.cache.find(request.key)) row = *cached;
-    before = core_.stamp(request.key);
-  }
-  const bool cached = row != nullptr;
-  if (!cached) row = core_.load_now(request.key);
-  if (!row) return std::nullopt;
   PrepareOutcome outcome;
   bool extend = false;
   {
     std::lock_guard lock(core_.mutex);
-    if (!core_.is_unchanged(request.key, before)) return std::nullopt;
+    const RowPtr* cached = core_.cache.find(request.key);
+    if (cached == nullptr) return std::nullopt;
+    const RowPtr row = *cached;
     outcome = try_prepare(core_, request, *row);
-    if (!cached) core_.fill_cache(request.key, row, before);
     extend = outcome.reply && outcome.reply->has_value() && outcome.reply->value().promised &&
              core_.acceptor.ceiling_is_near(request.ballot.counter);
   }

@@ -2,8 +2,7 @@
 //
 // Durable: an accept, a drop and a fence are synced before they are answered; a promise lives in
 // memory and is covered by the synced ceiling (R4). One batch and one sync serve all that wait.
-// Fast: reads and prepares of what is in memory, in a cache or in a page of the database, are
-// answered on the calling thread; a prepare then waits for no sync, of others' writes neither.
+// Fast: reads and prepares of cached rows are answered on the calling thread.
 // Failures: the first failed write closes the store for ever; what was being written is answered
 // `io` (unknown until the next start), all else `unavailable`.
 // A row that fails its checksum answers `corrupt`, never "absent"; an accept whose ballot is above

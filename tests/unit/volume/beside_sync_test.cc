@@ -105,27 +105,6 @@ TEST_CASE("no promise under the ceiling is given beside the sync of an accept, a
   CHECK(h.read(h.key)->ballot == wanted);
 }
 
-TEST_CASE("a promise under the ceiling for a key without a write waits for no sync") {
-  for (const bool absent : {false, true}) {
-    CAPTURE(absent);
-    BesideSync h;
-    const RegisterKey other = h.object("other");
-    if (!absent) h.store(other, h.ballot(5), h.value(5));
-    REQUIRE(h.prepare(h.object("another"), h.ballot(10))->promised);  // raises it by seconds
-    const auto request = h.accept_request(h.key, h.ballot(1'000), h.value(2));
-    const auto done = h.run_and_look(h.volume->accept(request, h.later()), [&] {
-      const auto prepare = h.prepare_request(other, h.ballot(2'000));
-      const auto promised = h.answer_now(h.volume->prepare(prepare, h.later()));
-      REQUIRE(promised);
-      CHECK((*promised)->promised);
-      CHECK((*promised)->accepted.ballot == (absent ? Ballot{} : h.ballot(5)));
-    });
-    CHECK(done->accepted);
-    CHECK_FALSE(h.accept(other, h.ballot(1'900), h.value(3))->accepted);  // it binds
-    CHECK(h.accept(other, h.ballot(2'000), h.value(3))->accepted);
-  }
-}
-
 TEST_CASE("a fence that two ask for holds for the second one, too, when it is synced") {
   BesideSync h;
   const auto done = h.run_and_look(h.volume->scan(h.fenced_scan(), h.later()), [&] {

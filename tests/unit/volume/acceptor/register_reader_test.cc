@@ -115,25 +115,6 @@ TEST_CASE("a read at once that an accept overtakes does not bring the old row ba
   CHECK(h.read(h.key)->ballot == newer);
 }
 
-// The prepare has the old row before the accept is written, and would answer behind its end.
-TEST_CASE("a prepare that an accept overtakes is told of it") {
-  OvertakenRead h;
-  const Ballot old = h.ballot(1);
-  const Ballot newer = h.ballot(2'000);
-  h.store(h.key, old, h.value(1));
-  h.reopen();
-  REQUIRE(h.prepare(h.object("other"), h.ballot(1'000))->promised);  // raises the ceiling
-  h.disk.set_cold(false);
-  h.meanwhile = [&] {
-    const auto request = h.accept_request(h.key, newer, h.value(2));
-    REQUIRE(h.run_beside(h.volume->accept(request, h.later()))->accepted);
-  };
-  const auto reply = h.prepare(h.key, h.ballot(3'000));
-  CHECK(h.meanwhile == nullptr);
-  REQUIRE(reply->promised);
-  CHECK(reply->accepted.ballot == newer);
-}
-
 TEST_CASE("a read that a new epoch or a fence overtakes answers under it") {
   for (const bool fence : {false, true}) {
     CAPTURE(fence);
