@@ -116,8 +116,8 @@ TEST_CASE("A group commit that throws answers who waits and closes its volume") 
   harness.volume = std::move(*opened);
   REQUIRE(harness.run(harness.volume->set_epochs({GroupEpoch{kGroup, Epoch{1}, {}}})));
   REQUIRE(harness.prepare(VolumeHarness::object("a"), harness.ballot(1)));
-  // A prepare above the ceiling asks it first on its caller's thread, then while its batch is
-  // decided.
+  // A prepare above the ceiling asks it in the batch that raises the ceiling, and in the next one,
+  // where it throws.
   const auto key = VolumeHarness::object("b");
   clock.throwing = true;
   clock.passes = 1;
