@@ -125,10 +125,7 @@ Task<std::size_t> S3BodyReader::read_payload(MutBytes buffer) {
     CO_TRY(read_count, co_await read_plain(buffer));
     count = read_count;
   }
-  if (count > 0) {
-    check(buffer.first(count));
-    co_return count;
-  }
+  if (count > 0) co_return count;
   CO_CHECK(co_await check_end());
   CO_CHECK(co_await md5_.settle());
   if (auto verdict = verify(); !verdict) co_return fail_with(verdict.error());
@@ -140,7 +137,9 @@ Task<std::size_t> S3BodyReader::read_plain(MutBytes buffer) {
   const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), plain_left_);
   std::size_t filled = 0;
   while (filled < wanted) {
-    CO_TRY(count, co_await read_raw(buffer.subspan(filled, wanted - filled)));
+    const MutBytes place = buffer.subspan(filled, wanted - filled);
+    CO_TRY(count, co_await read_raw(place));
+    check(place.first(count));
     filled += count;
     plain_left_ -= count;
   }
@@ -175,6 +174,7 @@ Task<std::size_t> S3BodyReader::read_chunks(MutBytes buffer) {
       staged_ = staged_.subspan(count);
     }
     chunks_->take_data(place.first(count));
+    check(place.first(count));
     filled += count;
   }
   co_return filled;
@@ -203,6 +203,7 @@ Task<std::size_t> S3BodyReader::read_raw(MutBytes buffer) {
   co_return count;
 }
 
+// As soon as it is there, while it is in the cache.
 void S3BodyReader::check(ConstBytes payload) {
   payload_sha256_.update(payload);
   checksum_.update(payload);

@@ -1,5 +1,8 @@
 #include "penstock/buffer.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <mutex>
@@ -11,6 +14,11 @@ namespace penstock {
 namespace {
 constexpr std::array<std::size_t, 4> kClasses = {16 << 10, 64 << 10, 256 << 10, 1 << 20};
 constexpr std::size_t kAlignment = 4096;
+// The largest class comes two by two from one huge page: with pages of 4 KiB a direct write of
+// 1 MiB pins 256 of them one by one, and whoever reads the bytes needs 256 translations.
+constexpr std::size_t kHugeClass = kClasses.size() - 1;
+constexpr std::size_t kHugePage = 2 << 20;
+static_assert(kHugePage == 2 * kClasses[kHugeClass]);
 
 std::size_t class_of(std::size_t size) {
   for (std::size_t i = 0; i < kClasses.size(); ++i) {
@@ -23,6 +31,28 @@ std::byte* allocate(std::size_t size) {
   if (memory == nullptr)
     throw std::bad_alloc();  // ends the process: bodies are bounded by MemoryBudget, not by this
   return static_cast<std::byte*>(memory);
+}
+
+// One huge page; where the system has none, the same bytes in small ones.
+std::byte* map_huge_page() {
+  void* mapped =
+      ::mmap(nullptr, 2 * kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const auto over = reinterpret_cast<std::uintptr_t>(begin) % kHugePage;
+  std::byte* const page = over == 0 ? begin : begin + (kHugePage - over);
+  if (page != begin) ::munmap(begin, static_cast<std::size_t>(page - begin));
+  std::byte* const end = begin + 2 * kHugePage;
+  ::munmap(page + kHugePage, static_cast<std::size_t>(end - page) - kHugePage);
+  (void)::madvise(page, kHugePage, MADV_HUGEPAGE);  // an advice
+  return page;
+}
+std::byte* huge_page_of(std::byte* half) {
+  return half - reinterpret_cast<std::uintptr_t>(half) % kHugePage;
+}
+std::byte* other_half(std::byte* half) {
+  std::byte* const page = huge_page_of(half);
+  return half == page ? page + kClasses[kHugeClass] : page;
 }
 }  // namespace
 
@@ -45,21 +75,55 @@ Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
 
 struct BufferPool::State {
   explicit State(std::size_t keep) : keep_bytes(keep) {}
+  // Nothing is in use any more: the buffers keep it.
   ~State() {
-    for (auto& list : idle) {
-      for (std::byte* memory : list) std::free(memory);
+    for (std::size_t i = 0; i < kHugeClass; ++i) {
+      for (std::byte* memory : idle[i]) std::free(memory);
+    }
+    for (std::byte* half : idle[kHugeClass]) {
+      if (half == huge_page_of(half)) ::munmap(half, kHugePage);
     }
   }
+  std::byte* take(std::size_t index) {
+    const std::lock_guard lock(mutex);
+    auto& list = idle[index];
+    if (list.empty()) {
+      if (index != kHugeClass) return nullptr;
+      std::byte* const page = map_huge_page();
+      keep(page + kClasses[index], index);
+      return page;
+    }
+    std::byte* const memory = list.back();
+    list.pop_back();
+    idle_bytes -= kClasses[index];
+    return memory;
+  }
   void give_back(std::byte* memory, std::size_t index) {
+    std::byte* unmapped = nullptr;
     {
-      std::lock_guard lock(mutex);
+      const std::lock_guard lock(mutex);
       if (index < kClasses.size() && idle_bytes + kClasses[index] <= keep_bytes) {
-        idle[index].push_back(memory);
-        idle_bytes += kClasses[index];
-        return;
+        return keep(memory, index);
+      }
+      if (index == kHugeClass) {
+        auto& list = idle[index];
+        const auto other = std::ranges::find(list, other_half(memory));
+        if (other == list.end()) return keep(memory, index);  // its page is in use
+        list.erase(other);
+        idle_bytes -= kClasses[index];
+        unmapped = huge_page_of(memory);
       }
     }
-    std::free(memory);
+    if (unmapped == nullptr) {
+      std::free(memory);
+    } else {
+      ::munmap(unmapped, kHugePage);
+    }
+  }
+  // Pre: the mutex is held.
+  void keep(std::byte* memory, std::size_t index) {
+    idle[index].push_back(memory);
+    idle_bytes += kClasses[index];
   }
   mutable std::mutex mutex;
   std::array<std::vector<std::byte*>, kClasses.size()> idle;
@@ -72,16 +136,7 @@ BufferPool::~BufferPool() = default;
 
 Buffer BufferPool::get(std::size_t size) {
   const std::size_t index = class_of(size);
-  std::byte* memory = nullptr;
-  if (index < kClasses.size()) {
-    std::lock_guard lock(state_->mutex);
-    auto& list = state_->idle[index];
-    if (!list.empty()) {
-      memory = list.back();
-      list.pop_back();
-      state_->idle_bytes -= kClasses[index];
-    }
-  }
+  std::byte* memory = index < kClasses.size() ? state_->take(index) : nullptr;
   if (memory == nullptr) memory = allocate(index < kClasses.size() ? kClasses[index] : size);
   auto deleter = [state = state_, index](std::byte* bytes) { state->give_back(bytes, index); };
   return Buffer(std::shared_ptr<std::byte[]>(memory, std::move(deleter)), size);

@@ -22,15 +22,21 @@ constexpr std::size_t kLanesWorthAPass = 8;
 }  // namespace
 
 struct Md5Stream::State {
-  // The lane's while it is in one, else its caller's.
+  struct Piece {
+    ConstBytes bytes;
+    Buffer kept;  // what they are in, if the caller does not keep it
+  };
+  // ---- the lane's while it is in one, else its caller's
   Md5 md5;
-  ConstBytes left;  // not hashed yet
+  ConstBytes left;  // of the first piece
   // ---- guarded by the service's mutex
-  bool pending = false;  // `left` is in the queue or in a lane
+  std::deque<Piece> pieces;  // not hashed yet; with the first it is in the queue or in a lane
   bool in_lane = false;
-  Buffer kept;  // what `left` is in, if its caller does not keep it
   std::optional<Error> failed;
   std::optional<Completion<void>> waiter;
+  std::size_t waits_for = 0;  // the waiter: until no more pieces than these are left
+
+  bool is_settled(std::size_t pieces_left) const { return pieces.size() <= pieces_left; }
 };
 
 struct Md5Service::State {
@@ -59,10 +65,15 @@ struct Md5Service::State {
     ++passes;
     return true;
   }
+  void put(const Stream& stream) {
+    queue.push_back(stream);
+    if (stream->waiter) ++awaited;
+  }
   Stream take(std::deque<Stream>::iterator at) {
     Stream stream = std::move(*at);
     queue.erase(at);
     stream->in_lane = true;
+    stream->left = stream->pieces.front().bytes;
     if (stream->waiter) --awaited;
     return stream;
   }
@@ -83,7 +94,8 @@ struct Md5Service::State {
   bool fill(Lanes& lanes);
   void join_awaited(Lanes& lanes);
   void hash_quantum(Lanes& lanes);
-  void end(Md5Stream::State& stream, std::optional<Error> failed);
+  // The first piece of `stream` has left its lane.
+  void end(const Stream& stream, std::optional<Error> failed);
 };
 
 // False: there is nothing worth a pass, and this one has ended.
@@ -107,15 +119,21 @@ void Md5Service::State::join_awaited(Lanes& lanes) {
   }
 }
 
-void Md5Service::State::end(Md5Stream::State& stream, std::optional<Error> failed) {
+void Md5Service::State::end(const Stream& stream, std::optional<Error> failed) {
   std::optional<Completion<void>> waiter;
-  Buffer kept;  // goes without the mutex
+  std::deque<Md5Stream::State::Piece> gone;  // they go without the mutex
   {
     const std::lock_guard lock(mutex);
-    stream.pending = stream.in_lane = false;
-    if (failed) stream.failed = std::move(failed);
-    std::swap(kept, stream.kept);
-    waiter.swap(stream.waiter);
+    stream->in_lane = false;
+    if (failed) {
+      stream->failed = std::move(failed);
+      gone.swap(stream->pieces);
+    } else {
+      gone.push_back(std::move(stream->pieces.front()));
+      stream->pieces.pop_front();
+    }
+    if (stream->is_settled(stream->waits_for)) waiter.swap(stream->waiter);
+    if (!stream->pieces.empty()) put(stream);
   }
   if (waiter) (*waiter)(Result<>{});
 }
@@ -135,7 +153,7 @@ void Md5Service::State::hash_quantum(Lanes& lanes) {
     stream->left = stream->left.subspan(blocks * kMd5BlockBytes);
     if (stream->left.size() >= kMd5BlockBytes) return false;
     stream->md5.update(stream->left);
-    end(*stream, std::nullopt);
+    end(stream, std::nullopt);
     return true;
   };
   lanes.erase(std::remove_if(lanes.begin(), lanes.end(), is_done), lanes.end());
@@ -160,7 +178,7 @@ void Md5Service::State::run_pass() {
       run_lanes(lanes);
     } catch (...) {  // streams that are half hashed fail; the pass goes on with others
       const Error error = error_of_exception("MD5");
-      for (const Stream& stream : lanes) end(*stream, error);
+      for (const Stream& stream : lanes) end(stream, error);
       lanes.clear();
     }
   }
@@ -185,7 +203,9 @@ Md5Stream::~Md5Stream() {
   {
     const std::lock_guard lock(service_->mutex);
     --service_->streams;
-    if (state_->pending && !state_->in_lane) {
+    if (state_->in_lane) {
+      state_->pieces.resize(1);
+    } else if (!state_->pieces.empty()) {
       if (state_->waiter) --service_->awaited;
       std::erase(service_->queue, state_);
     }
@@ -198,16 +218,17 @@ Md5Stream::~Md5Stream() {
   }
 }
 
-Task<> Md5Stream::settle() {
+Task<> Md5Stream::settle(std::size_t pieces_left) {
   if (!service_) co_return Result<>{};
-  auto start = [this](Completion<void> done) {
+  auto start = [this, pieces_left](Completion<void> done) {
     bool submits = false, is_settled = false;
     {
       const std::lock_guard lock(service_->mutex);
-      is_settled = !state_->pending;
+      is_settled = state_->is_settled(pieces_left);
       if (!is_settled) {
         if (!state_->in_lane) ++service_->awaited;
         state_->waiter.emplace(done);
+        state_->waits_for = pieces_left;
         submits = service_->begins_pass();
       }
     }
@@ -220,20 +241,24 @@ Task<> Md5Stream::settle() {
   co_return Result<>{};
 }
 
-Task<> Md5Stream::add_later(Buffer piece) {
-  if (!service_ || piece.size() < Md5Service::kInlineBytesMax)
-    co_return co_await add(piece.bytes());
-  CO_CHECK(co_await settle());
+// Pre: no more than kPiecesLater - 1 are there.
+void Md5Stream::put(ConstBytes bytes, Buffer kept) {
   bool submits = false;
   {
     const std::lock_guard lock(service_->mutex);
-    state_->left = piece.bytes();
-    state_->pending = true;
-    state_->kept = std::move(piece);
-    service_->queue.push_back(state_);
+    state_->pieces.push_back({bytes, std::move(kept)});
+    if (state_->pieces.size() == 1) service_->put(state_);
     submits = service_->begins_pass();
   }
   if (submits) Md5Service::State::submit(service_);
+}
+
+Task<> Md5Stream::add_later(Buffer piece) {
+  if (!service_ || piece.size() < Md5Service::kInlineBytesMax)
+    co_return co_await add(piece.bytes());
+  CO_CHECK(co_await settle(kPiecesLater - 1));
+  const ConstBytes bytes = piece.bytes();
+  put(bytes, std::move(piece));
   co_return Result<>{};
 }
 
@@ -243,12 +268,7 @@ Task<> Md5Stream::add(ConstBytes bytes) {
     state_->md5.update(bytes);
     co_return Result<>{};
   }
-  {
-    const std::lock_guard lock(service_->mutex);
-    state_->left = bytes;
-    state_->pending = true;
-    service_->queue.push_back(state_);
-  }
+  put(bytes, Buffer());
   co_return co_await settle();
 }
 

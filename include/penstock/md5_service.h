@@ -31,11 +31,15 @@ class Md5Service {
   std::shared_ptr<State> state_;  // shared: a thread leaves it after the last caller has its answer
 };
 
-// The MD5 of one body that comes in pieces. One piece may be left to be hashed later: when a full
-// set of lanes has come together, or when a caller of any stream waits for its own.
+// The MD5 of one body that comes in pieces. Some may be left to be hashed later: when a full set of
+// lanes has come together, or when a caller of any stream waits for its own.
 // Thread-safety: one call at a time. Destroying it is safe between two calls.
 class Md5Stream {
  public:
+  // So many pieces may be left to be hashed later. With one, the fastest of eight bodies waits for
+  // it before the others have theirs, and three lanes of eight stay empty.
+  static constexpr std::size_t kPiecesLater = 2;
+
   // Null: all is hashed on the caller's thread.
   explicit Md5Stream(Md5Service* service);
   ~Md5Stream();
@@ -46,16 +50,18 @@ class Md5Stream {
   // Errors: io - the service threw; the digest is lost.
   Task<> add(ConstBytes bytes);
   // Adds `piece`, which stays as it is: a reference is kept until it is hashed, which may be later.
-  // Returns when what was added before is hashed. Errors: the same, of an earlier piece, too.
+  // Waits while kPiecesLater others are left. Errors: the same, of an earlier piece, too.
   Task<> add_later(Buffer piece);
   // Returns when all is hashed. Errors: the same.
-  Task<> settle();
+  Task<> settle() { return settle(0); }
   // Of all that was added. Pre: the last call was add() or settle().
   Md5Digest digest() const;
 
  private:
   friend class Md5Service;
   struct State;
+  Task<> settle(std::size_t pieces_left);
+  void put(ConstBytes bytes, Buffer kept);
   std::shared_ptr<Md5Service::State> service_;  // null: none
   std::shared_ptr<State> state_;
 };

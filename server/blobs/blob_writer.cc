@@ -2,6 +2,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/limits.h"
+#include "penstock/md5_service.h"
 #include "server/blobs/blob_context.h"
 #include "server/blobs/blob_fragments.h"
 #include "server/blobs/blob_places.h"
@@ -50,7 +51,7 @@ struct BlobWriter::State {
     const std::size_t few = kDataPiecesFew * limits::kPieceBytes;
     const std::size_t many = kDataPiecesMany * limits::kPieceBytes;
     const std::size_t parity = parity_bytes(layout);
-    const std::size_t hashed = limits::kPieceBytes;  // that the caller keeps
+    const std::size_t hashed = Md5Stream::kPiecesLater * limits::kPieceBytes;  // the caller's
     const std::size_t all = std::min(whole_blocks(size), few + hashed) + parity;
     const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));

@@ -223,6 +223,27 @@ TEST_CASE("a piece that nobody waits for is left until a set of lanes is full") 
   }
 }
 
+TEST_CASE("a stream may be two pieces ahead; with the third it waits until its first is hashed") {
+  if (md5_lanes(available_md5_kernel()) < 8) return;
+  SteppedWorker worker;
+  boost::asio::io_context io;
+  Md5Service service(worker, 1);
+  Crowd crowd(io, service, 5);
+  crowd.add(io, 3);
+  CHECK(worker.size() == 0);
+  crowd.add(io, 3);
+  CHECK(worker.size() == 1);
+  while (worker.run_one()) {
+  }
+  (void)crowd.is_settled(io, 3);
+  while (worker.run_one()) {
+  }
+  CHECK(crowd.is_settled(io, 3));
+  std::string all;
+  for (int i = 0; i < 3; ++i) all += crowd.texts[3];
+  CHECK(crowd.streams[3]->digest() == md5(as_bytes(all)));
+}
+
 TEST_CASE("who waits takes the others along") {
   SteppedWorker worker;
   boost::asio::io_context io;

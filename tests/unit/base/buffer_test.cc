@@ -1,0 +1,56 @@
+#include "penstock/buffer.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <set>
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMiB = 1 << 20;
+
+TEST_CASE("buffers of 1 MiB are aligned and share no byte") {
+  BufferPool pool(0);
+  std::vector<Buffer> buffers;
+  std::set<std::byte*> places;
+  for (int i = 0; i < 9; ++i) {
+    buffers.push_back(pool.get(kMiB - 7));
+    CHECK(reinterpret_cast<std::uintptr_t>(buffers.back().data()) % 4096 == 0);
+    std::memset(buffers.back().data(), i, kMiB - 7);
+    for (std::byte* other : places) CHECK(std::abs(other - buffers.back().data()) >= kMiB);
+    places.insert(buffers.back().data());
+  }
+  for (int i = 0; i < 9; ++i) {
+    for (const std::byte byte : buffers[i].bytes()) REQUIRE(std::to_integer<int>(byte) == i);
+  }
+}
+
+TEST_CASE("no more than was asked for stays idle once all is given back, in any order") {
+  for (const std::size_t keep : {std::size_t{0}, 3 * kMiB, 4 * kMiB}) {
+    BufferPool pool(keep);
+    for (const std::size_t step : {1, 2, 3, 5}) {
+      std::vector<Buffer> buffers;
+      for (int i = 0; i < 16; ++i) buffers.push_back(pool.get(kMiB));
+      for (std::size_t first = 0; first < step; ++first) {
+        for (std::size_t i = first; i < buffers.size(); i += step) buffers[i] = Buffer();
+      }
+      CHECK(pool.idle_bytes() <= keep + kMiB);
+      if (keep == 0) CHECK(pool.idle_bytes() == 0);
+    }
+  }
+}
+
+TEST_CASE("a buffer is taken again, and may outlive its pool") {
+  Buffer left;
+  {
+    BufferPool pool(2 * kMiB);
+    std::byte* const place = pool.get(kMiB).data();
+    left = pool.get(kMiB);
+    CHECK(left.data() == place);
+  }
+  std::memset(left.data(), 1, left.size());
+}
+
+}  // namespace
+}  // namespace penstock
