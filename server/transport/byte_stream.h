@@ -20,6 +20,15 @@ struct FileRange {
   std::size_t length = 0;
 };
 
+// What has become of a part of a file.
+struct FileSent {
+  std::size_t bytes = 0;           // of it that were sent
+  std::optional<Error> failure{};  // why not all of them: the file's, not the connection's
+};
+
+// Of a file that gave `error`; 0: it is shorter than it should be.
+Error file_failure(int error);
+
 // How far what was sent has come, in bytes of the stream since its beginning.
 struct SendProgress {
   std::uint64_t sent = 0;   // taken by what carries them
@@ -34,9 +43,9 @@ class ByteStream {
   virtual Task<std::size_t> receive(MutBytes buffer) = 0;
   // All of them, one after another. They stay where they are until it returns.
   virtual Task<> send(std::span<const ConstBytes> parts) = 0;
-  // `length` bytes of the file from `offset`, as send() would send them; it blocks where the file
-  // is not in memory. Errors: also aborted - the file is shorter.
-  virtual Task<> send_file(FileRange range);
+  // `length` bytes of the file from `offset`, as send() would send them, or as many of them as can
+  // be read; it blocks where the file is not in memory.
+  virtual Task<FileSent> send_file(FileRange range);
   // Ends both sides at once. Calls under way end with `aborted`, soon; the stream must live until
   // then.
   virtual void close() = 0;

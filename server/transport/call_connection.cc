@@ -8,6 +8,7 @@
 #include "penstock/assert.h"
 #include "penstock/caught.h"
 #include "penstock/planted.h"
+#include "server/transport/call_kinds.h"
 #include "server/transport/hello.h"
 
 namespace penstock {
@@ -47,6 +48,9 @@ std::uint64_t CallConnection::new_id() {
 
 Result<> CallConnection::room_for(const Call& call) const {
   if (closed_) return lost(false, closed_->context);
+  if (peer_stops_ && !is_at_once(call.operation) && !is_later_step(call.operation)) {
+    return lost(false, "the server stops");
+  }
   if (call.fields.size() + wire::kTraceBytes > wire::kFieldsBytesMax) {
     return fail(Errc::invalid, "call to " + parts_.peer_name + ": longer than a frame may be");
   }
@@ -147,6 +151,7 @@ void CallConnection::close(Error reason) {
 
 Task<> CallConnection::take_answer(FrameHead head) {
   const std::uint64_t id = head.header.request_id;
+  if (id == wire::kFarewell && head.header.leaving) peer_stops_ = true;
   if (!pending_.contains(id)) co_return co_await reader_->skip_payload();
   CO_TRY(payload, co_await reader_->read_payload());
   if (!head.header.failed) {

@@ -71,7 +71,8 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   // Ends it; again: nothing.
   void close(Error reason);
 
-  // Errors: those that the peer answers; timeout; unavailable - closed, or not sent in time;
+  // Errors: those that the peer answers; timeout; unavailable - closed, or not sent in time, or the
+  // peer stops and would refuse it: only the next steps of fragments are sent then;
   // overloaded - too many calls, or too many of their bytes, are under way.
   Task<CallAnswer> call(Call call);
   // Sends what is short and has no answer. Dropped if the connection has ended.
@@ -131,6 +132,7 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   };
   std::optional<Ping> ping_;
   std::optional<Error> closed_;
+  bool peer_stops_ = false;
   // What the watch sleeps for; max: until there is a call.
   BootTime watched_until_ = BootTime::min();
   Wakeup watch_;

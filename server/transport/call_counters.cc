@@ -37,9 +37,13 @@ CallCounts& CallCounts::operator+=(const CallCounts& other) {
 
 void CallCounters::count(wire::Operation operation, CallOutcome outcome,
                          std::optional<Errc> error) {
-  calls_[static_cast<std::size_t>(operation)][static_cast<std::size_t>(outcome)].fetch_add(
-      1, std::memory_order_relaxed);
-  if (error) errors_[static_cast<std::size_t>(*error)].fetch_add(1, std::memory_order_relaxed);
+  const std::size_t index = wire::is_known(operation) ? static_cast<std::size_t>(operation) : 0;
+  calls_[index][static_cast<std::size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
+  if (error) add_error(*error);
+}
+
+void CallCounters::add_error(Errc error) {
+  errors_[static_cast<std::size_t>(error)].fetch_add(1, std::memory_order_relaxed);
 }
 
 void CallCounters::end(wire::Operation operation, CallOutcome outcome, std::optional<Errc> error,

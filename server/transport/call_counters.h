@@ -29,6 +29,7 @@ inline constexpr std::array<std::string_view, 4> kCallKindNames{"record", "read"
                                                                 "upkeep"};
 CallKind kind_of(wire::Operation operation);
 
+// The first one is for all that are not known.
 inline constexpr std::size_t kOperations = static_cast<std::size_t>(wire::Operation::announce) + 1;
 inline constexpr std::size_t kErrorCodes = static_cast<std::size_t>(Errc::epoch_behind) + 1;
 
@@ -51,6 +52,8 @@ class CallCounters {
            Duration took);
   // Of one that never began.
   void refuse(wire::Operation operation, Errc error);
+  // Of a call whose end was counted before it was known.
+  void add_error(Errc error);
   void add_bytes_in(std::size_t bytes) { bytes_in_.fetch_add(bytes, std::memory_order_relaxed); }
   void add_bytes_out(std::size_t bytes) { bytes_out_.fetch_add(bytes, std::memory_order_relaxed); }
   CallCounts counts() const;

@@ -35,6 +35,19 @@ bool may_be_long(Operation operation) {
   }
 }
 
+bool is_about_maps(Operation operation) {
+  switch (operation) {
+    case Operation::read_map:
+    case Operation::adopt:
+    case Operation::read_join_state:
+    case Operation::read_note:
+    case Operation::put_note:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_step(Operation operation) {
   return operation == Operation::write_fragment || is_later_step(operation);
 }

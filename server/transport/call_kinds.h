@@ -15,6 +15,9 @@ namespace penstock {
 bool is_at_once(wire::Operation operation);
 // Of what is no list, and neither a row nor a map, the fields are short.
 bool may_be_long(wire::Operation operation);
+// By which processes find out which map counts, and by which volumes start: goes by what the volume
+// holds, whatever map its process is at.
+bool is_about_maps(wire::Operation operation);
 // Of a fragment that is being written.
 bool is_step(wire::Operation operation);
 // ... that was opened before: without this step all of it is lost.

@@ -1,6 +1,7 @@
 #include "server/transport/frame.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -223,8 +224,27 @@ Task<> FrameSender::send(const std::vector<OutFrame>& frames) {
     if (frame.payload.size() > 0) parts_.push_back(frame.payload.bytes());
   }
   CO_CHECK(co_await stream_.send(parts_));
-  const FileRange file = frames.back().file;
-  if (file.length > 0) CO_CHECK(co_await stream_.send_file(file));
+  if (frames.back().file.length > 0) CO_CHECK(co_await send_file(frames.back()));
+  co_return Result<>{};
+}
+
+Task<> FrameSender::send_file(const OutFrame& frame) {
+  CO_TRY(done, co_await stream_.send_file(frame.file));
+  if (done.bytes == frame.file.length) co_return Result<>{};
+  CO_CHECK(co_await send_filler(frame.file.length - done.bytes));
+  const Error why = done.failure ? *done.failure : file_failure(0);
+  if (frame.file_failed) frame.file_failed(why);
+  co_return Result<>{};
+}
+
+Task<> FrameSender::send_filler(std::size_t bytes) {
+  static constexpr std::array<std::byte, limits::kBlockBytes> kFiller{};
+  while (bytes > 0) {
+    const std::array<ConstBytes, 1> part{
+        ConstBytes(kFiller).first(std::min(bytes, kFiller.size()))};
+    CO_CHECK(co_await stream_.send(part));
+    bytes -= part[0].size();
+  }
   co_return Result<>{};
 }
 

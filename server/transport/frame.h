@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,8 @@ struct OutFrame {
   std::optional<BootTime> deadline;
   std::shared_ptr<const void> keepalive;
   std::shared_ptr<const void> source;  // of the file: lives as long
+  // Told if the file could not be read to its end, when other bytes stand in for the rest.
+  std::function<void(const Error&)> file_failed{};
   std::size_t bytes() const { return head.size() + payload.size() + file.length; }
 };
 // Of a request: milliseconds, one at least and at most limits::kCallPatienceMax.
@@ -92,7 +95,9 @@ std::uint32_t patience_of(BootTime deadline, BootTime now);
 OutFrame make_frame(wire::Header header, std::string_view fields, Buffer payload = {});
 OutFrame make_frame(wire::Header header, std::string_view fields, const Piece& piece);
 
-// Sends frames in the order in which they were pushed, several in one go where they wait.
+// Sends frames in the order in which they were pushed, several in one go where they wait. The bytes
+// of a file that cannot be read are replaced by others: whoever gets them finds that the checksums
+// of their blocks do not match, and what is behind them can be told apart.
 class FrameSender {
  public:
   // Ownership: borrows it.
@@ -125,6 +130,8 @@ class FrameSender {
   std::vector<OutFrame> take_some(Ticket& last);
   void stamp_patience(OutFrame& frame);
   Task<> send(const std::vector<OutFrame>& frames);
+  Task<> send_file(const OutFrame& frame);
+  Task<> send_filler(std::size_t bytes);
 
   ByteStream& stream_;
   Clock* const clock_;

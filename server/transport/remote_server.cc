@@ -177,7 +177,8 @@ Task<> RemoteServer::announce(std::shared_ptr<CallConnection> connection) {
   call.operation = wire::Operation::announce;
   call.fields = wire::encode(places);
   call.deadline = parts_->clock.boot() + Duration(limits::kNoProgress);
-  CO_CHECK(co_await connection->call(std::move(call)));
+  const Result<CallAnswer> answer = co_await connection->call(std::move(call));
+  if (!answer && !wire::is_unknown_call(answer.error())) co_return answer.error();
   announced_on_ = connection;
   announced_ = std::move(places);
   co_return Result<>{};

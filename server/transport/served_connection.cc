@@ -8,7 +8,6 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "penstock/request_name.h"
 
 namespace penstock {
 namespace {
@@ -21,10 +20,10 @@ constexpr Duration kTransferIdle = std::chrono::minutes(15);  // longer than any
 // What a call holds beside its own bytes: its coroutine, and an answer of usual length.
 constexpr std::size_t kCallBytes = 4 * limits::kKiB;
 
-// A call that took so long is told in the log.
-constexpr Duration kSlowCall = std::chrono::seconds(1);
-
 constexpr ReportThrown report_end{"a connection of a peer"};
+
+// Between what is said of a stop and its end: what was sent before that was heard is refused.
+constexpr Duration kFarewellTime = std::chrono::milliseconds(100);
 
 // Fields that are longer are read only when there is room for them.
 constexpr std::size_t kSmallFields = 64 * limits::kKiB;
@@ -54,6 +53,20 @@ void ServedConnection::close() {
   transfers_.drop_all();
   room_->wake();
   ended_.notify();
+}
+
+void ServedConnection::close_when_idle() {
+  if (!peer_ || closed_) return close();
+  const BootTime now = parts_->clock.boot();
+  if (!leaves_since_) {
+    leaves_since_ = now;
+    wire::Header farewell;
+    farewell.operation = Operation::ping;
+    farewell.request_id = wire::kFarewell;
+    sender_.push(make_frame(reply_to(farewell), ""));
+  }
+  const bool idle = room_->calls() == 0 && transfers_.size() == 0;
+  if (idle && now >= *leaves_since_ + kFarewellTime) close();
 }
 
 Task<> ServedConnection::greet() {
@@ -109,13 +122,17 @@ Task<> ServedConnection::read_calls() {
     if (header->fields_bytes > kSmallFields && !may_be_long(header->operation)) {
       co_return fail(Errc::corrupt, "wire: a frame that is too long");
     }
-    CO_CHECK(co_await take_frame(*header));
+    if (is_known(header->operation)) {
+      CO_CHECK(co_await take_frame(*header));
+    } else {
+      CO_CHECK(co_await refuse_unknown(*header));
+    }
   }
   co_return Result<>{};
 }
 
 // Says whom the call is for, and takes that off its fields.
-Result<ServedConnection::ServedCall> ServedConnection::called(FrameHead& head) const {
+Result<ServedCall> ServedConnection::called(FrameHead& head) const {
   ServedCall call{head.header, {}, parts_->clock.boot()};
   counters_->add_bytes_in(wire::kHeaderBytes + head.header.fields_bytes +
                           head.header.payload_bytes);
@@ -221,6 +238,14 @@ Task<> ServedConnection::take_discard(const wire::Header& header) {
   co_return Result<>{};
 }
 
+// A peer of a newer release goes on without this call, and loses no other.
+Task<> ServedConnection::refuse_unknown(const wire::Header& header) {
+  const ServedCall call{header, {}, parts_->clock.boot()};
+  counters_->add_bytes_in(wire::kHeaderBytes + header.fields_bytes + header.payload_bytes);
+  CO_CHECK(co_await reader_.skip_frame(header));
+  co_return co_await refuse_call(call, wire::unknown_call(header.operation));
+}
+
 // A peer that takes no answers is read no further, whatever they are.
 Task<> ServedConnection::take_at_once(const wire::Header& header) {
   while (!room_->fits_at_once() && !closed_) co_await room_->wait();
@@ -254,6 +279,10 @@ void ServedConnection::begin_at_once(const ServedCall& served, std::string_view 
 void ServedConnection::begin(const ServedCall& served, std::string fields, Buffer payload,
                              CallRoom::Held held) {
   const wire::Header& header = served.header;
+  if (leaves_since_ && !is_later_step(header.operation)) {
+    const Error stops = fail(Errc::unavailable, "this server stops; the call was not begun");
+    return answer(served, stops, std::move(held));
+  }
   if (const Result<> same = check_map(header); !same) {
     return answer(served, same.error(), std::move(held));
   }
@@ -324,19 +353,9 @@ Result<DispatchedAnswer> ServedConnection::take_announcement(std::string_view fi
   return DispatchedAnswer{};
 }
 
-// Two maps of one epoch: one of them was never agreed upon. Calls by which processes find out which
-// one, and by which volumes start, go by what the volume holds, whatever this process is at.
+// Two maps of one epoch: one of them was never agreed upon.
 Result<> ServedConnection::check_map(const wire::Header& call) const {
-  switch (call.operation) {
-    case Operation::read_map:
-    case Operation::adopt:
-    case Operation::read_join_state:
-    case Operation::read_note:
-    case Operation::put_note:
-      return {};
-    default:
-      break;
-  }
+  if (is_about_maps(call.operation)) return {};
   if (!parts_->stamp || !holds(Rule::map_of_epoch)) return {};
   const MapStamp own = parts_->stamp();
   if (call.map_epoch != own.epoch || call.map_digest == own.digest) return {};
@@ -353,9 +372,7 @@ wire::ServerStatus ServedConnection::status() const {
   return status;
 }
 
-void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer> answer,
-                              CallRoom::Held held) {
-  const wire::Header& call = served.header;
+wire::Header ServedConnection::reply_to(const wire::Header& call) const {
   wire::Header header;
   header.operation = call.operation;
   header.reply = true;
@@ -366,7 +383,13 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
     header.map_epoch = stamp.epoch;
     header.map_digest = stamp.digest;
   }
-  header.leaving = parts_->leaving && parts_->leaving();
+  header.leaving = leaves_since_ || (parts_->leaving && parts_->leaving());
+  return header;
+}
+
+void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer> answer,
+                              CallRoom::Held held) {
+  wire::Header header = reply_to(served.header);
   if (answer && answer->fields.size() > wire::kFieldsBytesMax) {
     answer = fail(Errc::invalid, "an answer that is longer than a frame may be");
   }
@@ -376,6 +399,11 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
   if (answer) {
     header.block_checksums = !answer->piece.block_crcs.empty();
     frame = make_frame(header, answer->fields, answer->piece);
+    if (frame.file.length > 0) {
+      frame.file_failed = [weak = weak_from_this(), served](const Error& why) {
+        if (const auto self = weak.lock()) self->note_unsent(served, why);
+      };
+    }
   } else {
     error = std::move(answer).error();
     frame = make_frame(header, wire::encode(wire::Failure{*error}));
@@ -384,6 +412,14 @@ void ServedConnection::answer(const ServedCall& served, Result<DispatchedAnswer>
   frame.keepalive = std::move(held);
   note(served, error ? &*error : nullptr, frame.bytes());
   sender_.push(std::move(frame));
+}
+
+// The disk gave other bytes than a moment ago, when they were checked: or none.
+void ServedConnection::note_unsent(const ServedCall& call, const Error& why) {
+  const BootTime now = parts_->clock.boot();
+  counters_->add_error(why.code);
+  if (!served_->lines.take(now)) return;
+  log_served_call(call, peer_->name, &why, now - call.began, 0);
 }
 
 // Counts it, and logs what someone may look for.
@@ -396,31 +432,11 @@ void ServedConnection::note(const ServedCall& call, const Error* error, std::siz
   const bool bad = error != nullptr && is_trouble(error->code);
   if (!bad && took < kSlowCall && !log_enabled(LogLevel::debug)) return;
   const bool plain = !bad && took < kSlowCall;
-  const auto left_out = bad && is_closed(call.header.volume)
+  const auto left_out = bad && (leaves_since_ || is_closed(call.header.volume))
                             ? parts_->closed_lines->take(now, hex_name(call.header.volume.value))
                             : std::optional<std::uint64_t>(0);
   if (!left_out || (!plain && !served_->lines.take(now))) return;
-  log_call(call, error, took, *left_out);
-}
-
-void ServedConnection::log_call(const ServedCall& call, const Error* error, Duration took,
-                                std::uint64_t left_out) {
-  const bool bad = error != nullptr && is_trouble(error->code);
-  const bool slow = took >= kSlowCall;
-  const bool known = !call.trace.is_zero();
-  log_event(bad || slow ? LogLevel::warn : LogLevel::debug,
-            bad    ? "call_failed"
-            : slow ? "call_slow"
-                   : "call",
-            {{known ? "request_id" : "", known ? request_id_text(call.trace) : ""},
-             trace_field(call.trace),
-             {"operation", std::string(operation_name(call.header.operation))},
-             {"volume", hex_name(call.header.volume.value)},
-             {"peer", peer_ ? peer_->name : ""},
-             {"code", error == nullptr ? "ok" : std::string(to_string(error->code))},
-             {"reason", error == nullptr ? "" : error->context},
-             {"duration_us", std::to_string(took.count())},
-             {left_out > 0 ? "left_out" : "", std::to_string(left_out)}});
+  log_served_call(call, peer_ ? peer_->name : "", error, took, *left_out);
 }
 
 Awaitable<void> ServedConnection::run_call(std::shared_ptr<ServedConnection> self,

@@ -29,6 +29,7 @@
 #include "server/transport/call_kinds.h"
 #include "server/transport/call_room.h"
 #include "server/transport/hello.h"
+#include "server/transport/served_call.h"
 #include "server/transport/served_transfers.h"
 #include "server/transport/tls_context.h"
 
@@ -80,12 +81,15 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   Task<> run();
   // Breaks it; run() ends soon.
   void close();
-  // The same, unless calls are under way or a fragment is being written.
-  void close_when_idle() {
-    if (room_->calls() == 0 && transfers_.size() == 0) close();
-  }
+  // Of a server that stops: called again and again until the connection has ended. From the first
+  // time on calls are refused as `unavailable` before they begin, but for the next steps of
+  // fragments that are being written, and the peer has been told. Breaks it when nothing is under
+  // way any more, and what the peer had sent before it knew has had time to come and be refused: of
+  // what is lost with a connection nobody would know the outcome.
+  void close_when_idle();
   // Calls whose answers have not left yet.
   std::size_t calls_under_way() const { return room_->calls(); }
+  ServedCounters& counters() const { return *served_; }
   const std::optional<MetPeer>& peer() const { return peer_; }
   // Who it is, since when, and at which map as of its last call. From any thread; `peer`: null
   // until the hello has ended.
@@ -99,18 +103,13 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   bool has_greeted() const { return has_met_.load(std::memory_order_acquire); }
 
  private:
-  // A call on its way to its answer.
-  struct ServedCall {
-    wire::Header header;
-    Trace trace;  // of the request that it is made for
-    BootTime began;
-  };
   Task<> greet();
   Task<> read_calls();
   Task<> take_frame(const wire::Header& header);
   Task<> take_call(FrameHead head, CallRoom::Held held);
   Task<> take_at_once(const wire::Header& header);
   Task<> refuse_call(const ServedCall& call, Error why);
+  Task<> refuse_unknown(const wire::Header& header);
   Task<CallRoom::Held> make_room(const wire::Header& header, std::size_t bytes);
   Task<MemoryBudget::Lease> take_memory(MemoryUse use, VolumeId volume, std::size_t bytes,
                                         BootTime until);
@@ -126,13 +125,14 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   Result<> check_map(const wire::Header& call) const;
   wire::ServerStatus status() const;
   static Deadline deadline_of(const ServedCall& call);
+  wire::Header reply_to(const wire::Header& call) const;
   void answer(const ServedCall& call, Result<DispatchedAnswer> answer, CallRoom::Held held);
   void note(const ServedCall& call, const Error* error, std::size_t bytes_out);
   bool is_closed(VolumeId id) const {
     const auto volume = find(id);
     return volume && volume->status().state != VolumeStatus::State::open;
   }
-  void log_call(const ServedCall& call, const Error* error, Duration took, std::uint64_t left_out);
+  void note_unsent(const ServedCall& call, const Error& why);
   static Awaitable<void> run_call(std::shared_ptr<ServedConnection> self, ServedCall served,
                                   DispatchedCall call, CallRoom::Held held);
   static Awaitable<void> run_sender(std::shared_ptr<ServedConnection> self);
@@ -152,6 +152,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   BootTime met_at_{};
   std::atomic<bool> has_met_{false};
   std::atomic<std::uint64_t> map_epoch_{0};  // of the last call
+  std::optional<BootTime> leaves_since_;     // this server stops
   std::optional<Error> send_error_;
   Wakeup ended_;
   bool closed_ = false;

@@ -31,6 +31,12 @@ Error broken(int error) {
               "connection: " + error_code(error, boost::system::system_category()).message());
 }
 
+bool is_of_socket(int error) {
+  constexpr std::array kErrors{EPIPE,        ECONNRESET,  ENOTCONN, ETIMEDOUT, ECONNABORTED,
+                               EHOSTUNREACH, ENETUNREACH, ENETDOWN, EHOSTDOWN, ENOBUFS};
+  return std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end();
+}
+
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 // What is left to send of some parts.
@@ -128,7 +134,10 @@ Task<> TcpStream::send(std::span<const ConstBytes> parts) {
   co_return Result<>{};
 }
 
-Task<> TcpStream::send_file(FileRange range) {
+// An error of sendfile(2) may be of either end. Those that are not a socket's are taken for the
+// file's: should one be the connection's after all, what is sent next fails as well.
+Task<FileSent> TcpStream::send_file(FileRange range) {
+  FileSent done;
   while (range.length > 0 && socket_.is_open()) {
     auto position = static_cast<off_t>(range.offset);
     const ssize_t sent = ::sendfile(socket_.native_handle(), range.fd, &position, range.length);
@@ -136,16 +145,18 @@ Task<> TcpStream::send_file(FileRange range) {
       sent_ += static_cast<std::uint64_t>(sent);
       range.offset += static_cast<std::uint64_t>(sent);
       range.length -= static_cast<std::size_t>(sent);
-    } else if (sent == 0) {
-      co_return fail(Errc::aborted, "connection: a file ends too early");
-    } else if (would_block(errno)) {
+      done.bytes += static_cast<std::size_t>(sent);
+    } else if (sent < 0 && would_block(errno)) {
       CO_CHECK(co_await wait(Socket::wait_write));
-    } else if (errno != EINTR) {
+    } else if (sent < 0 && is_of_socket(errno)) {
       co_return broken(errno);
+    } else if (sent == 0 || errno != EINTR) {
+      done.failure = file_failure(sent == 0 ? 0 : errno);
+      co_return done;
     }
   }
   if (range.length > 0) co_return fail(Errc::aborted, "connection: closed");
-  co_return Result<>{};
+  co_return done;
 }
 
 // What the peer's host has acknowledged.

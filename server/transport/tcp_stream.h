@@ -23,7 +23,7 @@ class TcpStream final : public ByteStream {
 
   Task<std::size_t> receive(MutBytes buffer) override;
   Task<> send(std::span<const ConstBytes> parts) override;
-  Task<> send_file(FileRange range) override;
+  Task<FileSent> send_file(FileRange range) override;
   void close() override;
   SendProgress progress() const override;
 

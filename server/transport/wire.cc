@@ -13,7 +13,9 @@ constexpr std::size_t kHeaderUsed =
 static_assert(kHeaderUsed + kHeaderReserved + kCrcBytes == kHeaderBytes);
 constexpr std::string_view kTlsHandshake = "\x16\x03";  // how a TLS client begins
 
-constexpr std::array<std::string_view, 31> kNames{"none",
+constexpr std::string_view kUnknownCall = "wire: unknown call ";  // never change it
+
+constexpr std::array<std::string_view, 31> kNames{"unknown",
                                                   "hello",
                                                   "prepare",
                                                   "accept",
@@ -49,7 +51,7 @@ static_assert(kNames.size() == static_cast<std::size_t>(Operation::announce) + 1
 }  // namespace
 
 std::string_view operation_name(Operation operation) {
-  return kNames[static_cast<std::size_t>(operation)];
+  return kNames[is_known(operation) ? static_cast<std::size_t>(operation) : 0];
 }
 
 // magic 4 | version 1 | operation 1 | reply 1 | failed 1 | request id 8 | volume 8 | map epoch 8 |
@@ -86,9 +88,7 @@ Result<Header> decode_header(std::string_view bytes) {
   if (reader.number<std::uint8_t>() != kVersion) return fail(Errc::corrupt, "wire: version");
   Header header;
   const auto operation = reader.number<std::uint8_t>();
-  if (operation == 0 || operation > static_cast<std::uint8_t>(Operation::announce)) {
-    return fail(Errc::corrupt, "wire: unknown operation");
-  }
+  if (operation == 0) return fail(Errc::corrupt, "wire: no operation");
   header.operation = static_cast<Operation>(operation);
   header.reply = reader.flag();
   header.failed = reader.flag();
@@ -127,6 +127,16 @@ Result<Trace> take_trace(std::string& fields) {
   for (std::uint64_t& half : trace.trace) half = reader.number<std::uint64_t>();
   fields.resize(fields.size() - kTraceBytes);
   return trace;
+}
+
+Error unknown_call(Operation operation) {
+  const auto number = static_cast<unsigned>(operation);
+  return fail(Errc::invalid, std::string(kUnknownCall) + std::to_string(number) +
+                                 ": this server's release does not have it");
+}
+
+bool is_unknown_call(const Error& error) {
+  return error.code == Errc::invalid && error.context.starts_with(kUnknownCall);
 }
 
 std::string encode(const Failure& failure) {

@@ -60,8 +60,16 @@ enum class Operation : std::uint8_t {
   announce = 30,  // of a server, where its volumes are served
 };
 
-// For logs and metrics: "read_fragment" ….
+// Others are of newer releases.
+inline constexpr bool is_known(Operation operation) {
+  return operation >= Operation::hello && operation <= Operation::announce;
+}
+// For logs and metrics: "read_fragment" …; "unknown".
 std::string_view operation_name(Operation operation);
+
+// The request id of an answer to nobody, with which a server that stops ends what it takes: from
+// then on it refuses what begins. No caller gives it to a request.
+inline constexpr std::uint64_t kFarewell = 0;
 
 struct Header {
   Operation operation = Operation::hello;
@@ -87,7 +95,8 @@ struct Header {
 
 // kHeaderBytes bytes that end with their own CRC32C.
 std::string encode(const Header& header);
-// Errors: corrupt - short, wrong magic, version, checksum, operation or a length over its bound.
+// The operation may be one that is not known: its frame can be told apart all the same.
+// Errors: corrupt - short, wrong magic, version, checksum, no operation or a length over its bound.
 Result<Header> decode_header(std::string_view bytes);
 
 // The request of a client that a call belongs to, behind the fields; only if both sides know how
@@ -101,6 +110,11 @@ Result<Trace> take_trace(std::string& fields);
 struct Failure {  // the fields of a failed reply
   Error error;
 };
+// The answer to a call that the server's release does not have: nothing was done, and nothing else
+// is wrong with server or volume. Its caller does without, until that server is upgraded.
+Error unknown_call(Operation operation);
+bool is_unknown_call(const Error& error);
+
 std::string encode(const Failure& failure);
 std::string encode(const PrepareRequest& request);
 std::string encode(const PrepareReply& reply);

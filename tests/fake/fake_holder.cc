@@ -128,6 +128,10 @@ Result<Piece> FakeHolder::piece_of(const FragmentReadRequest& request) {
         fragment_block_crc(request.id.write_id, request.id.slot, (from + at) / kBlock, block));
   }
   counters.bytes_read += request.length;
+  if (request.file_allowed && faults.piece_file >= 0) {
+    piece.memory = Buffer{};
+    piece.fd = faults.piece_file;
+  }
   return piece;
 }
 

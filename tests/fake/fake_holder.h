@@ -36,6 +36,8 @@ struct FakeFaults {
   Errc read_error = Errc{};  // with fail_reads
   bool fail_reads = false;
   bool cached = false;  // read_fragment_now() answers
+  int piece_file =
+      -1;  // where a caller that takes files is told that pieces lie, from its begin on
 };
 
 class FakeHolder final : public VolumeWithoutUpkeep {

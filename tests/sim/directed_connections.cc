@@ -323,6 +323,10 @@ Violations gentle_stop_answers_what_began(SimClusters& clusters) {
   stage.server(0).stop_gently(std::chrono::seconds(6));
   stage.run_for(2 * kSecond);
   stage.expect(stage.server(0).running(), "a server ends with calls under way");
+  const auto read = stage.start(stage.remote(0)->read(stage.read_of(kPeerKey), stage.in(kSecond)));
+  stage.run_for(50 * kMillisecond);
+  stage.expect(failed_with(read, Errc::unavailable),
+               "a call that begins at a server that stops is not refused at once");
   SimPeers& late = stage.add_caller(make_terms(PeerRole::gateway, stage.map().cluster, "late"));
   const auto other = late.volume(stage.map().volumes[0]);
   stage.run_for(kSecond);

@@ -262,6 +262,28 @@ TEST_CASE("the answers of upkeep of the first version are frozen") {
         "00000500000000000000070000000000000010000000010000006b020000007570");
 }
 
+TEST_CASE("the frame of a call that this release does not know can be told apart") {
+  Header header = some_header();
+  header.operation = static_cast<Operation>(200);
+  const auto back = decode_header(encode(header));
+  REQUIRE(back);
+  CHECK(*back == header);
+  CHECK_FALSE(is_known(back->operation));
+  CHECK(operation_name(back->operation) == "unknown");
+  header.operation = static_cast<Operation>(0);
+  CHECK_FALSE(decode_header(encode(header)));
+}
+
+TEST_CASE("the refusal of an unknown call is told from other wrong requests, across releases") {
+  const Error refusal = unknown_call(static_cast<Operation>(200));
+  CHECK(refusal.code == Errc::invalid);
+  CHECK(refusal.context.starts_with("wire: unknown call 200"));
+  const auto back = decode_failure(encode(Failure{refusal}));
+  REQUIRE(back);
+  CHECK(is_unknown_call(back->error));
+  CHECK_FALSE(is_unknown_call(fail(Errc::invalid, "wire: no call of a volume")));
+}
+
 TEST_CASE("no flipped bit of a header goes unnoticed") {
   const std::string bytes = encode(some_header());
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
