@@ -133,6 +133,14 @@ std::optional<DescribedGateway> read_gateway(const Json& json) {
   return gateway;
 }
 
+bool read_names(const Json& list, std::vector<std::string>& names) {
+  for (const Json& each : list) {
+    if (!each.is_string()) return false;
+    names.push_back(each.get<std::string>());
+  }
+  return true;
+}
+
 Error not_understood() {
   return fail(Errc::corrupt, "what the server says of itself makes no sense");
 }
@@ -151,7 +159,8 @@ std::string description_text(const ServerDescription& server) {
             {"volumes", Json::array()},
             {"jobs", Json::array()},
             {"gateways", Json::array()},
-            {"suspects", server.suspects}};
+            {"suspects", server.suspects},
+            {"apart", server.apart}};
   for (const auto& volume : server.volumes) json["volumes"].push_back(json_of(volume));
   for (const auto& job : server.jobs) json["jobs"].push_back(json_of(job));
   for (const auto& gateway : server.gateways) json["gateways"].push_back(json_of(gateway));
@@ -186,10 +195,8 @@ Result<ServerDescription> read_description(std::string_view text) {
     if (!gateway) return not_understood();
     server.gateways.push_back(std::move(*gateway));
   }
-  for (const Json& each : reader.list("suspects")) {
-    if (!each.is_string()) return not_understood();
-    server.suspects.push_back(each.get<std::string>());
-  }
+  if (!read_names(reader.list("suspects"), server.suspects)) return not_understood();
+  if (!read_names(reader.list("apart"), server.apart)) return not_understood();
   if (!reader.ok()) return not_understood();
   return server;
 }

@@ -49,6 +49,7 @@ struct ServerDescription {
   std::vector<DescribedJob> jobs;
   std::vector<DescribedGateway> gateways;
   std::vector<std::string> suspects;  // names of volumes that it gets no answers of
+  std::vector<std::string> apart;     // of those that answer, and hold another map than it follows
 };
 
 std::string description_text(const ServerDescription& server);

@@ -75,6 +75,14 @@ std::string clock_text(const FoundServer& server) {
                 seconds(server.round_trip) * 500);
 }
 
+// Empty without names.
+std::string names_line(const std::string& what, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::string line = "    " + what + ":";
+  for (const std::string& name : names) line += " " + name;
+  return line + "\n";
+}
+
 std::string server_text(const ClusterLook& look, const FoundServer& server) {
   if (!server.told) return server.address + "  does not answer: " + server.trouble + "\n";
   const ServerDescription& told = *server.told;
@@ -88,10 +96,7 @@ std::string server_text(const ClusterLook& look, const FoundServer& server) {
   text += "\n";
   for (const DescribedVolume& volume : told.volumes) text += volume_line_of(look, volume);
   for (const DescribedJob& job : told.jobs) text += job_line(job);
-  if (told.suspects.empty()) return text;
-  text += "    suspects:";
-  for (const std::string& name : told.suspects) text += " " + name;
-  return text + "\n";
+  return text + names_line("suspects", told.suspects) + names_line("at another map", told.apart);
 }
 
 // A gateway as the servers that answer know it.
@@ -165,6 +170,7 @@ Json server_json(const ClusterLook& look, const FoundServer& server) {
                {"clock_ahead_seconds", seconds(server.clock_ahead)},
                {"round_trip_seconds", seconds(server.round_trip)},
                {"suspects", told.suspects},
+               {"apart", told.apart},
                {"volumes", Json::array()},
                {"jobs", Json::array()}});
   for (const auto& volume : told.volumes) json["volumes"].push_back(volume_json(look, volume));

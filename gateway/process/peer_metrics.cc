@@ -105,6 +105,11 @@ constexpr FindingFamily kFindingFamilies[] = {
      }},
     {kGauge, "penstock_cluster_volume_slow", "1 while the volume is skipped as slow.",
      [](const Membership&, const VolumeFinding& volume) { return volume.slow ? 1.0 : 0.0; }},
+    {kGauge, "penstock_cluster_volume_apart",
+     "1 while the volume answers, but holds another map than this process.",
+     [](const Membership&, const VolumeFinding& volume) {
+       return volume.answers() && volume.apart ? 1.0 : 0.0;
+     }},
     {kCounter, "penstock_cluster_volume_suspicions_total", "How often it became late or failed.",
      [](const Membership& membership, const VolumeFinding& volume) {
        return number(membership.suspicions(volume.entry->id));

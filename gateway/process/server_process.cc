@@ -18,6 +18,7 @@
 #include "penstock/text_codec.h"
 #include "penstock/wait_on.h"
 #include "server/background/background_metrics.h"
+#include "server/membership/cluster_state.h"
 #include "server/node/volume_metrics.h"
 
 namespace penstock {
@@ -269,6 +270,9 @@ std::unique_ptr<MapFollower> ServerProcess::make_follower() {
   parts.meet = [this](const std::vector<Announcement>& announced) {
     meet_servers(*others_, work_->objects->membership(), announced);
   };
+  parts.apart = [this](const std::vector<VolumeId>& ids) {
+    if (work_) work_->objects->membership().report_apart(ids);
+  };
   return std::make_unique<MapFollower>(std::move(parts));
 }
 
@@ -412,6 +416,7 @@ std::string ServerProcess::describe() {
   const Membership& membership = work->objects->membership();
   for (const MapVolume& volume : membership.map()->volumes) {
     if (membership.suspect(volume.id)) told.suspects.push_back(volume.name);
+    if (membership.is_apart(volume.id)) told.apart.push_back(volume.name);
   }
   return description_text(told);
 }
@@ -433,6 +438,10 @@ Readiness ServerProcess::tell_readiness() {
   for (const auto& server : others_->servers()) {
     if (server->is_refused())
       readiness.text += "refused: " + server->status(VolumeId{}).reason + "\n";
+  }
+  if (work_) {
+    const Membership& membership = work_->objects->membership();
+    readiness.text += apart_lines(findings_of(membership, *membership.map()));
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
   return readiness;

@@ -9,6 +9,7 @@
 #include "penstock/caught.h"
 #include "penstock/keep_running.h"
 #include "penstock/log.h"
+#include "server/map_source/apart_volumes.h"
 
 namespace penstock {
 namespace {
@@ -188,15 +189,11 @@ struct MapFollower::State {
     co_return Result<>{};
   }
 
-  void tell_apart(const std::vector<HeldMap>& held) const {
+  void tell_apart(const std::vector<HeldMap>& held) {
     const auto map = parts.current();
-    if (!parts.apart || map == nullptr) return;
-    std::vector<VolumeId> ids;
-    for (const HeldMap& each : held) {
-      const bool older = !each.map || each.map->epoch < map->epoch;  // it takes this one
-      if (!older && each.map->digest != map->digest) ids.push_back(each.volume);
-    }
-    parts.apart(ids);
+    if (map == nullptr) return;
+    const auto ids = apart.look(now(), *map, held);
+    if (parts.apart) parts.apart(ids);
   }
 
   // It has just begun: most volumes are not connected yet.
@@ -275,6 +272,7 @@ struct MapFollower::State {
 
   const FollowerParts parts;
   MapSurvey survey;
+  ApartVolumes apart;
   std::shared_ptr<const ClusterMap> last_head;  // that the source told; null: none
   BootTime began{};
   std::optional<BootTime> head_known;  // since when there is a map at the source

@@ -108,6 +108,16 @@ ClusterState judge(const ClusterMap& map, const std::vector<VolumeFinding>& find
   return state;
 }
 
+std::string apart_lines(const std::vector<VolumeFinding>& findings) {
+  std::string lines;
+  for (const VolumeFinding& volume : findings) {
+    if (!volume.answers() || !volume.apart) continue;
+    lines += "apart: " + volume.entry->name + " " + volume.entry->address +
+             " holds another map than this process follows\n";
+  }
+  return lines;
+}
+
 std::string_view level_name(ClusterState::Level level) {
   switch (level) {
     case ClusterState::Level::whole:

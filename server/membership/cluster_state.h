@@ -48,5 +48,7 @@ std::vector<VolumeFinding> findings_of(const Membership& membership, const Clust
 std::string_view level_name(ClusterState::Level level);
 // For /readyz: "ready" or why not, then "whole", "degraded: …" or "critical: …" with what is wrong.
 std::string state_lines(const ClusterState& state);
+// For /readyz of a server, which says little else of the others: those that are apart, a line each.
+std::string apart_lines(const std::vector<VolumeFinding>& findings);
 
 }  // namespace penstock

@@ -28,6 +28,7 @@ ServerDescription described() {
   server.volumes.push_back({VolumeId{0xfedcba9876543210}, "/mnt/\xff", status});
   server.jobs.push_back({"hints", true, 3, 10, 1.5, std::chrono::seconds(2)});
   server.suspects = {"v3"};
+  server.apart = {"v4", "v5"};
   server.gateways.push_back({"10.0.0.9:9000", "10.0.0.9", Epoch{6}, std::chrono::seconds(8)});
   return server;
 }
@@ -61,6 +62,7 @@ TEST_CASE("what a server says of itself survives its text") {
   CHECK(read->gateways[0].epoch == Epoch{6});
   CHECK(read->gateways[0].connected_for == std::chrono::seconds(8));
   CHECK(read->suspects == std::vector<std::string>{"v3"});
+  CHECK(read->apart == std::vector<std::string>{"v4", "v5"});
 }
 
 TEST_CASE("unknown keys are passed over and those that lack are empty") {
@@ -75,7 +77,7 @@ TEST_CASE("what makes no sense is corrupt") {
   for (const char* text :
        {"", "[]", "7", R"({"zone":1})", R"({"volumes":{}})", R"({"volumes":[{"id":"7"}]})",
         R"({"volumes":[3]})", R"({"jobs":[{"done":-1}]})", R"({"suspects":[1]})",
-        R"({"gateways":[1]})", R"({"gateways":[{"epoch":-1}]})"}) {
+        R"({"apart":[1]})", R"({"gateways":[1]})", R"({"gateways":[{"epoch":-1}]})"}) {
     CAPTURE(text);
     CHECK(code_of(read_description(text)) == Errc::corrupt);
   }

@@ -70,6 +70,22 @@ TEST_CASE("volumes that hold another map answer, and serve nobody") {
   CHECK_FALSE(state_with(3).writable);
 }
 
+TEST_CASE("a server names the volumes that are apart, but not those that do not answer at all") {
+  const ClusterMap map = map_of(3, 1);
+  std::vector<VolumeFinding> findings;
+  for (const MapVolume& volume : map.volumes) {
+    VolumeFinding finding;
+    finding.entry = &volume;
+    finding.status.state = VolumeStatus::State::open;
+    findings.push_back(finding);
+  }
+  CHECK(apart_lines(findings).empty());
+  findings[1].apart = findings[2].apart = true;
+  findings[2].status.state = VolumeStatus::State::missing;
+  CHECK(apart_lines(findings) ==
+        "apart: v1 10.0.0.1:9200 holds another map than this process follows\n");
+}
+
 TEST_CASE("volumes of one host are lost together: twelve on six hosts survive two hosts") {
   const ClusterMap map = map_of(6, 2);
   CHECK(state_of(map, {0, 1}).level == ClusterState::Level::degraded);
