@@ -12,8 +12,8 @@ ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<B
     : gateway_(gateway),
       trace_(request.deadline.trace()),
       pin_due_(gateway.clock.boot() + gateway.blobs.reader_pin_every()),
-      reader_(gateway.blobs.read(std::move(ranges), request.file_pieces, damage_log(request),
-                                 request.memory)) {}
+      reader_(gateway.blobs.read(std::move(ranges), request.file_pieces,
+                                 gateway.damage.of_request(request.request_id), request.memory)) {}
 
 Task<> ObjectBody::start() {
   CO_TRY(piece, co_await reader_.next(fresh_deadline()));

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/operations/damage_log.h"
 #include "gateway/s3/request.h"
 #include "penstock/buffer.h"
 #include "penstock/limits.h"
@@ -42,6 +43,7 @@ struct Gateway {
   Random& random;
   GatewayConfig config;
   std::unique_ptr<Turns> lists = std::make_unique<Turns>(limits::kListsAtOnce);
+  DamageLog damage{clock};
 };
 
 enum class Operation : std::uint8_t {

@@ -171,8 +171,8 @@ S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway, request));
   if (!ranges) co_return to_s3(ranges.error());
-  BlobReader reader =
-      gateway.blobs.read(std::move(*ranges), false, damage_log(request), request.memory);
+  BlobReader reader = gateway.blobs.read(
+      std::move(*ranges), false, gateway.damage.of_request(request.request_id), request.memory);
   if (to_inline) {
     CO_TRY(bytes, co_await read_all(gateway, request, reader));
     hashes.update(as_bytes(bytes));
@@ -247,16 +247,6 @@ PartInfo make_part(const StoredBytes& stored, std::uint16_t number) {
   part.md5 = stored.md5;
   part.blob = stored.blob;
   return part;
-}
-
-BlobReader::Damaged damage_log(const S3Request& request) {
-  return [id = request.request_id](const BlobRef& blob, std::uint32_t slot, const Error& error) {
-    log_event(LogLevel::warn, "fragment_damaged",
-              {{"request_id", id},
-               {"volume", hex_name(blob.locations[slot].volume.value)},
-               {"slot", std::to_string(slot)},
-               {"error", std::string(to_string(error.code)) + ": " + error.context}});
-  };
 }
 
 S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bucket,

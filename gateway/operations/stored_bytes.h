@@ -48,8 +48,6 @@ std::unique_ptr<LeaseKeeper> leases_of(const StoredBytes& stored);
 
 // What a record says of the bytes: number 0 for a plain object, whose checksum the record has.
 PartInfo make_part(const StoredBytes& stored, std::uint16_t number);
-// Logs the fragments that a reader of blobs had to rebuild.
-BlobReader::Damaged damage_log(const S3Request& request);
 // Fails if a condition fails already, before the bytes are moved; succeeds if that is not known
 // soon.
 S3Task<> check_fast(Gateway& gateway, const S3Request& request, const Bucket& bucket,
