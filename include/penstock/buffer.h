@@ -40,9 +40,9 @@ class Buffer {
 
 // Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 1 MiB: a fresh mapping per
 // request costs more in page faults than the copy it saves. Keeps at most `keep_bytes` of idle
-// memory, and besides the idle halves of huge pages whose other half is in use; the rest goes back
-// to the system. Thread-safety: all methods from any thread. A Buffer
-// may outlive its pool.
+// memory, and besides the idle halves of huge pages whose other half is in use: no more of them
+// than were in use at the same time. The rest goes back to the system. Thread-safety: all methods
+// from any thread. A Buffer may outlive its pool.
 class BufferPool {
  public:
   explicit BufferPool(std::size_t keep_bytes);

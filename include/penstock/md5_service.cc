@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
-#include <deque>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "penstock/assert.h"
 #include "penstock/async.h"
@@ -30,7 +30,8 @@ struct Md5Stream::State {
   Md5 md5;
   ConstBytes left;  // of the first piece
   // ---- guarded by the service's mutex
-  std::deque<Piece> pieces;  // not hashed yet; with the first it is in the queue or in a lane
+  using Pieces = boost::container::static_vector<Piece, kPiecesLater>;
+  Pieces pieces;  // not hashed yet; with the first it is in the queue or in a lane
   bool in_lane = false;
   std::optional<Error> failed;
   std::optional<Completion<void>> waiter;
@@ -46,11 +47,11 @@ struct Md5Service::State {
   Worker& worker;
   const unsigned threads;
   const Md5Kernel kernel;
-  std::mutex mutex;  // guards what follows
-  std::deque<Stream> queue;
-  std::size_t streams = 0;  // that live
-  std::size_t awaited = 0;  // of the queue
-  unsigned passes = 0;      // running or submitted
+  std::mutex mutex;           // guards what follows
+  std::vector<Stream> queue;  // with room for all streams: a pass must not fail there
+  std::size_t streams = 0;    // that live
+  std::size_t awaited = 0;    // of the queue
+  unsigned passes = 0;        // running or submitted
 
   // ---- Pre: the mutex is held.
   bool is_worth_a_pass() const {
@@ -69,7 +70,7 @@ struct Md5Service::State {
     queue.push_back(stream);
     if (stream->waiter) ++awaited;
   }
-  Stream take(std::deque<Stream>::iterator at) {
+  Stream take(std::vector<Stream>::iterator at) {
     Stream stream = std::move(*at);
     queue.erase(at);
     stream->in_lane = true;
@@ -121,7 +122,7 @@ void Md5Service::State::join_awaited(Lanes& lanes) {
 
 void Md5Service::State::end(const Stream& stream, std::optional<Error> failed) {
   std::optional<Completion<void>> waiter;
-  std::deque<Md5Stream::State::Piece> gone;  // they go without the mutex
+  Md5Stream::State::Pieces gone;  // they go without the mutex
   {
     const std::lock_guard lock(mutex);
     stream->in_lane = false;
@@ -130,7 +131,7 @@ void Md5Service::State::end(const Stream& stream, std::optional<Error> failed) {
       gone.swap(stream->pieces);
     } else {
       gone.push_back(std::move(stream->pieces.front()));
-      stream->pieces.pop_front();
+      stream->pieces.erase(stream->pieces.begin());
     }
     if (stream->is_settled(stream->waits_for)) waiter.swap(stream->waiter);
     if (!stream->pieces.empty()) put(stream);
@@ -148,15 +149,18 @@ void Md5Service::State::hash_quantum(Lanes& lanes) {
   }
   const std::size_t blocks = bytes / kMd5BlockBytes;
   if (blocks > 0) md5_blocks_in_lanes(kernel, std::span(inputs).first(lanes.size()), blocks);
-  const auto is_done = [this, blocks](const Stream& stream) {
+  const auto goes_on = [blocks](const Stream& stream) {
     stream->md5.skip(blocks * kMd5BlockBytes);
     stream->left = stream->left.subspan(blocks * kMd5BlockBytes);
-    if (stream->left.size() >= kMd5BlockBytes) return false;
+    return stream->left.size() >= kMd5BlockBytes;
+  };
+  const auto done = std::partition(lanes.begin(), lanes.end(), goes_on);
+  while (lanes.end() != done) {  // one that ends is in no lane, should this throw
+    const Stream stream = std::move(lanes.back());
+    lanes.pop_back();
     stream->md5.update(stream->left);
     end(stream, std::nullopt);
-    return true;
-  };
-  lanes.erase(std::remove_if(lanes.begin(), lanes.end(), is_done), lanes.end());
+  }
 }
 
 void Md5Service::State::run_lanes(Lanes& lanes) {
@@ -193,7 +197,9 @@ Md5Stream::Md5Stream(Md5Service* service) : state_(std::make_shared<State>()) {
   if (service == nullptr) return;
   service_ = service->state_;
   const std::lock_guard lock(service_->mutex);
-  ++service_->streams;
+  const std::size_t streams = service_->streams + 1;
+  if (service_->queue.capacity() < streams) service_->queue.reserve(2 * streams);
+  service_->streams = streams;
 }
 
 // What is in a lane is hashed to the end; what still waits is forgotten.

@@ -182,7 +182,9 @@ Task<MapHead> EtcdSource::wait_for_change(MapRevision seen, Deadline deadline) {
       // The watch should have told: its endpoint may be gone without a word.
       if (watch_->is_silent(asked.row.mod_revision)) watch_->close();
       if (watch_->from > asked.head_revision + 1) watch_->from = 0;  // it came back older
-      co_return co_await read(deadline);
+      auto head = co_await read(deadline);
+      if (!head) co_return fail(Errc::unavailable, head.error().context);
+      co_return head;
     }
     if (!watch_->running) {
       watch_->running = true;

@@ -348,6 +348,11 @@ Awaitable<void> StartAdmission::admit_member() {
   }
   if (!counted_) {
     const Result<> counted = co_await volume.count_start();
+    if (!counted &&
+        counted.error().thrown) {  // no thread or memory to be had: no fault of the disk
+      volume.wait_for("can count its start: " + counted.error().context);
+      co_return;
+    }
     if (!counted) co_return refuse("its start cannot be counted: " + counted.error().context);
     counted_ = true;
   }

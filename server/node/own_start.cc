@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "penstock/async.h"
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "server/node/start_notes.h"
 
@@ -10,7 +11,15 @@ namespace penstock {
 
 Task<> OwnStart::count_start() {
   auto begin = [volume = volume_](Completion<void> done) {
-    std::thread([volume, done] { done(StartNotes::count_start(volume)); }).detach();
+    std::thread([volume, done] {
+      Result<> counted;
+      try {
+        counted = StartNotes::count_start(volume);
+      } catch (...) {  // there is no other thread to be had
+        counted = error_of_exception("the count of a start");
+      }
+      done(counted);
+    }).detach();
   };
   return await_completion<void>(std::move(begin));
 }

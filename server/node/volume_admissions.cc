@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "penstock/caught.h"
+#include "penstock/keep_running.h"
 #include "server/node/own_start.h"
 
 namespace penstock {
 namespace {
 constexpr Duration kFinishLook = std::chrono::milliseconds(10);
+constexpr ReportThrown kWhere{"an admission"};
 }  // namespace
 
 VolumeAdmissions::VolumeAdmissions(boost::asio::io_context& io, Clock& clock, std::string boot_id,
@@ -25,20 +27,19 @@ VolumeAdmissions::VolumeAdmissions(boost::asio::io_context& io, Clock& clock, st
   }
 }
 
-Awaitable<void> VolumeAdmissions::run(std::shared_ptr<StartAdmission> admission,
+// Begun again when it throws: without it a volume would wait for ever, or nobody would note that
+// its disk has failed.
+Awaitable<void> VolumeAdmissions::run(Clock& clock, std::shared_ptr<StartAdmission> admission,
                                       std::shared_ptr<std::size_t> running) {
-  try {
-    co_await admission->run();
-  } catch (...) {
-    report_exception("an admission");
-  }
+  auto one = [admission] { return admission->run(); };
+  co_await keep_running(clock, kWhere.where, one);
   --*running;
 }
 
 void VolumeAdmissions::begin() {
   *running_ = admissions_.size();
   for (const auto& [id, admission] : admissions_) {
-    boost::asio::co_spawn(io_, run(admission, running_), ReportThrown{"an admission"});
+    boost::asio::co_spawn(io_, run(clock_, admission, running_), kWhere);
   }
 }
 

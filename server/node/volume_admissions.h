@@ -37,7 +37,7 @@ class VolumeAdmissions {
   Awaitable<void> finish();
 
  private:
-  static Awaitable<void> run(std::shared_ptr<StartAdmission> admission,
+  static Awaitable<void> run(Clock& clock, std::shared_ptr<StartAdmission> admission,
                              std::shared_ptr<std::size_t> running);
 
   boost::asio::io_context& io_;

@@ -1,7 +1,9 @@
 #include "penstock/buffer.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
+#include <cerrno>
 #include <cstring>
 #include <set>
 
@@ -39,6 +41,14 @@ TEST_CASE("no more than was asked for stays idle once all is given back, in any 
       if (keep == 0) CHECK(pool.idle_bytes() == 0);
     }
   }
+}
+
+TEST_CASE("what does not stay idle is the system's again") {
+  BufferPool pool(0);
+  std::byte* const place = pool.get(kMiB).data();
+  unsigned char pages[kMiB / 4096];
+  CHECK(::mincore(place, kMiB, pages) != 0);
+  CHECK(errno == ENOMEM);  // nothing is mapped there
 }
 
 TEST_CASE("a buffer is taken again, and may outlive its pool") {
