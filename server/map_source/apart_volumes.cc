@@ -1,5 +1,7 @@
 #include "server/map_source/apart_volumes.h"
 
+#include <algorithm>
+
 #include "penstock/log.h"
 #include "penstock/volume_note.h"
 
@@ -27,6 +29,11 @@ std::vector<VolumeId> ApartVolumes::look(BootTime now, const ClusterMap& own,
       lose(each.volume);
     }
   }
+  // Of one that has left the map nobody tells any more.
+  std::erase_if(found_, [&](const auto& found) {
+    return std::ranges::none_of(held,
+                                [&](const HeldMap& each) { return each.volume == found.first; });
+  });
   return ids;
 }
 

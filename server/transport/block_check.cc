@@ -10,6 +10,19 @@ namespace penstock {
 
 using limits::kBlockBytes;
 
+namespace {
+
+// Less than any disk loses at a time.
+constexpr std::size_t kFillerBytes = 512;
+
+// Zeros stand in for what a server's disk did not give while it was sent.
+bool ends_in_filler(ConstBytes block) {
+  const ConstBytes end = block.last(std::min(block.size(), kFillerBytes));
+  return std::ranges::all_of(end, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
 Result<> check_blocks(const FragmentId& id, std::uint64_t offset, ConstBytes blocks,
                       const std::vector<std::uint32_t>& crcs) {
   if (offset % kBlockBytes != 0 || crcs.size() != (blocks.size() + kBlockBytes - 1) / kBlockBytes) {
@@ -19,8 +32,12 @@ Result<> check_blocks(const FragmentId& id, std::uint64_t offset, ConstBytes blo
   for (const std::uint32_t expected : crcs) {
     const ConstBytes block = blocks.first(std::min<std::size_t>(blocks.size(), kBlockBytes));
     if (fragment_block_crc(id.write_id, id.slot, number, block) != expected) {
-      return fail(Errc::corrupt, "block " + std::to_string(number) + " of slot " +
-                                     std::to_string(id.slot) + " was changed on its way");
+      const std::string name =
+          "block " + std::to_string(number) + " of slot " + std::to_string(id.slot);
+      if (ends_in_filler(block)) {
+        return fail(Errc::io, name + ": the server's disk did not give it");
+      }
+      return fail(Errc::corrupt, name + " was changed on its way");
     }
     blocks = blocks.subspan(block.size());
     ++number;

@@ -48,7 +48,7 @@ std::uint64_t CallConnection::new_id() {
 
 Result<> CallConnection::room_for(const Call& call) const {
   if (closed_) return lost(false, closed_->context);
-  if (peer_stops_ && !is_at_once(call.operation) && !is_later_step(call.operation)) {
+  if (peer_stops_ && is_refused_at_stop(call.operation)) {
     return lost(false, "the server stops");
   }
   if (call.fields.size() + wire::kTraceBytes > wire::kFieldsBytesMax) {
@@ -149,9 +149,21 @@ void CallConnection::close(Error reason) {
   watch_.notify();
 }
 
+// What has not left yet would be refused, or meet a connection that has ended.
+void CallConnection::hear_farewell() {
+  peer_stops_ = true;
+  std::vector<std::uint64_t> unsent;
+  for (const auto& [id, pending] : pending_) {
+    if (is_refused_at_stop(pending.operation) && sender_.take_back(pending.ticket)) {
+      unsent.push_back(id);
+    }
+  }
+  for (const std::uint64_t id : unsent) end_unanswered(id, false, "the server stops");
+}
+
 Task<> CallConnection::take_answer(FrameHead head) {
   const std::uint64_t id = head.header.request_id;
-  if (id == wire::kFarewell && head.header.leaving) peer_stops_ = true;
+  if (id == wire::kFarewell && head.header.leaving) hear_farewell();
   if (!pending_.contains(id)) co_return co_await reader_->skip_payload();
   CO_TRY(payload, co_await reader_->read_payload());
   if (!head.header.failed) {

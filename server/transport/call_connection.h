@@ -98,6 +98,7 @@ class CallConnection : public std::enable_shared_from_this<CallConnection> {
   void end(std::uint64_t id, Result<CallAnswer> answer, CallOutcome outcome);
   void end_unanswered(std::uint64_t id, bool sent, std::string_view why);
   Task<> read_answers();
+  void hear_farewell();
   Task<> take_answer(FrameHead head);
   void end_overdue();
   FrameSender::Ticket push(Call call);

@@ -56,6 +56,10 @@ bool is_later_step(Operation operation) {
   return operation == Operation::append || operation == Operation::commit;
 }
 
+bool is_refused_at_stop(Operation operation) {
+  return !is_at_once(operation) && !is_later_step(operation);
+}
+
 AnswerRoom answer_room(Operation operation, std::string_view fields) {
   switch (operation) {
     case Operation::read_fragment: {

@@ -22,6 +22,8 @@ bool is_about_maps(wire::Operation operation);
 bool is_step(wire::Operation operation);
 // ... that was opened before: without this step all of it is lost.
 bool is_later_step(wire::Operation operation);
+// By a server that stops, before it begins.
+bool is_refused_at_stop(wire::Operation operation);
 
 // Answers that may be long, for which there must be room before their volume is asked.
 enum class AnswerKind : std::uint8_t { brief, piece, list };

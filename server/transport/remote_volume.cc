@@ -164,7 +164,7 @@ Task<Piece> RemoteVolume::read_fragment(FragmentReadRequest request, Deadline de
   if (!crcs) co_return not_believed("read_fragment");
   auto piece = checked_piece(request, std::move(answer.payload), *crcs);
   if (!piece && piece.error().code == Errc::invalid) co_return not_believed("read_fragment");
-  if (!piece) tell_changed(piece.error());
+  if (!piece && piece.error().code == Errc::corrupt) tell_changed(piece.error());
   co_return piece;
 }
 

@@ -65,7 +65,7 @@ void ServedConnection::close_when_idle() {
     farewell.request_id = wire::kFarewell;
     sender_.push(make_frame(reply_to(farewell), ""));
   }
-  const bool idle = room_->calls() == 0 && transfers_.size() == 0;
+  const bool idle = room_->calls() == 0 && transfers_.size() == 0 && !reader_.waits_within();
   if (idle && now >= *leaves_since_ + kFarewellTime) close();
 }
 

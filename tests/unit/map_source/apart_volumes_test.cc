@@ -31,9 +31,13 @@ struct ApartHarness {
 
   ApartHarness() {
     log_lines().clear();
+    set_log_level(LogLevel::info);
     set_log_sink([](LogLevel, std::string_view line) { log_lines() += line; });
   }
-  ~ApartHarness() { set_log_sink(nullptr); }
+  ~ApartHarness() {
+    set_log_sink(nullptr);
+    set_log_level(LogLevel::error);
+  }
 
   // What a look finds after `time`, where volume 0 holds `of_first` and the others the own map.
   std::vector<VolumeId> look(Duration time, Map of_first, bool answers = true) {

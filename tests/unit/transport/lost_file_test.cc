@@ -160,14 +160,14 @@ TEST_CASE("a disk that does not give what is being sent fails that read alone, a
   world.volume->fragments.faults.piece_file = directory.fd();
   log_lines().clear();
   set_log_sink([](LogLevel, std::string_view line) { log_lines() += line; });
-  // Other fragments hold the same: whoever is told `corrupt` rebuilds it from them.
   for (int i = 0; i < 3; ++i) {
-    CHECK(code_of(world.run(world.remote->read_fragment(request, world.soon()))) == Errc::corrupt);
+    CHECK(code_of(world.run(world.remote->read_fragment(request, world.soon()))) == Errc::io);
   }
   set_log_sink(nullptr);
   CHECK(log_lines().find("call_failed") != std::string::npos);
   CHECK(log_lines().find("code=io") != std::string::npos);
   CHECK(log_lines().find("sending a file") != std::string::npos);
+  CHECK(log_lines().find("block_changed_on_its_way") == std::string::npos);
   world.volume->fragments.faults.piece_file = -1;
   CHECK(world.run(world.remote->read_fragment(request, world.soon())));
   CHECK(world.wires.size() == wires);  // no connection was made again

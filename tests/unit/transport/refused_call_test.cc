@@ -74,14 +74,14 @@ TEST_CASE("what was sent before a stop was heard of is refused, not lost") {
   TransportWorld world;
   Peer peer(world);
   peer.connection->close_when_idle();
-  world.run_for(std::chrono::milliseconds(50));
+  world.clock.advance(std::chrono::milliseconds(50));
   peer.connection->close_when_idle();  // nothing is under way
   CHECK(peer.receive().header.request_id == wire::kFarewell);
   ReadRequest read;
   read.key.key = "k";
   peer.send(a_call(wire::Operation::read, 2), wire::encode(read));
   CHECK(peer.receive().code == Errc::unavailable);
-  world.run_for(std::chrono::milliseconds(60));
+  world.clock.advance(std::chrono::milliseconds(60));
   peer.connection->close_when_idle();
   world.settle();
   CHECK(*peer.ended);
@@ -112,6 +112,40 @@ TEST_CASE("nothing that a server which stops would refuse is sent there, or wait
   };
   REQUIRE(run_until(world.io, world.clock, is_well));
   CHECK(world.run(world.remote->read(read, world.soon())));
+}
+
+// A call that somebody waits for.
+struct Asked {
+  std::optional<Errc> ended;
+  static Awaitable<void> ask(TransportWorld& world, Asked& asked) {
+    const auto read = std::make_shared<ReadRequest>();
+    read->key.key = "k";
+    asked.ended = code_of(co_await world.remote->read(read, world.soon()));
+  }
+};
+
+TEST_CASE("what still waits to be sent when a server says that it stops ends at once as not sent") {
+  TransportWorld world;
+  world.connect();
+  for (const FakeWire& wire : world.wires) wire.to_server->bytes_max = 1;
+  Asked first, second;
+  for (Asked* asked : {&first, &second}) {
+    for (const FakeWire& wire : world.wires) wire.to_server->stalled = true;
+    boost::asio::co_spawn(world.io, Asked::ask(world, *asked), boost::asio::detached);
+    world.settle();
+  }
+  for (const auto& connection : world.served) connection->close_when_idle();
+  world.settle();
+  CHECK_FALSE(first.ended);  // its first bytes have left
+  CHECK(second.ended == Errc::unavailable);
+  for (const FakeWire& wire : world.wires) {
+    wire.to_server->bytes_max = 1 << 20;
+    wire.to_server->resume();
+    wire.to_server->wake();
+  }
+  world.settle();
+  CHECK(first.ended == Errc::unavailable);  // the server says so
+  CHECK(world.volume->acceptor.counters.reads == 0);
 }
 
 }  // namespace
