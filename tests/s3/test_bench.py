@@ -1,4 +1,6 @@
 """`penstock bench` against a real store: every workload runs, finds what an earlier run wrote, and tells what fails."""
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
@@ -110,3 +112,14 @@ def test_files_for_a_server_of_files_hold_the_same(store, work):
     some = next(name for name in names if name.endswith("/0000007"))
     with open(some, "rb") as f:
         assert f.read() == s3.get_object(Bucket="bench", Key=os.path.relpath(some, os.path.join(root, "bench")))["Body"].read()
+
+
+def test_a_ratio_is_worse_beyond_one_and_a_half_times_the_stored_one():
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "bench")
+    loader = importlib.machinery.SourceFileLoader("bench_script", path)
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_script", loader))
+    loader.exec_module(script)
+    stored = {"W1": 3.0, "W6get": 2.0, "gone": 1.0}
+    assert script.worse({"W1": 4.5, "W6get": 3.01, "new": 9.0}, stored) == ["W6get"]
+    assert script.worse({"W1": 0.1, "W6get": 3.0}, stored) == []
+    assert {"W1", "W8", "md5-lanes", "sigv4-check"} <= script.read_ratios(script.STORED).keys()
