@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "gateway/address_option.h"
+#include "gateway/bench_command_line.h"
 #include "gateway/program_version.h"
 #include "gateway/ring_command_line.h"
 #include "gateway/role_settings.h"
@@ -234,6 +235,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
                      {gateway, CommandLine::Command::gateway}};
   add_ring_commands(app, line, table);
   add_admin_commands(app, line, table);
+  table.emplace_back(add_bench(app, line.bench), CommandLine::Command::bench);
   std::string path = "penstock";
   if (const auto unknown = find_unknown(app, argc, argv, path)) {
     return {std::nullopt, complain_of_use(*unknown, path)};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "gateway/bench_arguments.h"
 #include "gateway/cluster_arguments.h"
 #include "gateway/local_arguments.h"
 
@@ -32,6 +33,7 @@ struct CommandLine {
     ring_replace,
     admin_keygen,
     admin_status,
+    bench,
   };
   Command command = Command::local;
   LocalArguments local;
@@ -47,6 +49,7 @@ struct CommandLine {
   RingExportArguments ring_export;
   AdminStatusArguments admin_status;
   std::string key_file;  // of keygen
+  BenchArguments bench;
 };
 
 inline constexpr int kUsageError = 2;  // exit code

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "gateway/bench/bench_run.h"
 #include "gateway/command_line.h"
 #include "gateway/descriptor_shares.h"
 #include "gateway/local_arguments.h"
@@ -156,6 +157,8 @@ int run_command(const CommandLine& line) {
       return make_key_file(line.key_file);
     case CommandLine::Command::admin_status:
       return show_admin_status(line.admin_status);
+    case CommandLine::Command::bench:
+      return run_bench(line.bench);
   }
   return kUsageError;
 }

@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = 77
 DATA = "var/lib/penstock"
 UNITS = ("penstock-local", "penstock-server@", "penstock-gateway")
-PAGES = ("", "-local", "-server", "-gateway", "-admin", "-admin-keygen", "-ring", "-ring-make", "-ring-status", "-ring-replace")
+PAGES = ("", "-local", "-server", "-gateway", "-bench", "-admin", "-admin-keygen", "-ring", "-ring-make", "-ring-status", "-ring-replace")
 EXAMPLES = ("local.json", "server.json", "gateway.json", "prometheus.yml", "alerts.yml", "grafana-dashboard.json")
 FILES = {  # path -> mode
     "usr/bin/penstock": 0o755, "usr/lib/sysusers.d/penstock.conf": 0o644,

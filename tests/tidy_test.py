@@ -44,6 +44,7 @@ ARROWS = {
                            "server/objects"),
     "gateway": ("gateway/s3", "gateway/http", "gateway/auth", "gateway/body", "gateway/operations", "server/objects",
                 "server/background/removal"),  # the settings of removal, which the configuration reads
+    "gateway/bench": ("gateway", "gateway/auth", "gateway/s3"),
     "gateway/process": ("gateway", "gateway/http", "server/membership", "server/map_source", "server/objects",
                         "server/background", "server/transport", "server/node"),
 }

@@ -1,0 +1,216 @@
+#include "gateway/bench/bench_run.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "gateway/bench/bench_files.h"
+#include "gateway/bench/bench_report.h"
+#include "gateway/bench/bench_target.h"
+#include "gateway/bench/workload_run.h"
+#include "penstock/whole_file.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr std::size_t kReportBytesMax = 16 << 20;
+
+int complain(const Error& error) {
+  std::fprintf(stderr, "penstock bench: %s\n", error.context.c_str());
+  return error.code == Errc::invalid ? 2 : kFailed;
+}
+
+// What is going on, on standard error: one line that is written over on a terminal, else a line
+// every ten seconds.
+class Progress {
+ public:
+  void tell(const std::string& what, const LoadProgress& progress) {
+    if (!terminal_ && bench_now() < last_ + kEvery) return;
+    last_ = bench_now();
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(), "%s: %.0f s, %llu requests, %.2f GiB, %llu failed",
+                  what.c_str(), progress.seconds, static_cast<unsigned long long>(progress.good),
+                  static_cast<double>(progress.bytes) / (1 << 30),
+                  static_cast<unsigned long long>(progress.failed));
+    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line.data());
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (terminal_) std::fputs("\r\x1b[K", stderr);
+  }
+
+ private:
+  static constexpr Duration kEvery{10'000'000};
+  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  BenchTime last_ = bench_now();
+};
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+void raise_descriptors() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class BenchRun {
+ public:
+  BenchRun(const BenchArguments& arguments, std::vector<Workload> workloads, S3Endpoint endpoint)
+      : arguments_(arguments),
+        workloads_(std::move(workloads)),
+        target_(arguments_, content_, std::move(endpoint),
+                [this](const std::string& what, const LoadProgress& progress) {
+                  progress_.tell(what, progress);
+                }),
+        table_(arguments.json_file == "-" ? stderr : stdout) {
+    report_.name = arguments.name;
+    report_.endpoint = arguments.endpoint;
+    report_.when = utc_now();
+    report_.scale = arguments.scale;
+    report_.seconds = arguments.seconds;
+    report_.with_processes = !arguments.pids.empty();
+  }
+
+  int run() {
+    if (const auto ready = begin(); !ready) return stop(ready.error());
+    std::fputs(table_head(report_.with_processes).c_str(), table_);
+    WorkloadRun measuring(arguments_, content_, target_, std::to_string(std::time(nullptr)));
+    for (const Workload& workload : workloads_) {
+      if (arguments_.unsigned_requests &&
+          (writes(workload) || workload.kind == Workload::Kind::list)) {
+        std::fprintf(stderr, "%s is left out: a server of files has no such call\n",
+                     std::string(workload.name).c_str());
+        continue;
+      }
+      if (const auto ready = prepare(workload); !ready) {
+        end();  // what was measured is not lost
+        return stop(ready.error());
+      }
+      for (BenchRow& row : measuring.measure(workload)) tell(std::move(row));
+    }
+    return end();
+  }
+
+ private:
+  int stop(const Error& error) {
+    progress_.clear();
+    return complain(error);
+  }
+
+  Result<> begin() {
+    CHECK_OK(usage_of_processes());
+    if (!arguments_.compare_file.empty()) {  // before hours of work, not after
+      TRY(text, read_whole_file(arguments_.compare_file, kReportBytesMax));
+      CHECK_OK(compare(report_, text));
+      old_ = std::move(text);
+    }
+    return target_.find_bucket();
+  }
+  Result<> usage_of_processes() const {
+    for (const int pid : arguments_.pids) {
+      if (::access(("/proc/" + std::to_string(pid)).c_str(), F_OK) == 0) continue;
+      return fail(Errc::invalid,
+                  "--pids: there is no process " + std::to_string(pid) + " on this machine");
+    }
+    return {};
+  }
+
+  Result<> prepare(const Workload& workload) {
+    if (workload.set == SetName::none || !prepared_.insert(workload.set).second) return {};
+    const bool warm = arguments_.warm_up > 0 && workload.kind != Workload::Kind::list;
+    return target_.prepare(data_set(workload.set, arguments_.scale), warm);
+  }
+
+  void tell(BenchRow row) {
+    progress_.clear();
+    std::fputs(table_line(row, report_.with_processes).c_str(), table_);
+    std::fflush(table_);
+    report_.rows.push_back(std::move(row));
+  }
+
+  int end() {
+    Result<> ended;
+    if (!old_.empty()) {
+      if (const auto text = compare(report_, old_)) std::fputs(("\n" + *text).c_str(), table_);
+    }
+    const std::string json = json_of(report_).dump(1) + "\n";
+    if (arguments_.json_file == "-") {
+      std::fputs(json.c_str(), stdout);
+    } else if (!arguments_.json_file.empty()) {
+      ended = replace_whole_file(arguments_.json_file, json, 0644);
+    }
+    if (ended && arguments_.remove) ended = target_.remove_all();
+    progress_.clear();
+    if (!ended) return complain(ended.error());
+    const bool failed = std::any_of(report_.rows.begin(), report_.rows.end(),
+                                    [](const BenchRow& row) { return row.failed(); });
+    return failed ? kFailed : 0;
+  }
+
+  const BenchArguments& arguments_;
+  const std::vector<Workload> workloads_;
+  const Content content_;
+  Progress progress_;
+  BenchTarget target_;
+  std::FILE* table_;
+  BenchReport report_;
+  std::string old_;
+  std::set<SetName> prepared_;
+};
+
+int write_sets(const BenchArguments& arguments, const std::vector<Workload>& workloads) {
+  const Content content;
+  std::set<SetName> written;
+  for (const Workload& workload : workloads) {
+    if (workload.set == SetName::none || !written.insert(workload.set).second) continue;
+    const DataSet set = data_set(workload.set, arguments.scale);
+    const auto done = write_files(arguments.write_files, arguments.bucket, set, content);
+    if (!done) return complain(done.error());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_bench(const BenchArguments& given) {
+  BenchArguments arguments = given;
+  if (arguments.list) {
+    std::fputs(describe_workloads().c_str(), stdout);
+    return 0;
+  }
+  if (arguments.threads == 0)
+    arguments.threads = std::max(1U, std::thread::hardware_concurrency() / 2);
+  const auto workloads = find_workloads(arguments.only);
+  if (!workloads) return complain(workloads.error());
+  if (!arguments.write_files.empty()) return write_sets(arguments, *workloads);
+  if (!arguments.unsigned_requests &&
+      (arguments.access_key.empty() || arguments.secret_key.empty())) {
+    return complain(fail(Errc::invalid,
+                         "whose keys? Give --access-key and --secret-key, or AWS_ACCESS_KEY_ID and "
+                         "AWS_SECRET_ACCESS_KEY; a store keeps its own in "
+                         "DIR/root-credentials.json. --static needs none"));
+  }
+  auto endpoint = find_endpoint(arguments.endpoint);
+  if (!endpoint) return complain(endpoint.error());
+  raise_descriptors();
+  return BenchRun(arguments, *workloads, std::move(*endpoint)).run();
+}
+
+}  // namespace penstock
