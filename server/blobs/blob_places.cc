@@ -13,7 +13,9 @@ Error too_few(const BlobContext& context, const Skipped& failed, Error error) {
   std::size_t full = 0;
   for (const auto& client : context.membership.volumes()) {
     const VolumeStatus status = client->status();
-    if (status.state == VolumeStatus::State::open && status.full) ++full;
+    // One that has a reason will be away, whatever room it has: its server stops.
+    const bool has_no_room = status.full && status.reason.empty();
+    if (status.state == VolumeStatus::State::open && has_no_room) ++full;
   }
   for (const auto& [volume, code] : failed) full += code == Errc::full ? 1 : 0;
   const std::uint32_t m = context.membership.map()->policy.m;

@@ -80,7 +80,7 @@ struct MapFollower::State {
       self->tell_source(away ? head.error().context : "");
       if (head) {
         self->seen = head->revision;
-        self->news = std::move(head->map);
+        self->news = true;
         self->wakeup.notify();
       }
       if (away) co_await self->parts.clock.sleep_until(self->now() + kSourceRetry);
@@ -134,13 +134,14 @@ struct MapFollower::State {
 
   // What is new at the source holds at once: it is newer than what this process is at. One that is
   // at none asks the volumes first: they may hold another map.
-  Task<> follow_head(std::shared_ptr<const ClusterMap> head) {
+  Task<> follow_head() {
+    CO_TRY(head, co_await read_head());
     const auto map = parts.current();
-    if (map == nullptr || !is_newer(head, map) || find_lost(*head, *map) != nullptr) {
+    if (map == nullptr || !is_newer(head.map, map) || find_lost(*head.map, *map) != nullptr) {
       co_return Result<>{};
     }
-    CO_CHECK(take(head, SameEpoch::stays));
-    co_return co_await bring_up_own(head);
+    CO_CHECK(take(head.map, SameEpoch::stays));
+    co_return co_await bring_up_own(head.map);
   }
 
   bool may_take(const MapVerdict& verdict, const std::vector<HeldMap>& held) const {
@@ -236,8 +237,8 @@ struct MapFollower::State {
     BootTime next = self->now();
     while (!self->stopping) {
       Result<> done;
-      const auto news = std::exchange(self->news, std::nullopt);
-      if (news) done = co_await self->follow_head(*news);
+      const bool news = std::exchange(self->news, false);
+      if (news) done = co_await self->follow_head();
       if (!self->stopping && (news || self->now() >= next || self->parts.moved())) {
         done = co_await self->look();
         next = self->now() + self->pause(done);
@@ -276,9 +277,9 @@ struct MapFollower::State {
   BootTime began{};
   std::optional<BootTime> head_known;  // since when there is a map at the source
   Wakeup wakeup;
-  std::optional<Executor> executor;                       // once it has begun
-  MapRevision seen;                                       // of the source
-  std::optional<std::shared_ptr<const ClusterMap>> news;  // what the watch has found there
+  std::optional<Executor> executor;  // once it has begun
+  MapRevision seen;                  // of the source
+  bool news = false;
   bool settled = false;
   std::atomic<bool> stopping{false};
   bool running = false;

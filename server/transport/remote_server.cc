@@ -88,7 +88,10 @@ VolumeStatus RemoteServer::status(VolumeId id) const {
     return missing;
   }
   VolumeStatus status = at->second;
-  status.full = status.full || leaving_;  // begin nothing new there
+  if (leaving_ && status.state == VolumeStatus::State::open) {  // begin nothing new there
+    status.full = true;
+    status.reason = "its server stops";
+  }
   return status;
 }
 

@@ -83,6 +83,7 @@ VolumeStatus FakeHolder::status() const {
   VolumeStatus status;
   status.state = faults.state;
   status.full = faults.full;
+  status.reason = faults.reason;
   status.fragment_count = fragments_.size();
   return status;
 }

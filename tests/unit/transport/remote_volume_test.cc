@@ -430,6 +430,7 @@ TEST_CASE("a server that leaves says so, and takes no new fragments from then on
   world.leaving = true;
   CHECK(world.run(world.remote->read(a_read(), world.soon())));
   CHECK(world.remote->status().full);
+  CHECK(world.remote->status().reason == "its server stops");
   world.leaving = false;
   CHECK(world.run(world.remote->read(a_read(), world.soon())));
   CHECK_FALSE(world.remote->status().full);

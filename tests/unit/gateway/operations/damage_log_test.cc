@@ -42,6 +42,8 @@ TEST_CASE("a storm of damaged fragments gets a line a second, and each volume it
   clock.advance(std::chrono::seconds(1));
   log.of_request("R3")(blob_on(VolumeId{3}), 1, why);
   CHECK(count_of("request_id=R3") == 1);
+  log.of_request("R4")(blob_on(VolumeId{}), 1, why);  // it was left out when it was written
+  CHECK(count_of("request_id=R4") == 0);
   set_log_sink(nullptr);
 }
 
