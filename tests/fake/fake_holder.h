@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "penstock/wakeup.h"
@@ -20,7 +21,7 @@ namespace penstock {
 // Faults; a test changes them at any time.
 struct FakeFaults {
   VolumeStatus::State state = VolumeStatus::State::open;
-  std::string reason{};  // as VolumeStatus has it
+  std::string reason{};    // as VolumeStatus has it
   bool full = false;       // write_fragment() and append() answer full
   int fail_append = 0;     // the n-th append from now on fails with `io` (1 = the next)
   int stall_append = 0;    // the n-th append from now on never answers
