@@ -5,6 +5,18 @@
 namespace penstock {
 namespace {
 
+// As CLI::Range, through which NaN passes.
+CLI::Validator between(double least, double most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    if (number && value >= least && value <= most) return {};
+    return text + " is not a number from " + CLI::detail::to_string(least) + " to " +
+           CLI::detail::to_string(most);
+  };
+  return {check, "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most)};
+}
+
 void add_target(CLI::App& bench, BenchArguments& arguments) {
   bench.add_option("--endpoint", arguments.endpoint, "http://HOST:PORT of the server")
       ->envname("AWS_ENDPOINT_URL")
@@ -37,32 +49,32 @@ void add_load(CLI::App& bench, BenchArguments& arguments) {
       ->delimiter(',');
   bench.add_flag("--list", arguments.list, "Say which workloads there are");
   bench.add_option("--seconds", arguments.seconds, "How long each is measured")
-      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(between(0.1, 86'400.0))
       ->capture_default_str();
   bench
       .add_option("--warm-up", arguments.warm_up,
                   "Seconds before that, which do not count; 0: also do not read the data once\n"
                   "before the first workload that reads it")
-      ->check(CLI::Range(0.0, 3'600.0))
+      ->check(between(0.0, 3'600.0))
       ->capture_default_str();
   bench
       .add_option("--scale", arguments.scale,
                   "Size of the data, and of uploads. 1: 2 GiB in 4 shards, 8,000 samples, 20,000\n"
                   "small objects. Other workloads have sets of their own: up to 1.3 GB each")
-      ->check(CLI::Range(0.001, 1'000.0))
+      ->check(between(0.001, 1'000.0))
       ->capture_default_str();
   bench
       .add_option("--rate", arguments.rate,
                   "Requests a second, in an open loop: each is sent when its time has come, and\n"
                   "its latency counts from then, also if it had to wait for a connection.\n"
                   "Without: a closed loop, each connection sends when it has its answer")
-      ->check(CLI::Range(0.001, 1e9));
+      ->check(between(0.001, 1e9));
   bench.add_option("--connections", arguments.connections, "In place of the workload's own number")
       ->check(CLI::Range(1u, 100'000u));
   bench.add_option("--threads", arguments.threads, "Of this client; default: half the processors")
       ->check(CLI::Range(1u, 1'024u));
   bench.add_option("--timeout", arguments.timeout_seconds, "Seconds until a request has failed")
-      ->check(CLI::Range(0.1, 86'400.0))
+      ->check(between(0.1, 86'400.0))
       ->capture_default_str();
   bench
       .add_option("--accelerators", arguments.accelerators,
@@ -72,7 +84,7 @@ void add_load(CLI::App& bench, BenchArguments& arguments) {
   bench
       .add_option("--compute-time", arguments.compute_time,
                   "Times the published time of a step: 2 is an accelerator half as fast")
-      ->check(CLI::Range(0.001, 1e9))
+      ->check(between(0.001, 1e9))
       ->capture_default_str();
   bench.add_flag("--verify", arguments.verify,
                  "Look at each byte that comes back, not only at lengths. Costs this client time");

@@ -21,7 +21,8 @@ Json json_of(const DescribedVolume& volume) {
               {"free_bytes", volume.status.free_bytes},
               {"total_bytes", volume.status.total_bytes},
               {"fragments", volume.status.fragment_count},
-              {"fragment_bytes", volume.status.fragment_bytes}};
+              {"fragment_bytes", volume.status.fragment_bytes},
+              {"damaged_reads", volume.damaged_reads}};
 }
 
 Json json_of(const DescribedJob& job) {
@@ -105,6 +106,7 @@ std::optional<DescribedVolume> read_volume(const Json& json) {
   volume.status.total_bytes = reader.number("total_bytes");
   volume.status.fragment_count = reader.number("fragments");
   volume.status.fragment_bytes = reader.number("fragment_bytes");
+  volume.damaged_reads = reader.number("damaged_reads");
   if (!reader.ok()) return std::nullopt;
   return volume;
 }

@@ -17,6 +17,7 @@ struct DescribedVolume {
   VolumeId id;  // zero: it could not be opened
   std::string path;
   VolumeStatus status;
+  std::uint64_t damaged_reads = 0;  // found a fragment of it damaged, since its server began
 };
 // A job of the background: the pass under way, or the last one.
 struct DescribedJob {

@@ -48,7 +48,9 @@ std::string notes_of(const BenchRow& row) {
   if (row.late > 0) text += format("  not begun %llu", static_cast<unsigned long long>(row.late));
   if (row.slowest_s) text += format("  slowest %.2f s", *row.slowest_s);
   if (row.complete_ms) text += format("  complete %.0f ms", *row.complete_ms);
-  if (row.result.tally.good == 0 && row.connections > 0 && !row.failed()) text += "  none ended";
+  if (row.result.tally.good == 0 && row.connections > 0 && !row.failed()) {
+    text += "  none ended: give it more --seconds";
+  }
   if (row.result.tally.failed > 0) {
     text += format("  FAILED %llu: ", static_cast<unsigned long long>(row.result.tally.failed));
     text += one_line(row.result.tally.first_failure);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -116,6 +117,7 @@ class BenchRun {
 
   Result<> begin() {
     CHECK_OK(usage_of_processes());
+    CHECK_OK(usage_of_report());
     if (!arguments_.compare_file.empty()) {  // before hours of work, not after
       TRY(text, read_whole_file(arguments_.compare_file, kReportBytesMax));
       CHECK_OK(compare(report_, text));
@@ -130,6 +132,17 @@ class BenchRun {
                   "--pids: there is no process " + std::to_string(pid) + " on this machine");
     }
     return {};
+  }
+
+  // Before hours of work, not after.
+  Result<> usage_of_report() const {
+    if (arguments_.json_file.empty() || arguments_.json_file == "-") return {};
+    const std::filesystem::path file = arguments_.json_file;
+    const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+    std::error_code unknown;
+    const bool is_folder = std::filesystem::is_directory(file, unknown);
+    if (!is_folder && ::access(folder.c_str(), W_OK) == 0) return {};
+    return fail(Errc::invalid, "--json: " + arguments_.json_file + " cannot be written");
   }
 
   Result<> prepare(const Workload& workload) {

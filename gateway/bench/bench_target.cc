@@ -176,6 +176,7 @@ void BenchTarget::abort_upload(const Upload& upload) {
 Result<> BenchTarget::remove_all() {
   const std::string query =
       "list-type=2&max-keys=1000&prefix=" + percent_encode(kBenchPrefix, false);
+  std::uint64_t gone = 0;
   for (;;) {
     TRY(page, call("GET", {}, query));
     if (!page.good) return complaint("listing what is to be deleted", page);
@@ -191,10 +192,11 @@ Result<> BenchTarget::remove_all() {
         keys.size());
     LoadOptions options = usual(16);
     options.pids.clear();
-    CHECK_OK(run("deleting", source, options));
+    CHECK_OK(run("deleting, " + std::to_string(gone) + " are gone", source, options));
     if (const std::string lost = source.lost(); !lost.empty()) {
       return fail(Errc::refused, "deleting: " + lost);
     }
+    gone += keys.size();
   }
   if (made_bucket_) CHECK_OK(call("DELETE", {}, {}));
   return {};

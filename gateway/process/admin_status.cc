@@ -55,6 +55,9 @@ std::string volume_line_of(const ClusterLook& look, const DescribedVolume& volum
              static_cast<unsigned long long>(status.fragment_count));
   line += volume.path;
   if (status.full) line += "  full";
+  if (volume.damaged_reads > 0) {
+    line += format("  %llu damaged reads", static_cast<unsigned long long>(volume.damaged_reads));
+  }
   if (is_candidate(look, volume.id)) line += "  candidate: no map names it";
   if (!status.reason.empty()) line += "  (" + status.reason + ")";
   return line + "\n";
@@ -150,7 +153,8 @@ Json volume_json(const ClusterLook& look, const DescribedVolume& volume) {
               {"free_bytes", volume.status.free_bytes},
               {"total_bytes", volume.status.total_bytes},
               {"fragments", volume.status.fragment_count},
-              {"fragment_bytes", volume.status.fragment_bytes}};
+              {"fragment_bytes", volume.status.fragment_bytes},
+              {"damaged_reads", volume.damaged_reads}};
 }
 
 Json server_json(const ClusterLook& look, const FoundServer& server) {

@@ -75,11 +75,21 @@ class Findings {
     if (told && told->status.full) {
       add("volume_full", entry.name, "it takes no new data: add volumes, or delete objects");
     }
+    if (told && told->damaged_reads > 0) find_damage(entry, *told);
     if (!held->map) {
       return add("volume_behind", entry.name,
                  "it holds no map yet: its server takes the newest within seconds");
     }
     compare(entry, *held->map);
+  }
+
+  void find_damage(const MapVolume& entry, const DescribedVolume& told) {
+    const std::string times = std::to_string(told.damaged_reads);
+    add("volume_damaged", entry.name,
+        "since its server began, " + times + (told.damaged_reads == 1 ? " read" : " reads") +
+            " found a fragment damaged there, and others had to stand in. `fragment_damaged` in "
+            "the logs names them; look at the disk of " +
+            told.path);
   }
 
   // Two processes that serve one volume are two acceptors of one name.

@@ -27,7 +27,11 @@ std::string map_name(const ClusterMap& map) {
 
 std::string volume_state(const ClusterLook& look, const MapVolume& entry) {
   const HeldMap* held = held_by(look, entry.id);
-  if (!held || !held->answered) return "does not answer";
+  if (!held || !held->answered) {
+    const DescribedVolume* told = look.volume(entry.id);  // its server may
+    const bool closed = told && told->status.state != VolumeStatus::State::open;
+    return closed ? std::string(state_name(told->status.state)) : "does not answer";
+  }
   return held->map ? map_name(*held->map) : "holds no map";
 }
 

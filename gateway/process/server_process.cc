@@ -401,7 +401,7 @@ std::string ServerProcess::describe() {
     told.digest = hex_encode(std::as_bytes(std::span(map->digest)));
   }
   for (const auto& volume : server_.volumes().states()) {
-    told.volumes.push_back({volume.id, volume.path, volume.status});
+    told.volumes.push_back({volume.id, volume.path, volume.status, volume.damaged_reads});
   }
   for (const PeerServer::Peer& peer : peers_->peers()) {
     if (peer.role != PeerRole::gateway) continue;

@@ -30,6 +30,15 @@ Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::*member)
   return samples;
 }
 
+Samples damaged_reads(const VolumeSet& volumes) {
+  Samples samples;
+  for (const auto& volume : volumes.states()) {
+    samples.push_back(
+        Metrics::Sample{{{"volume", volume.name}}, static_cast<double>(volume.damaged_reads)});
+  }
+  return samples;
+}
+
 Samples which_are_open(const VolumeSet& volumes) {
   Samples samples;
   for (const auto& volume : volumes.states()) {
@@ -58,6 +67,9 @@ void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes) {
                         [&volumes] { return by_volume(volumes, &VolumeStatus::total_bytes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_open", "1 if the volume is open.",
                         [&volumes] { return which_are_open(volumes); });
+  metrics.add_collector(Metrics::Kind::counter, "penstock_volume_damaged_reads_total",
+                        "Reads that found a fragment of the volume damaged, since its start.",
+                        [&volumes] { return damaged_reads(volumes); });
   metrics.add_histograms("penstock_volume_sync_seconds",
                          "How long syncs of files and directories took, by volume.",
                          [&volumes] { return syncs_by_volume(volumes); });

@@ -65,7 +65,8 @@ std::vector<VolumeSet::VolumeState> VolumeSet::states() const {
   for (const auto& slot : slots()) {
     states.push_back({slot->entry.id, slot->entry.name, slot->path,
                       slot->volume ? slot->volume->status() : slot->refused,
-                      slot->volume ? slot->volume->stalled() : slot->hung});
+                      slot->volume ? slot->volume->stalled() : slot->hung,
+                      slot->volume ? slot->volume->damaged_reads() : 0});
   }
   return states;
 }

@@ -9,6 +9,7 @@
 // the process ends.
 // Thread-safety: any thread, where nothing else is said.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -40,7 +41,8 @@ class VolumeSet {
     std::string name;
     std::string path;
     VolumeStatus status;
-    bool stalled = false;  // a look at its directory may hang, too
+    bool stalled = false;             // a look at its directory may hang, too
+    std::uint64_t damaged_reads = 0;  // found a fragment of it damaged, since it was opened
   };
   std::vector<VolumeState> states() const;
   // How long the syncs of each open volume took, by its name.

@@ -130,6 +130,8 @@ class Volume final : public VolumeClient {
   // ---- VolumeClient
   VolumeId id() const override { return identity_.volume; }
   VolumeStatus status() const override;
+  // Reads that found a fragment here damaged, since it was opened. No call of the disk.
+  std::uint64_t damaged_reads() const;
   Task<PrepareReply> prepare(std::shared_ptr<const PrepareRequest> request,
                              Deadline deadline) override;
   Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request,

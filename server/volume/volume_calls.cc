@@ -20,6 +20,8 @@ VolumeStatus Volume::status() const {
   return status;
 }
 
+std::uint64_t Volume::damaged_reads() const { return fragments_->statistics().corrupt_count; }
+
 void Volume::refresh_space_soon() const {
   if (!space_->refresh_due()) return;
   fragment_write_worker_->submit([space = space_] { space->refresh(); });

@@ -158,6 +158,40 @@ def test_status_says_what_is_wrong(tmp_path):
         assert penstock("ring", "show", *some, code=1)
 
 
+def flip(directory, known):
+    """Changes the bytes `known`, which one file below the directory holds."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                at = file.read().find(known)
+            if at < 0:
+                continue
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(bytes(255 - byte for byte in known))
+            return True
+    return False
+
+
+def test_status_tells_of_damaged_fragments():
+    with Cluster(servers=6, gateways=1) as cluster:
+        wait_well(cluster)
+        s3 = cluster.client(0)
+        s3.create_bucket(Bucket="damaged")
+        body = os.urandom(3 << 20)
+        s3.put_object(Bucket="damaged", Key="whole", Body=body)
+        known = body[:64]
+        hurt = next(s for s in cluster.info["servers"] if flip(s["volumes"][0]["path"], known))
+        assert s3.get_object(Bucket="damaged", Key="whole")["Body"].read() == body
+        found = next(f for f in status_of(cluster, code=TROUBLE)["findings"] if f["what"] == "volume_damaged")
+        assert hurt["volumes"][0]["path"] in found["meaning"]
+        told = json.loads(penstock("admin", "status", "--json", "--cluster", cluster.data, code=TROUBLE))
+        counts = {v["path"]: v["damaged_reads"] for s in told["servers"] for v in s["volumes"]}
+        assert [path for path, count in counts.items() if count > 0] == [hurt["volumes"][0]["path"]]
+        assert "damaged reads" in penstock("admin", "status", "--cluster", cluster.data, code=TROUBLE)
+
+
 def test_a_map_source_that_lost_the_map_gets_it_back(tmp_path):
     with Cluster(servers=3, gateways=1) as cluster:
         where = cluster.info["map"].removeprefix("file:")

@@ -97,6 +97,10 @@ def test_errors_say_what_to_do(store):
     nobody = bench(store, "--endpoint", "http://127.0.0.1:1", "--only", "W1")
     assert nobody.returncode == 1 and "penstock local" in nobody.stderr
     assert bench(store, "--pids", "999999999").returncode == 2
+    for name in ("--seconds", "--warm-up", "--scale", "--rate", "--timeout", "--compute-time"):
+        assert bench(store, "--only", "W1", name, "nan").returncode == 2, name
+    early = bench(store, "--only", "W6get", "--json", "/nowhere/at/all.json")
+    assert early.returncode == 2 and "--json" in early.stderr and early.stdout == ""
     assert bench(store, "--compare", BINARY).returncode != 0
     without = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run([BINARY, "bench"], capture_output=True, text=True, env=without, timeout=60)

@@ -90,7 +90,7 @@ Task<> TombstonePurge::mark_volume(VolumeId volume, RowKind kind, Progress& prog
       const auto rank = rank_in_group(context_, volume, key.bucket, row.partitions, key.key);
       if (!rank) continue;
       const bool marked = marked_.contains(key);
-      if (*rank > 0 && !marked && !is_left_alone(*rank, row)) continue;
+      if (*rank > 0 && !marked && !is_left_alone(volume, *rank, row)) continue;
       if (*rank == 0 || !marked) ++waiting;  // each once
       if (!marked && is_worth_a_round(row)) rows.push_back(std::move(row));
     }
@@ -120,15 +120,16 @@ Task<> TombstonePurge::mark(RegisterRef ref) {
 
 // A later volume of the group looks at what the first one has left alone for longer than a purge
 // takes: each mark gives the row a new ballot, and makes the mark of another process worthless.
-bool TombstonePurge::is_left_alone(std::size_t rank, const RegisterEntry& row) {
+bool TombstonePurge::is_left_alone(VolumeId volume, std::size_t rank, const RegisterEntry& row) {
   const RemovalOptions& options = context_.options;
   const Duration purge = options.tombstone_wait + 2 * options.tombstones_every;
   const auto turn = static_cast<Duration::rep>(rank) * (options.takeover + purge);
   const BootTime looked = context_.clock.boot();
-  const auto known = noted_.find(row.key);
+  const Holding holding{volume, row.key};
+  const auto known = noted_.find(holding);
   // Without room it waits until others are done.
   if (known == noted_.end() && noted_.size() >= limits::kTombstonesMarkedMax) return false;
-  Noted& noted = known == noted_.end() ? noted_[row.key] : known->second;
+  Noted& noted = known == noted_.end() ? noted_[holding] : known->second;
   if (noted.ballot != row.ballot) noted = {row.ballot, looked};
   noted.pass = passes_;
   return looked - noted.since >= turn;

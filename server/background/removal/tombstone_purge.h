@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "server/background/removal/pace.h"
@@ -40,12 +41,14 @@ class TombstonePurge {
   Task<> mark_volume(VolumeId volume, RowKind kind, Progress& progress, std::uint64_t& waiting);
   Task<> mark(RegisterRef ref);
   // Is it the turn of a volume of this rank, which is not the first?
-  bool is_left_alone(std::size_t rank, const RegisterEntry& row);
+  bool is_left_alone(VolumeId volume, std::size_t rank, const RegisterEntry& row);
   // A mark needs every replica. Of a group with a suspect one row is tried in each pass: perhaps
   // nobody else would find out that the volume answers again.
   bool is_worth_a_round(const RegisterEntry& row);
 
-  // A tombstone as it was found, and since when.
+  // A tombstone as a volume was found to hold it, and since when. Volumes of one process may hold
+  // it at several ballots.
+  using Holding = std::pair<VolumeId, RegisterKey>;
   struct Noted {
     Ballot ballot;
     BootTime since;
@@ -56,7 +59,7 @@ class TombstonePurge {
   Pace pace_;
   std::set<GroupId> tried_;               // groups with a suspect, in this pass
   std::map<RegisterKey, Marked> marked_;  // at most limits::kTombstonesMarkedMax
-  std::map<RegisterKey, Noted> noted_;    // as many at most
+  std::map<Holding, Noted> noted_;        // as many at most
   std::uint64_t passes_ = 0;
 };
 

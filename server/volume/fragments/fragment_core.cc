@@ -95,9 +95,11 @@ Result<FragmentHandlePtr> FragmentCore::load(const FragmentId& id) {
   handle->row = *row;
   handle->row.owner = FragmentOwner{};  // of no use to readers
   handle->geometry = FragmentGeometry{row->data_bytes};
-  TRY(file, row->place == FragmentPlace::segment ? segments->file(row->segment)
-                                                 : files.open_for_reading(id));
-  handle->file = std::move(file);
+  auto file = row->place == FragmentPlace::segment ? segments->file(row->segment)
+                                                   : files.open_for_reading(id);
+  if (!file && file.error().code == Errc::not_found) count_corrupt();  // a row says that it is here
+  if (!file) return std::move(file).error();
+  handle->file = std::move(*file);
   const FragmentGeometry& geometry = handle->geometry;
   const std::uint64_t tail_at = row->offset + geometry.tail_offset();
   // The row's length is no allocation size before the file confirms that it has so much.

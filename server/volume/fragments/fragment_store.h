@@ -64,7 +64,7 @@ struct FragmentStatistics {
   std::uint64_t segment_free_bytes = 0;  // reusable inside segments
   std::uint64_t segment_count = 0;
   std::uint64_t segment_bytes = 0;  // size of a new one
-  std::uint64_t corrupt_count = 0;  // reads that found a wrong checksum since the start
+  std::uint64_t corrupt_count = 0;  // reads that found a fragment damaged, since the start
 };
 
 class FragmentStore {

@@ -25,7 +25,7 @@ ServerDescription described() {
   status.fragment_count = 3;
   status.fragment_bytes = 4;
   status.full = true;
-  server.volumes.push_back({VolumeId{0xfedcba9876543210}, "/mnt/\xff", status});
+  server.volumes.push_back({VolumeId{0xfedcba9876543210}, "/mnt/\xff", status, 12});
   server.jobs.push_back({"hints", true, 3, 10, 1.5, std::chrono::seconds(2)});
   server.suspects = {"v3"};
   server.apart = {"v4", "v5"};
@@ -50,6 +50,7 @@ TEST_CASE("what a server says of itself survives its text") {
   CHECK(read->volumes[0].status.reason == "its disk hangs");
   CHECK(read->volumes[0].status.full);
   CHECK(read->volumes[0].status.fragment_bytes == 4);
+  CHECK(read->volumes[0].damaged_reads == 12);
   REQUIRE(read->jobs.size() == 1);
   CHECK(read->jobs[0].what == "hints");
   CHECK(read->jobs[0].running);

@@ -167,6 +167,19 @@ TEST_CASE("a later volume takes over what is left alone, by its boot clock") {
   CHECK(f.rows() == 0);
 }
 
+TEST_CASE("a process takes over a tombstone that its volumes hold at two ballots") {
+  PurgeFixture f;
+  for (const std::size_t missed : {0, 3, 4}) f.replica(missed).rows.erase(f.key);
+  ++f.replica(2).rows.at(f.key).accepted.ballot.counter;  // of a mark that one replica took
+  f.context.local = {f.replicas()[1], f.replicas()[2]};
+  TombstonePurge later(f.context);
+  for (int i = 0; i < 12; ++i) {
+    f.pass(later);
+    f.wait(std::chrono::minutes(10));
+  }
+  CHECK(f.rows() == 0);
+}
+
 TEST_CASE("what was written again between mark and drop stays") {
   PurgeFixture f;
   f.run();
