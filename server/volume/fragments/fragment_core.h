@@ -64,10 +64,6 @@ class FragmentCore : public std::enable_shared_from_this<FragmentCore> {
   FragmentCache cache;
   std::atomic<std::size_t> reads_waiting{
       0};  // jobs on the read worker; bounded by their submitters
-  // A read on a caller's thread has met a block that is not in memory. The attempt has asked the
-  // disk to read ahead, which waits where the disk takes no more: until a worker has read again, no
-  // caller tries, so that a disk that hangs is asked by a few callers, not by all of them.
-  std::atomic<bool> disk_asked{false};
 
  private:
   std::atomic<bool> closed_{false};

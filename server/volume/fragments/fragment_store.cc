@@ -57,11 +57,7 @@ Task<T> on_read_worker(CorePtr core, Function function, Deadline deadline) {
 }
 
 Task<Piece> read_fragment(CorePtr core, FragmentReadRequest request, Deadline deadline) {
-  auto job = [request](FragmentCore& c) {
-    auto piece = read_blocking(c, request);
-    c.disk_asked = false;  // the disk answers
-    return piece;
-  };
+  auto job = [request](FragmentCore& c) { return read_blocking(c, request); };
   return on_read_worker<Piece>(std::move(core), std::move(job), deadline);
 }
 
@@ -153,14 +149,12 @@ Task<Piece> FragmentStore::read(FragmentReadRequest request, Deadline deadline) 
 
 std::optional<Result<Piece>> FragmentStore::read_now(const FragmentReadRequest& request) {
   if (auto open = core_->check_open(); !open) return Result<Piece>(std::move(open).error());
-  if (core_->disk_asked) return std::nullopt;
   const FragmentHandlePtr handle = core_->cache.find(request.id);
   if (handle == nullptr) return std::nullopt;
   if (auto fits = check_range(*handle, request); !fits) {
     return Result<Piece>(std::move(fits).error());
   }
   auto piece = read_verified(handle, request, core_->parts.buffers, false);
-  if (!piece) core_->disk_asked = true;
   if (piece) note(*core_, request.id, *piece);
   return piece;
 }

@@ -84,7 +84,7 @@ class FragmentStore {
   // overloaded; io.
   Task<Piece> read(FragmentReadRequest request, Deadline deadline = Deadline::max());
   // The same without I/O, on this thread; nullopt: ask with read(). Cost: one lock, one read from
-  // the page cache, the CRC. While another one's attempt waits for the disk it is not tried.
+  // the page cache, the CRC.
   std::optional<Result<Piece>> read_now(const FragmentReadRequest& request);
 
   // Gives each of `ids` a lease of 24 h from now; returns those that are not held (or whose removal
