@@ -200,7 +200,7 @@ std::string status_text(const ClusterLook& look, const std::vector<Finding>& fin
 }
 
 std::string status_json(const ClusterLook& look, const std::vector<Finding>& findings) {
-  Json json{{"ok", findings.empty()},
+  Json json{{"ok", !is_trouble(findings)},
             {"servers", Json::array()},
             {"gateways", Json::array()},
             {"findings", Json::array()}};
@@ -226,7 +226,7 @@ int look_once(const AdminStatusArguments& arguments) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   for (const FoundServer& server : look->servers) {
-    if (server.told) return findings.empty() ? 0 : kExitTrouble;
+    if (server.told) return is_trouble(findings) ? kExitTrouble : 0;
   }
   return kExitFailed;
 }

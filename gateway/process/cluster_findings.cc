@@ -28,7 +28,7 @@ class Findings {
 
  private:
   void add(std::string what, std::string volume, std::string meaning) {
-    findings_.push_back({std::move(what), std::move(volume), std::move(meaning)});
+    findings_.push_back({std::move(what), std::move(volume), std::move(meaning), false});
   }
 
   void find_of_source() {
@@ -90,6 +90,7 @@ class Findings {
             " found a fragment damaged there, and others had to stand in. `fragment_damaged` in "
             "the logs names them; look at the disk of " +
             told.path);
+    findings_.back().is_past = true;
   }
 
   // Two processes that serve one volume are two acceptors of one name.
@@ -221,6 +222,11 @@ const HeldMap* held_by(const ClusterLook& look, VolumeId id) {
   const auto same = [id](const HeldMap& held) { return held.volume == id; };
   const auto at = std::find_if(look.maps.held.begin(), look.maps.held.end(), same);
   return at == look.maps.held.end() ? nullptr : &*at;
+}
+
+bool is_trouble(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return !finding.is_past; });
 }
 
 std::vector<Finding> find_trouble(const ClusterLook& look, bool has_source) {

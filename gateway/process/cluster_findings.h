@@ -11,10 +11,14 @@
 namespace penstock {
 
 struct Finding {
-  std::string what;     // for programs: "volume_behind" …
-  std::string volume;   // its name; empty: not of one volume
-  std::string meaning;  // for people, with what to do
+  std::string what;      // for programs: "volume_behind" …
+  std::string volume;    // its name; empty: not of one volume
+  std::string meaning;   // for people, with what to do
+  bool is_past = false;  // it has happened, and is told until its server starts anew
 };
+
+// Is there something that waits to be done?
+bool is_trouble(const std::vector<Finding>& findings);
 
 // `has_source`: the command was told of a map source.
 std::vector<Finding> find_trouble(const ClusterLook& look, bool has_source);

@@ -38,7 +38,7 @@ std::string volume_state(const ClusterLook& look, const MapVolume& entry) {
 std::string status_json(const ClusterLook& look, const std::string& source,
                         const std::vector<Finding>& findings) {
   const MapLook& maps = look.maps;
-  Json json{{"ok", findings.empty()},
+  Json json{{"ok", !is_trouble(findings)},
             {"source",
              {{"name", source},
               {"answers", maps.has_source},
@@ -135,7 +135,7 @@ int show_cluster_status(const RingLookArguments& arguments) {
   const std::string text =
       arguments.json ? status_json(*look, name, findings) : status_text(*look, name, findings);
   std::fputs(text.c_str(), stdout);
-  return findings.empty() ? 0 : kExitTrouble;
+  return is_trouble(findings) ? kExitTrouble : 0;
 }
 
 int restore_ring(const RingLookArguments& arguments) {

@@ -21,15 +21,18 @@ Task<> TombstonePurge::pass() {
   ++passes_;
   Result<> whole;
   const std::vector<VolumeId> volumes = context_.local_volumes();
+  std::erase_if(noted_, [&](const auto& entry) {
+    return std::find(volumes.begin(), volumes.end(), entry.first.first) == volumes.end();
+  });
   for (const VolumeId volume : volumes) {
+    bool seen = true;
     for (const RowKind kind : kRegisterKinds) {
       auto looked = co_await mark_volume(volume, kind, progress, waiting);
+      seen = seen && looked;
       if (!looked) whole = std::move(looked);
       if (context_.stops()) co_return Result<>{};
     }
-  }
-  if (whole) {
-    std::erase_if(noted_, [this](const auto& entry) { return entry.second.pass != passes_; });
+    if (seen) forget_what_went(volume);
   }
   context_.board->change(
       [waiting](BackgroundStatus& status) { status.tombstones_waiting = waiting; });
@@ -133,6 +136,13 @@ bool TombstonePurge::is_left_alone(VolumeId volume, std::size_t rank, const Regi
   if (noted.ballot != row.ballot) noted = {row.ballot, looked};
   noted.pass = passes_;
   return looked - noted.since >= turn;
+}
+
+// Each volume by itself: one that is away for days must not fill the room of all.
+void TombstonePurge::forget_what_went(VolumeId volume) {
+  std::erase_if(noted_, [&](const auto& entry) {
+    return entry.first.first == volume && entry.second.pass != passes_;
+  });
 }
 
 bool TombstonePurge::is_worth_a_round(const RegisterEntry& row) {

@@ -42,6 +42,8 @@ class TombstonePurge {
   Task<> mark(RegisterRef ref);
   // Is it the turn of a volume of this rank, which is not the first?
   bool is_left_alone(VolumeId volume, std::size_t rank, const RegisterEntry& row);
+  // After all tombstones of a volume were looked at in this pass.
+  void forget_what_went(VolumeId volume);
   // A mark needs every replica. Of a group with a suspect one row is tried in each pass: perhaps
   // nobody else would find out that the volume answers again.
   bool is_worth_a_round(const RegisterEntry& row);

@@ -26,7 +26,7 @@ class File {
   virtual ~File() = default;  // closes; what was not synced may be lost
   // Reads up to buffer.size() bytes; fewer only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) = 0;
-  // The same only if it needs no I/O (pages in memory); nullopt: it would block.
+  // The same only if it needs no I/O (pages in memory); nullopt: it would block, or passes the end.
   virtual std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) = 0;
   // Writes all of `data`. With `direct` opened files: offset, length and address are multiples of
   // 4096.

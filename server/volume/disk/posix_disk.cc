@@ -126,7 +126,8 @@ class PosixFile final : public File {
       });
       if (got < 0 && (errno == EAGAIN || errno == EOPNOTSUPP)) return std::nullopt;
       if (got < 0) return Result<std::size_t>(system_error(errno, "read", path_));
-      if (got == 0) break;  // the end of the file; a page that is not in memory answers EAGAIN
+      // The end of the file, or a page that is not in memory: Linux 5.9 and 5.10 confuse them.
+      if (got == 0) return std::nullopt;
       done += static_cast<std::size_t>(got);
     }
     return Result<std::size_t>(done);

@@ -97,8 +97,10 @@ Result<FragmentHandlePtr> FragmentCore::load(const FragmentId& id) {
   handle->geometry = FragmentGeometry{row->data_bytes};
   auto file = row->place == FragmentPlace::segment ? segments->file(row->segment)
                                                    : files.open_for_reading(id);
-  if (!file && file.error().code == Errc::not_found) count_corrupt();  // a row says that it is here
-  if (!file) return std::move(file).error();
+  if (!file) {  // damage, unless the fragment was removed meanwhile
+    if (file.error().code == Errc::not_found && !handle->hold->is_retired()) count_corrupt();
+    return std::move(file).error();
+  }
   handle->file = std::move(*file);
   const FragmentGeometry& geometry = handle->geometry;
   const std::uint64_t tail_at = row->offset + geometry.tail_offset();
