@@ -141,7 +141,8 @@ class BenchRun {
     const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
     std::error_code unknown;
     const bool is_folder = std::filesystem::is_directory(file, unknown);
-    if (!is_folder && ::access(folder.c_str(), W_OK) == 0) return {};
+    const bool has_folder = std::filesystem::is_directory(folder, unknown);
+    if (!is_folder && has_folder && ::access(folder.c_str(), W_OK) == 0) return {};
     return fail(Errc::invalid, "--json: " + arguments_.json_file + " cannot be written");
   }
 
