@@ -1,6 +1,7 @@
 /* LD_PRELOAD shim: while the file $HANGING_IO_CONTROL names path prefixes (one a line), calls on files below one of them do not
- * return; with a number before the prefix, each takes so many milliseconds longer. Calls are: reads (cached ones too), writes, syncs, allocations, opens, renames, removals, changes of mode, lists, stats. When its line goes, they
- * go on. What was opened before counts, too. */
+ * return; with a number before the prefix, each takes so many milliseconds longer. Calls are: reads (cached ones too),
+ * writes, syncs, allocations, opens, renames, removals, changes of mode, lists, stats. Reads with RWF_NOWAIT wait for nothing: they answer
+ * EAGAIN. When its line goes, they go on. What was opened before counts, too. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -54,31 +55,33 @@ static void hang_while(const char *path) {
     nanosleep(&pause, NULL);
   }
 }
-/* The path of `name`, seen from the directory `fd`. */
-static void hang_at(int fd, const char *name) {
-  char link[64], path[8192];
+/* The path of `name`, seen from the directory `fd`. 0: not known. */
+static int path_at(int fd, const char *name, char *path, size_t size) {
+  char link[64];
   ssize_t got = 0;
-  if (!getenv("HANGING_IO_CONTROL")) return;
-  if (name && name[0] == '/') {
-    hang_while(name);
-    return;
-  }
+  if (name && name[0] == '/') return snprintf(path, size, "%s", name) > 0;
   if (fd == AT_FDCWD) {
-    if (!getcwd(path, 4096)) return;
+    if (!getcwd(path, size / 2)) return 0;
     got = (ssize_t)strlen(path);
   } else {
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    got = readlink(link, path, 4095);
-    if (got <= 0) return;
+    got = readlink(link, path, size / 2);
+    if (got <= 0) return 0;
   }
   path[got] = 0;
-  if (name) {
-    strcat(path, "/");
-    strncat(path, name, 4000);
-  }
+  if (name) snprintf(path + got, size - (size_t)got, "/%s", name);
+  return 1;
+}
+static void hang_at(int fd, const char *name) {
+  char path[8192];
+  if (!getenv("HANGING_IO_CONTROL")) return;
   int kept = errno;
-  hang_while(path);
+  if (path_at(fd, name, path, sizeof path)) hang_while(path);
   errno = kept;
+}
+static int hangs_now(int fd) {
+  char path[8192];
+  return getenv("HANGING_IO_CONTROL") && path_at(fd, NULL, path, sizeof path) && delay_of(path) != 0;
 }
 static void hang_fd(int fd) { hang_at(fd, NULL); }
 
@@ -90,7 +93,15 @@ ssize_t pread64(int fd, void *b, size_t n, off64_t o) { REAL(ssize_t, "pread64",
 ssize_t pread(int fd, void *b, size_t n, off_t o) { return pread64(fd, b, n, o); }
 ssize_t pwrite64(int fd, const void *b, size_t n, off64_t o) { REAL(ssize_t, "pwrite64", int, const void *, size_t, off64_t); hang_fd(fd); return real(fd, b, n, o); }
 ssize_t pwrite(int fd, const void *b, size_t n, off_t o) { return pwrite64(fd, b, n, o); }
-ssize_t preadv64v2(int fd, const struct iovec *v, int c, off64_t o, int f) { REAL(ssize_t, "preadv64v2", int, const struct iovec *, int, off64_t, int); hang_fd(fd); return real(fd, v, c, o, f); }
+ssize_t preadv64v2(int fd, const struct iovec *v, int c, off64_t o, int f) {
+  REAL(ssize_t, "preadv64v2", int, const struct iovec *, int, off64_t, int);
+  if ((f & RWF_NOWAIT) && hangs_now(fd)) {  // it waits for nothing
+    errno = EAGAIN;
+    return -1;
+  }
+  hang_fd(fd);
+  return real(fd, v, c, o, f);
+}
 ssize_t preadv2(int fd, const struct iovec *v, int c, off_t o, int f) { return preadv64v2(fd, v, c, o, f); }
 int fsync(int fd) { REAL(int, "fsync", int); hang_fd(fd); return real(fd); }
 int fdatasync(int fd) { REAL(int, "fdatasync", int); hang_fd(fd); return real(fd); }
