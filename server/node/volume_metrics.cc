@@ -21,32 +21,24 @@ Samples count_states(const VolumeSet& volumes) {
   return samples;
 }
 
+// One sample a volume: what `value` says of a VolumeSet::VolumeState.
+template <class Value>
+Samples by_volume(const VolumeSet& volumes, Value value) {
+  Samples samples;
+  for (const auto& volume : volumes.states()) {
+    samples.push_back(
+        Metrics::Sample{{{"volume", volume.name}}, static_cast<double>(value(volume))});
+  }
+  return samples;
+}
 Samples by_volume(const VolumeSet& volumes, std::uint64_t VolumeStatus::*member) {
-  Samples samples;
-  for (const auto& volume : volumes.states()) {
-    samples.push_back(
-        Metrics::Sample{{{"volume", volume.name}}, static_cast<double>(volume.status.*member)});
-  }
-  return samples;
+  return by_volume(volumes, [member](const auto& volume) { return volume.status.*member; });
 }
 
-Samples damaged_reads(const VolumeSet& volumes) {
-  Samples samples;
-  for (const auto& volume : volumes.states()) {
-    samples.push_back(
-        Metrics::Sample{{{"volume", volume.name}}, static_cast<double>(volume.damaged_reads)});
-  }
-  return samples;
+bool is_open(const VolumeSet::VolumeState& volume) {
+  return volume.status.state == VolumeStatus::State::open;
 }
-
-Samples which_are_open(const VolumeSet& volumes) {
-  Samples samples;
-  for (const auto& volume : volumes.states()) {
-    const bool open = volume.status.state == VolumeStatus::State::open;
-    samples.push_back(Metrics::Sample{{{"volume", volume.name}}, open ? 1.0 : 0.0});
-  }
-  return samples;
-}
+std::uint64_t damaged_reads(const VolumeSet::VolumeState& volume) { return volume.damaged_reads; }
 
 std::vector<Metrics::HistogramSample> syncs_by_volume(const VolumeSet& volumes) {
   std::vector<Metrics::HistogramSample> samples;
@@ -66,10 +58,10 @@ void add_collectors_of_volumes(Metrics& metrics, const VolumeSet& volumes) {
   metrics.add_collector(kVolumeGauge, "penstock_volume_total_bytes", "Size of the disk by volume.",
                         [&volumes] { return by_volume(volumes, &VolumeStatus::total_bytes); });
   metrics.add_collector(kVolumeGauge, "penstock_volume_open", "1 if the volume is open.",
-                        [&volumes] { return which_are_open(volumes); });
+                        [&volumes] { return by_volume(volumes, is_open); });
   metrics.add_collector(Metrics::Kind::counter, "penstock_volume_damaged_reads_total",
                         "Reads that found a fragment of the volume damaged, since its start.",
-                        [&volumes] { return damaged_reads(volumes); });
+                        [&volumes] { return by_volume(volumes, damaged_reads); });
   metrics.add_histograms("penstock_volume_sync_seconds",
                          "How long syncs of files and directories took, by volume.",
                          [&volumes] { return syncs_by_volume(volumes); });

@@ -108,7 +108,7 @@ class CachedPages {
     if (map_ != MAP_FAILED) ::munmap(map_, bytes_);
   }
 
-  // `length` bytes from `offset` on; the end of the file is never there.
+  // `length` bytes from `offset` on; what passes the end of the file is never there.
   bool has(int file, std::uint64_t offset, std::size_t length) {
     std::call_once(once_, [&] { look_at(file); });
     if (map_ == MAP_FAILED || offset > bytes_ || length > bytes_ - offset) return false;
