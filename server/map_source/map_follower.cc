@@ -29,11 +29,6 @@ constexpr Duration kInstall = std::chrono::seconds(10);
 constexpr Duration kMeetEvery = std::chrono::seconds(1);
 constexpr Duration kSourceRetry = std::chrono::seconds(1);
 
-bool is_newer(const std::shared_ptr<const ClusterMap>& map,
-              const std::shared_ptr<const ClusterMap>& than) {
-  return map != nullptr && (than == nullptr || map->epoch > than->epoch);
-}
-
 bool names_any(const ClusterMap& map, const VolumeClients& volumes) {
   return std::any_of(volumes.begin(), volumes.end(),
                      [&](const auto& volume) { return map.find(volume->id()) != nullptr; });
@@ -132,14 +127,13 @@ struct MapFollower::State {
     co_return co_await parts.source->read(now() + kAskSource);
   }
 
-  // What is new at the source holds at once: it is newer than what this process is at. One that is
-  // at none asks the volumes first: they may hold another map.
+  // The map after that of this process holds at once. A process that is at none, or has missed a
+  // map, asks the volumes first: what it has missed may name volumes that the head lacks.
   Task<> follow_head() {
     CO_TRY(head, co_await read_head());
     const auto map = parts.current();
-    if (map == nullptr || !is_newer(head.map, map) || find_lost(*head.map, *map) != nullptr) {
-      co_return Result<>{};
-    }
+    const bool next = map && head.map && head.map->epoch.value == map->epoch.value + 1;
+    if (!next || find_lost(*head.map, *map) != nullptr) co_return Result<>{};
     CO_CHECK(take(head.map, SameEpoch::stays));
     co_return co_await bring_up_own(head.map);
   }
@@ -151,7 +145,8 @@ struct MapFollower::State {
       const bool alone = head_known && now() >= *head_known + kHeadAlone;
       return verdict.majority || (alone && !is_contradicted(next, held));
     }
-    if (!verdict.majority && find_lost(next, *map) != nullptr) return false;
+    const bool doubted = find_lost(next, *map) != nullptr || is_contradicted(next, held);
+    if (!verdict.majority && doubted) return false;
     return takes_place_of(next, *map, same_epoch(verdict));
   }
   static SameEpoch same_epoch(const MapVerdict& verdict) {
@@ -238,8 +233,9 @@ struct MapFollower::State {
     while (!self->stopping) {
       Result<> done;
       const bool news = std::exchange(self->news, false);
-      if (news) done = co_await self->follow_head();
-      if (!self->stopping && (news || self->now() >= next || self->parts.moved())) {
+      const bool moved = self->parts.moved();  // then it has missed a map
+      if (news && !moved) done = co_await self->follow_head();
+      if (!self->stopping && (news || moved || self->now() >= next)) {
         done = co_await self->look();
         next = self->now() + self->pause(done);
       }

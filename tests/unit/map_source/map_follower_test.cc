@@ -20,6 +20,7 @@ struct FollowerHarness {
   BootTime reached{};   // before, only the own volumes answer
   bool by_map = false;  // it reaches the volumes of the map that it asks for, no others
   bool misses = false;
+  bool moved = false;  // once
   std::vector<Announcement> met;
   std::unique_ptr<MapFollower> follower;
 
@@ -46,7 +47,7 @@ struct FollowerHarness {
       return clients;
     };
     parts.own = [this] { return own; };
-    parts.moved = [] { return false; };
+    parts.moved = [this] { return std::exchange(moved, false); };
     parts.misses = [this] { return misses; };
     parts.meet = [this](const std::vector<Announcement>& all) { met = all; };
     follower = std::make_unique<MapFollower>(std::move(parts));
@@ -292,6 +293,37 @@ TEST_CASE("a head that lost a volume is not followed, whether volumes answer or 
     CHECK(!h.within(kSoon, [&] { return h.current != held; }));
     CHECK(h.held_by(0)->digest == held->digest);  // nor are the own volumes brought to it
   }
+}
+
+TEST_CASE("one that missed a map takes no head that lost a volume of it") {
+  for (const bool alone : {false, true}) {
+    CAPTURE(alone);
+    FollowerHarness h;
+    const Map held = h.wider();
+    if (alone) h.reached = h.cluster.clock.boot() + kLater * 2;
+    h.start(true);
+    CHECK(!h.within(kSoon, [&] { return h.current != h.cluster.map; }));
+    h.install(held, h.all());
+    h.source.set(h.after(h.after(h.cluster.map, "a"), "b"));
+    CHECK(!h.within(kSoon, [&] {
+      return h.current->find(VolumeId{99}) == nullptr && h.current != h.cluster.map;
+    }));
+    CHECK(h.within(kLater * 4, [&] { return h.current->digest == held->digest; }));
+    CHECK(h.within(kLater, [&] { return h.trouble() == MapTrouble::source_lacks_volumes; }));
+    CHECK(h.held_by(0)->digest == held->digest);
+  }
+}
+
+TEST_CASE("one whose volume was given a map takes no other head of that epoch") {
+  FollowerHarness h;
+  const Map held = h.after(h.cluster.map, "held");
+  h.start(true);
+  CHECK(!h.within(kSoon, [&] { return h.current != h.cluster.map; }));
+  h.install(held, h.all());
+  h.moved = true;
+  h.source.set(h.after(h.cluster.map, "forked"));
+  CHECK(h.within(kSoon, [&] { return h.current != h.cluster.map; }));
+  CHECK(h.current->digest == held->digest);
 }
 
 TEST_CASE("while volumes are missing, what servers announce is looked at") {
