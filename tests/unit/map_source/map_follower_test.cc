@@ -16,6 +16,7 @@ struct FollowerHarness {
   FakeCluster cluster;
   FakeMapSource source{cluster.clock};
   Map current = cluster.map;
+  std::size_t taken = 0;  // maps
   VolumeClients own = first(1);
   BootTime reached{};   // before, only the own volumes answer
   bool by_map = false;  // it reaches the volumes of the map that it asks for, no others
@@ -37,6 +38,7 @@ struct FollowerHarness {
     parts.take = [this](Map map, SameEpoch other) -> Result<> {
       CHECK((current == nullptr || takes_place_of(*map, *current, other)));
       current = std::move(map);
+      ++taken;
       return {};
     };
     parts.clients = [this](const ClusterMap* map) {
@@ -324,6 +326,7 @@ TEST_CASE("one whose volume was given a map takes no other head of that epoch") 
   h.source.set(h.after(h.cluster.map, "forked"));
   CHECK(h.within(kSoon, [&] { return h.current != h.cluster.map; }));
   CHECK(h.current->digest == held->digest);
+  CHECK(h.taken == 1);
 }
 
 TEST_CASE("while volumes are missing, what servers announce is looked at") {
