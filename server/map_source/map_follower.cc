@@ -29,6 +29,14 @@ constexpr Duration kInstall = std::chrono::seconds(10);
 constexpr Duration kMeetEvery = std::chrono::seconds(1);
 constexpr Duration kSourceRetry = std::chrono::seconds(1);
 
+// Of a map that a volume holds, though it is of an earlier epoch. No majority answers: that map may
+// count.
+bool lacks_volumes(const ClusterMap& map, const std::vector<HeldMap>& held) {
+  return std::any_of(held.begin(), held.end(), [&map](const HeldMap& each) {
+    return each.map && each.map->epoch < map.epoch && find_lost(map, *each.map) != nullptr;
+  });
+}
+
 bool names_any(const ClusterMap& map, const VolumeClients& volumes) {
   return std::any_of(volumes.begin(), volumes.end(),
                      [&](const auto& volume) { return map.find(volume->id()) != nullptr; });
@@ -145,8 +153,9 @@ struct MapFollower::State {
       const bool alone = head_known && now() >= *head_known + kHeadAlone;
       return verdict.majority || (alone && !is_contradicted(next, held));
     }
-    const bool doubted = find_lost(next, *map) != nullptr || is_contradicted(next, held);
-    if (!verdict.majority && doubted) return false;
+    if (!verdict.majority && (find_lost(next, *map) != nullptr || lacks_volumes(next, held))) {
+      return false;
+    }
     return takes_place_of(next, *map, same_epoch(verdict));
   }
   static SameEpoch same_epoch(const MapVerdict& verdict) {

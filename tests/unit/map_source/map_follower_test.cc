@@ -316,6 +316,21 @@ TEST_CASE("one that missed a map takes no head that lost a volume of it") {
   }
 }
 
+TEST_CASE(
+    "of two maps of one epoch that share the volumes the head goes on, also for one far behind") {
+  FollowerHarness h;
+  const Map before = h.after(h.cluster.map);
+  const Map one = h.after(before, "one");
+  const Map other = h.after(before, "other");
+  h.install(before, h.all());
+  h.install(one, h.first(3));
+  h.install(other, {h.cluster.volumes.begin() + 3, h.cluster.volumes.end()});
+  h.start(true);
+  CHECK(!h.within(kSoon, [&] { return h.current != h.cluster.map; }));
+  h.source.set(other);
+  CHECK(h.within(kLater, [&] { return h.current->digest == other->digest; }));
+}
+
 TEST_CASE("one whose volume was given a map takes no other head of that epoch") {
   FollowerHarness h;
   const Map held = h.after(h.cluster.map, "held");
