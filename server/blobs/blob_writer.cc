@@ -148,4 +148,10 @@ Task<std::vector<FragmentId>> BlobWriter::ensure_leases(const BlobRef& blob, Dea
   co_return co_await fragments->ensure_leases(std::move(copy), deadline);
 }
 
+Task<std::vector<FragmentId>> WriterLease::ensure(Deadline deadline) {
+  CO_TRY(lost, co_await writer_.ensure_leases(blob_, deadline));
+  leave_out(blob_, lost);
+  co_return lost;
+}
+
 }  // namespace penstock

@@ -72,13 +72,13 @@ class BlobWriter {
   std::shared_ptr<State> state_;
 };
 
-// The leases of one blob, kept by the writer that wrote it.
+// The leases of one blob, kept by the writer that wrote it. What was left out once stays out: an
+// update that is tried again could leave out one more each time, and less than R10 wants would
+// remain.
 class WriterLease final : public LeaseKeeper {
  public:
   WriterLease(BlobWriter& writer, BlobRef blob) : writer_(writer), blob_(std::move(blob)) {}
-  Task<std::vector<FragmentId>> ensure(Deadline deadline) override {
-    return writer_.ensure_leases(blob_, deadline);
-  }
+  Task<std::vector<FragmentId>> ensure(Deadline deadline) override;
 
  private:
   BlobWriter& writer_;

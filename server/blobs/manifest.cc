@@ -48,6 +48,7 @@ Task<std::vector<FragmentId>> ManifestWriter::ensure(Deadline deadline) {
   std::vector<FragmentId> missing;
   for (std::size_t i = 0; i < pages_.size(); ++i) {
     CO_TRY(lost, co_await pages_[i].writer->ensure_leases(pages_[i].blob, deadline));
+    leave_out(pages_[i].blob, lost);  // also of later tries
     missing.insert(missing.end(), lost.begin(), lost.end());
   }
   co_return missing;

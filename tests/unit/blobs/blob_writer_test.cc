@@ -384,6 +384,29 @@ TEST_CASE("fresh leases need no call, old ones and those of before a break are p
   CHECK(ensure().error().code == Errc::unavailable);
 }
 
+TEST_CASE("an update that is tried again leaves out no more fragments than one try may") {
+  BlobWorld world;  // 4+2: five must stay
+  const auto blob = run_task(world.io, world.clock, world.write(BlobWorld::body(kStripe)));
+  REQUIRE(blob.has_value());
+  WriterLease lease(*world.writer, *blob);
+  const auto ensure = [&] {
+    world.clock.advance(hours(12));
+    return run_task(world.io, world.clock, lease.ensure(world.deadline()));
+  };
+  BlobRef named = *blob;
+  world.slot(*blob, 1).faults.fail_pin = true;
+  auto lost = ensure();
+  REQUIRE(lost.has_value());
+  leave_out(named, *lost);
+  CHECK(named.locations[1].volume.value == 0);
+  world.slot(*blob, 1).faults.fail_pin = false;  // it answers again, but is left out
+  lost = ensure();
+  REQUIRE(lost.has_value());
+  CHECK(lost->empty());
+  world.slot(*blob, 2).faults.fail_pin = true;
+  CHECK(ensure().error().code == Errc::unavailable);
+}
+
 TEST_CASE("memory is taken from the budget, bounded, and given back") {
   BlobWorldShape shape;
   shape.replicated_bytes_max = 128 << 10;
