@@ -14,7 +14,8 @@ class LeaseKeeper {
   virtual ~LeaseKeeper() = default;
   // Every fragment that the update names has a lease that is fresh enough; stale ones are renewed.
   // May be called several times. Returns those that could not be pinned: the update leaves them
-  // out. Errors: unavailable - too few fragments could be pinned.
+  // out, and later calls count them as missing. Errors: unavailable - too few fragments could be
+  // pinned.
   virtual Task<std::vector<FragmentId>> ensure(Deadline deadline) = 0;
 };
 

@@ -29,8 +29,8 @@ constexpr Duration kInstall = std::chrono::seconds(10);
 constexpr Duration kMeetEvery = std::chrono::seconds(1);
 constexpr Duration kSourceRetry = std::chrono::seconds(1);
 
-// Of a map that a volume holds, though it is of an earlier epoch. No majority answers: that map may
-// count.
+// Does a volume hold a map of an earlier epoch that names a volume which `map` lacks? While no
+// majority answers, that map may be the one that counts.
 bool lacks_volumes(const ClusterMap& map, const std::vector<HeldMap>& held) {
   return std::any_of(held.begin(), held.end(), [&map](const HeldMap& each) {
     return each.map && each.map->epoch < map.epoch && find_lost(map, *each.map) != nullptr;
@@ -135,8 +135,9 @@ struct MapFollower::State {
     co_return co_await parts.source->read(now() + kAskSource);
   }
 
-  // The map after that of this process holds at once. A process that is at none, or has missed a
-  // map, asks the volumes first: what it has missed may name volumes that the head lacks.
+  // A head of the epoch after that of this process is followed at once. A process that is at none,
+  // or has missed a map, asks the volumes first: what it has missed may name volumes that the head
+  // lacks.
   Task<> follow_head() {
     CO_TRY(head, co_await read_head());
     const auto map = parts.current();
@@ -242,7 +243,7 @@ struct MapFollower::State {
     while (!self->stopping) {
       Result<> done;
       const bool news = std::exchange(self->news, false);
-      const bool moved = self->parts.moved();  // then it has missed a map
+      const bool moved = self->parts.moved();  // then it may have missed a map
       if (news && !moved) done = co_await self->follow_head();
       if (!self->stopping && (news || moved || self->now() >= next)) {
         done = co_await self->look();
