@@ -5,8 +5,8 @@
 
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
+#include "server/volume/disk/sealed_row.h"
 #include "server/volume/disk/small_file.h"
-#include "server/volume/rows/sealed_row.h"
 #include "server/volume/rows/volume_meta.h"
 
 namespace penstock {

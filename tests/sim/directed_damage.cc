@@ -3,7 +3,7 @@
 #include <map>
 
 #include "penstock/byte_codec.h"
-#include "server/volume/rows/log_frames.h"
+#include "server/volume/log/log_frames.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {

@@ -3,7 +3,7 @@
 #include "penstock/assert.h"
 #include "penstock/planted.h"
 #include "penstock/row_key.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "penstock/byte_codec.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
 

@@ -1,7 +1,7 @@
 #include "server/volume/fragments/extent_table.h"
 
 #include "penstock/row_key.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
 

@@ -11,7 +11,7 @@
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
-#include "server/volume/rows/log_frames.h"
+#include "server/volume/log/log_frames.h"
 
 namespace penstock {
 namespace {

@@ -33,8 +33,8 @@
 
 #include "penstock/runtime.h"
 #include "server/volume/disk/disk.h"
+#include "server/volume/log/log_witness.h"
 #include "server/volume/rows/leveldb_files.h"
-#include "server/volume/rows/log_witness.h"
 #include "server/volume/rows/read_gate.h"
 
 namespace penstock {

@@ -3,7 +3,7 @@
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
 #include "penstock/log.h"
-#include "server/volume/rows/log_frames.h"
+#include "server/volume/log/log_frames.h"
 
 namespace penstock {
 namespace {

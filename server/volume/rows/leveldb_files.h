@@ -16,7 +16,7 @@
 
 #include "penstock/limits.h"
 #include "server/volume/disk/disk.h"
-#include "server/volume/rows/log_witness.h"
+#include "server/volume/log/log_witness.h"
 
 namespace penstock {
 

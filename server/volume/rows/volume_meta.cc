@@ -2,7 +2,7 @@
 
 #include "penstock/byte_codec.h"
 #include "penstock/row_key.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 // What a start makes of what the last one left: rows that must still be there, and what it refuses.
 #include "penstock/row_key.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {

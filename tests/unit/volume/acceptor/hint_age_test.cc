@@ -2,7 +2,7 @@
 #include "penstock/row_key.h"
 #include "penstock/text_codec.h"
 #include "server/volume/acceptor/register_row.h"
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 #include "tests/unit/volume/volume_harness.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "server/volume/rows/sealed_row.h"
+#include "server/volume/disk/sealed_row.h"
 
 #include <cstring>
 

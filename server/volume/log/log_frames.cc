@@ -1,4 +1,4 @@
-#include "server/volume/rows/log_frames.h"
+#include "server/volume/log/log_frames.h"
 
 #include <cstring>
 

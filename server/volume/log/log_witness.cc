@@ -1,16 +1,22 @@
-#include "server/volume/rows/log_witness.h"
+#include "server/volume/log/log_witness.h"
+
+#include <algorithm>
 
 #include "penstock/byte_codec.h"
 #include "penstock/planted.h"
+#include "server/volume/disk/sealed_row.h"
 #include "server/volume/disk/small_file.h"
-#include "server/volume/rows/sealed_row.h"
 
 namespace penstock {
+namespace {
+constexpr std::uint8_t kFloorKind = 4;  // on disk, never renumber
+}  // namespace
 
 Result<> LogWitness::create() {
   std::lock_guard lock(mutex_);
   logs_.clear();
   manifest_ = 0;
+  floor_ = 0;
   table_marker_ = random_.next();
   written_.clear();
   return write();
@@ -27,15 +33,23 @@ Result<> LogWitness::load() {
   ByteReader reader(*payload);
   logs_.clear();
   manifest_ = 0;
+  floor_ = 0;
   table_marker_ = reader.number<std::uint64_t>();
   while (reader.ok() && !reader.at_end()) {
     const auto kind = reader.number<std::uint8_t>();
     const auto number = reader.number<std::uint64_t>();
     const auto marker = reader.number<std::uint64_t>();
     const auto frames = reader.number<std::uint64_t>();
-    if (kind != 1 && kind != 2) return fail(Errc::corrupt, path + " names an unknown file");
-    logs_[{static_cast<LogKind>(kind), number}] = {
-        marker, std::make_shared<std::atomic<std::uint64_t>>(frames), true};
+    if (kind == kFloorKind) {
+      floor_ = number;
+      continue;
+    }
+    if (kind < 1 || kind > 3) return fail(Errc::corrupt, path + " names an unknown file");
+    WitnessedLog& log = logs_[{static_cast<LogKind>(kind), number}];
+    log = {marker, std::make_shared<std::atomic<std::uint64_t>>(frames), true};
+    if (static_cast<LogKind>(kind) != LogKind::log_file) continue;
+    log.first = reader.number<std::uint64_t>();
+    log.bytes = reader.number<std::uint64_t>();
   }
   if (!reader.ok()) return fail(Errc::corrupt, path + " is too short");
   written_ = *payload;
@@ -58,12 +72,23 @@ std::uint64_t LogWitness::table_marker() const {
   return table_marker_;
 }
 
-Result<WitnessedLog> LogWitness::begin(LogName name) {
+Result<WitnessedLog> LogWitness::begin(LogName name, WitnessedLog log) {
   std::lock_guard lock(mutex_);
-  const WitnessedLog begun{random_.next(), std::make_shared<std::atomic<std::uint64_t>>(0), false};
-  logs_[name] = begun;
+  log.marker = random_.next();
+  log.frames = std::make_shared<std::atomic<std::uint64_t>>(0);
+  logs_[name] = log;
   CHECK_OK(write());
-  return begun;
+  return log;
+}
+
+Result<WitnessedLog> LogWitness::begin(LogName name) { return begin(name, {}); }
+
+Result<WitnessedLog> LogWitness::begin_log_file(std::uint64_t number, std::uint64_t first,
+                                                std::uint64_t bytes) {
+  WitnessedLog log;
+  log.first = first;
+  log.bytes = bytes;
+  return begin({LogKind::log_file, number}, log);
 }
 
 void LogWitness::use_manifest(std::uint64_t number) {
@@ -76,6 +101,22 @@ Result<> LogWitness::drop(LogName name) {
   const bool named = logs_.erase(name) > 0;
   // After a failed write the file may still name it.
   return named || written_.empty() ? drop_old() : Result<>();
+}
+
+Result<> LogWitness::drop_log_files(const std::vector<std::uint64_t>& numbers) {
+  std::lock_guard lock(mutex_);
+  for (const std::uint64_t number : numbers) logs_.erase({LogKind::log_file, number});
+  return drop_old();
+}
+
+void LogWitness::set_floor(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  floor_ = std::max(floor_, number);
+}
+
+std::uint64_t LogWitness::floor() const {
+  std::lock_guard lock(mutex_);
+  return floor_;
 }
 
 Result<> LogWitness::drop_replayed() {
@@ -104,11 +145,20 @@ Result<> LogWitness::write() {
   ByteWriter writer(payload);
   writer.number(table_marker_);
   for (const auto& [name, log] : logs_) {
-    const bool pinned = name.kind == LogKind::log || holds(Rule::manifest_pin);
+    const bool pinned = name.kind != LogKind::manifest || holds(Rule::manifest_pin);
     writer.number(static_cast<std::uint8_t>(name.kind));
     writer.number(name.number);
     writer.number(log.marker);
     writer.number(pinned ? log.frames->load() : std::uint64_t{0});
+    if (name.kind != LogKind::log_file) continue;
+    writer.number(log.first);
+    writer.number(log.bytes);
+  }
+  if (floor_ > 0) {
+    writer.number(kFloorKind);
+    writer.number(floor_);
+    writer.number(std::uint64_t{0});
+    writer.number(std::uint64_t{0});
   }
   if (payload == written_) return {};
   written_.clear();

@@ -1,12 +1,12 @@
-// The frames in which our Env keeps LevelDB's logs and its manifest, and where such a file ends
-// after a crash.
+// The frames in which a volume keeps its logs and its manifest, and where such a file ends after a
+// crash. (Where a log file ends that is made of zeros in advance: log_walk.h.)
 //
 //   u64 marker | u32 number | u32 length | u32 crc of the bytes | u32 crc of these 20 | bytes
 //
-// One frame is all that was appended between two syncs, and the next is begun only when the sync
-// succeeded. So after a power cut at most the last frame can be damaged: nobody was told of it, and
-// it may be dropped. The head of a later frame behind a damaged place proves that the damaged one
-// was synced: the volume has lost something and must not serve again.
+// One frame is all that was appended between two syncs, or one record of the volume's log; the next
+// is begun only when the sync succeeded. So after a power cut only the last frame can be damaged:
+// nobody was told of it, and it may be dropped. The head of a later frame behind a damaged place
+// proves that the damaged one was synced: the volume has lost something and must not serve again.
 // The marker is a random word of this one file, kept in the witness (log_witness.h) and told to
 // nobody: bytes that a user stores can never pass for a frame, nor can those of another file.
 // LevelDB's own record format lies inside, unchanged (its log_format page); it could not tell
@@ -45,7 +45,7 @@ struct LogTail {
   bool foreign = false;
 };
 
-// Errors: those of the file.
+// Of a file whose frames follow each other up to its end. Errors: those of the file.
 Result<LogTail> read_log_tail(File& file, std::uint64_t marker);
 
 }  // namespace penstock
