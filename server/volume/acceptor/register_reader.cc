@@ -57,12 +57,15 @@ void RegisterReader::read(std::shared_ptr<const ReadRequest> request, Deadline d
 }
 
 void RegisterReader::abandon(const Error& why) {
-  std::deque<ReadWork> waiting;
+  std::deque<ReadWork> reads;
+  std::deque<ScanWork> scans;
   {
     std::lock_guard lock(mutex_);
-    waiting.swap(reads_);
+    reads.swap(reads_);
+    scans.swap(scans_);
   }
-  for (const ReadWork& work : waiting) work.done(why);
+  for (const ReadWork& work : reads) work.done(why);
+  for (const ScanWork& work : scans) work.done(why);
 }
 
 void RegisterReader::run_reads() {
@@ -119,27 +122,41 @@ Result<Accepted> RegisterReader::read_row(const ReadRequest& request) {
 
 void RegisterReader::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline,
                           Completion<ScanReply> done) {
+  bool wake = false;
   {
     std::lock_guard lock(mutex_);
-    if (scans_ >= kScansMax) {
-      done(fail(Errc::overloaded, "too many scans on this volume"));
+    if (scans_.size() >= limits::kVolumeQueueMax) {
+      done(fail(Errc::overloaded, "the volume's queue of scans is full"));
       return;
     }
-    ++scans_;
+    scans_.push_back({std::move(request), deadline, std::move(done)});
+    wake = !std::exchange(scanning_, true);
   }
-  worker_.submit([this, request = std::move(request), deadline, done = std::move(done)] {
-    Result<ScanReply> reply = fail(Errc::io, "no answer");
-    try {
-      reply = run_scan(*request, deadline);
-    } catch (...) {
-      reply = error_of_exception("a scan");
-    }
+  if (wake) worker_.submit([this] { run_scans(); });
+}
+
+void RegisterReader::run_scans() {
+  while (true) {
+    std::optional<ScanWork> work;
     {
       std::lock_guard lock(mutex_);
-      --scans_;
+      if (scans_.empty()) {
+        scanning_ = false;
+        return;
+      }
+      work.emplace(std::move(scans_.front()));
+      scans_.pop_front();
     }
-    done(std::move(reply));
-  });
+    work->done(run_scan_contained(*work));
+  }
+}
+
+Result<ScanReply> RegisterReader::run_scan_contained(const ScanWork& work) {
+  try {
+    return run_scan(*work.request, work.deadline);
+  } catch (...) {
+    return error_of_exception("a scan");
+  }
 }
 
 Result<ScanReply> RegisterReader::run_scan(const ScanRequest& request, Deadline deadline) {

@@ -1,6 +1,7 @@
 // Reads, and scans. What is in memory, in the cache or in the pages of the database, is read on the
 // caller's thread; the rest on the volume's read worker, beside the commits. Under load one hop to
-// the worker serves all reads that wait.
+// the worker serves all reads that wait. Scans queue as well, and run one after another: of the
+// worker's two threads a scan, however long, leaves one to the reads.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <deque>
@@ -26,9 +27,10 @@ class RegisterReader {
   std::optional<Result<Accepted>> read_now(const ReadRequest& request);
   void read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
             Completion<Accepted> done);
+  // Answers `overloaded` when limits::kVolumeQueueMax of them wait; the same for reads.
   void scan(std::shared_ptr<const ScanRequest> request, Deadline deadline,
             Completion<ScanReply> done);
-  // The reads under way may never end: answers those behind them with `why`.
+  // What is under way may never end: answers the reads and scans behind it with `why`.
   void abandon(const Error& why);
 
  private:
@@ -37,19 +39,26 @@ class RegisterReader {
     Deadline deadline;
     Completion<Accepted> done;
   };
-  static constexpr std::size_t kScansMax = 64;
+  struct ScanWork {
+    std::shared_ptr<const ScanRequest> request;
+    Deadline deadline;
+    Completion<ScanReply> done;
+  };
 
   void run_reads();
+  void run_scans();
   Result<Accepted> read_row(const ReadRequest& request);
   Result<Accepted> read_row_contained(const ReadRequest& request);
   Result<ScanReply> run_scan(const ScanRequest& request, Deadline deadline);
+  Result<ScanReply> run_scan_contained(const ScanWork& work);
 
   RegisterCore& core_;
   Worker& worker_;
   std::mutex mutex_;  // guards all below
   std::deque<ReadWork> reads_;
   bool reading_ = false;
-  std::size_t scans_ = 0;
+  std::deque<ScanWork> scans_;
+  bool scanning_ = false;
 };
 
 }  // namespace penstock
