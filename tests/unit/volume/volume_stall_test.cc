@@ -419,8 +419,11 @@ TEST_CASE("a probe does not speak for threads that read rows and are stuck") {
   world.open();  // what was in the log is in a table now
   const auto syncs = world.disk.calls(Call::sync);
   world.gate->shut(Call::read);
-  world.start(world.scan());
-  world.start(world.scan());
+  const auto wanted = std::make_shared<ReadRequest>();
+  wanted->key = VolumeHarness::object("key1");
+  wanted->round = VolumeHarness::round();
+  world.start(world.scan());  // one thread is stuck in scans, the other one in reads
+  world.start(world.volume->read(wanted, world.later()));
   while (world.gate->stuck() < 2) world.turn();
   bool answered = false;
   const auto probe = [&]() -> Task<> {
