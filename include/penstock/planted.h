@@ -28,6 +28,8 @@ enum class Rule : std::uint8_t {
   start_counter,
   log_tail,
   log_witness,
+  log_floor,
+  log_replay,
   manifest_pin,
   // Reads and updates (R6 … R8).
   agreed_read,

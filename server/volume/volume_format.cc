@@ -20,7 +20,7 @@ constexpr const char* kFormattingFile = "formatting";
 constexpr const char* kFormattingTemporary = "formatting.tmp";
 constexpr const char* kLockFile = "lock";
 constexpr std::string_view kIdentity = "penstock volume";
-constexpr unsigned kVolumeFormat = 1;
+constexpr unsigned kVolumeFormat = 2;
 
 std::string hex(std::uint64_t number) {
   std::string out(16, '0');
@@ -56,10 +56,13 @@ std::string identity_text(const VolumeIdentity& identity) {
 }
 
 Result<> clear_database(Disk& disk) {
-  if (!disk.exists("db")) return {};
-  TRY(names, disk.list("db"));
-  for (const std::string& name : names) CHECK_OK(disk.remove("db/" + name));
-  return disk.sync_directory("db");
+  for (const std::string directory : {"db", kLogDirectory}) {
+    if (!disk.exists(directory)) continue;
+    TRY(names, disk.list(directory));
+    for (const std::string& name : names) CHECK_OK(disk.remove(directory + "/" + name));
+    CHECK_OK(disk.sync_directory(directory));
+  }
+  return {};
 }
 
 Result<> fill_database(Disk& disk, Clock& clock, Random& random, Worker& worker,

@@ -16,12 +16,16 @@ std::string read_whole(Disk& disk, const std::string& name) {
   return bytes;
 }
 
+// A file of the log ends with zeros.
+std::size_t used_of(const std::string& bytes) { return bytes.find_last_not_of('\0') + 1; }
+
 // Files of one kind have one word: a volume has many tables, but one CURRENT.
-std::string kind_of(const FakeDisk& disk, const std::string& name) {
+std::string kind_of(FakeDisk& disk, const std::string& name) {
   if (name.ends_with(".log")) {
+    if (used_of(read_whole(disk, name)) == 0) return "log made in advance";
     const auto all = disk.files();
     const bool newest = std::none_of(all.begin(), all.end(), [&](const std::string& other) {
-      return other.ends_with(".log") && other > name;
+      return other.ends_with(".log") && other > name && used_of(read_whole(disk, other)) > 0;
     });
     return newest ? "newest log" : "log";
   }
@@ -43,7 +47,7 @@ const T& pick(sim::SimRandom& random, const std::vector<T>& all) {
 }
 
 // Draws a kind first: each is damaged as often as any other.
-std::string draw_file(sim::SimRandom& random, const FakeDisk& disk) {
+std::string draw_file(sim::SimRandom& random, FakeDisk& disk) {
   std::map<std::string, std::vector<std::string>> kinds;
   for (const std::string& name : disk.files()) kinds[kind_of(disk, name)].push_back(name);
   std::vector<std::vector<std::string>> all;
@@ -79,7 +83,8 @@ void draw_way(sim::SimRandom& random, const Disks& disks, const Disks& older, bo
     damage.what = "is cut by " + std::to_string(cut) + " bytes";
   } else if (!before.empty()) {
     const bool near_end = random.chance(0.3);
-    const auto size = before.size();
+    const bool in_log = damage.file.ends_with(".log") && used_of(before) > 0;
+    const auto size = in_log ? used_of(before) : before.size();
     const auto reach = near_end ? std::min<std::size_t>(size, 300) : size;
     const auto at = size - 1 - static_cast<std::size_t>(random.bits() % reach);
     const auto bit = static_cast<unsigned>(random.bits() % 8);
@@ -104,7 +109,8 @@ Result<VolumeRows> read_rows(const FakeDisk& disk, const std::string& boot_id) {
   VolumeRows found;
   const auto cursor = database->scan();
   for (cursor->seek(""); cursor->valid(); cursor->next()) {
-    if (cursor->key().starts_with("m")) continue;  // each start changes them
+    // Each start changes them, those of the volume and those of its log.
+    if (cursor->key().starts_with("m") || cursor->key().starts_with("l")) continue;
     found.rows.emplace(cursor->key(), cursor->value());
   }
   found.complete = static_cast<bool>(cursor->check());

@@ -291,7 +291,7 @@ def test_a_disk_that_hangs_while_a_failed_start_ends(shim):
 
         def is_open(volume):
             links = [os.path.join(f"/proc/{store.process.pid}/fd", fd) for fd in os.listdir(f"/proc/{store.process.pid}/fd")]
-            return any(os.readlink(link).startswith(store.volume(volume) + "/db/") for link in links if os.path.lexists(link))
+            return any(os.readlink(link).startswith(store.volume(volume) + "/log/") for link in links if os.path.lexists(link))
         wait_for(lambda: is_open(2), "the volumes that nobody keeps are open", 10)
         store.hang(0)
         assert store.process.wait(timeout=3 + OTHER_CALL_MAX + BUSY) == 1

@@ -4,6 +4,7 @@
 
 #include "penstock/byte_codec.h"
 #include "server/volume/log/log_frames.h"
+#include "server/volume/log/log_walk.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -35,7 +36,20 @@ std::string read_bytes(FakeDisk& disk, const std::string& name) {
   return bytes;
 }
 
-// Where a log may be cut so that nothing looks torn: where its frames end.
+std::size_t used_of(FakeDisk& disk, const std::string& name) {
+  return read_bytes(disk, name).find_last_not_of('\0') + 1;
+}
+
+// The newest file of the log that has a record: the one behind it is made in advance.
+std::string newest_log(FakeDisk& disk) {
+  std::string newest;
+  for (const auto& name : disk.files()) {
+    if (name.ends_with(".log") && used_of(disk, name) > 0) newest = std::max(newest, name);
+  }
+  return newest;
+}
+
+// Where a manifest may be cut so that nothing looks torn: where its frames end.
 std::vector<std::size_t> frame_ends(const std::string& log) {
   std::vector<std::size_t> ends;
   std::size_t at = 0;
@@ -66,7 +80,7 @@ Violations lost_log_is_noticed(SimClusters& clusters) {
     stage.run_for(kSecond);
     stage.volume(0).kill();
     auto& disk = stage.volume(0).disk();
-    disk.lose_file(newest_with(disk, ".log"));
+    disk.lose_file(newest_log(disk));
     stage.expect(!stage.volume(0).start().has_value(), "a volume without its newest log starts");
     if (!stage.violations.empty()) return stage.violations;
   }
@@ -80,35 +94,44 @@ Violations log_ends_where_it_is_damaged(SimClusters& clusters) {
   stage.run_for(kSecond);
   stage.volume(0).kill();
   auto& disk = stage.volume(0).disk();
-  const auto name = newest_with(disk, ".log");
-  disk.flip_bit(name, disk.file_size(name).value() * 3 / 4, 3);
+  const auto name = newest_log(disk);
+  disk.flip_bit(name, used_of(disk, name) / kLogPageBytes * 3 / 4 * kLogPageBytes, 3);
   stage.expect(!stage.volume(0).start().has_value(), "a volume with a damaged log starts");
   return stage.violations;
 }
 
-// R13: the database as it was some starts ago, whole in itself, beside the other files of now.
+// R13: the database as it was some starts ago, whole in itself, beside the other files of now. As
+// long as the log has all that came later it is as good as the one of now; later it is not.
 Violations older_database_is_noticed(SimClusters& clusters) {
-  Stage stage(clusters, 3, 1);
-  stage.ask(0, "PUT", "key", std::string(40, 'o'));
-  auto& disk = stage.volume(0).disk();
-  std::map<std::string, std::string> old;
-  for (int start = 0; start < 3; ++start) {
-    stage.volume(0).kill();
-    if (start == 0) {
-      for (const auto& name : disk.files()) {
-        if (name.starts_with("db/") || name == "witness") old[name] = read_bytes(disk, name);
+  for (const bool rotated : {false, true}) {
+    Stage stage(clusters, 3, 1);
+    stage.ask(0, "PUT", "key", std::string(40, 'o'));
+    auto& disk = stage.volume(0).disk();
+    std::map<std::string, std::string> old;
+    for (int start = 0; start < 3; ++start) {
+      stage.volume(0).kill();
+      if (start == 0) {
+        for (const auto& name : disk.files()) {
+          if (name.starts_with("db/") || name == "witness") old[name] = read_bytes(disk, name);
+        }
       }
+      stage.expect(stage.volume(0).start().has_value(), "a volume does not start");
+      if (rotated) fill(stage);
+      stage.ask(0, "PUT", "key", std::string(40, 'n'));
+      stage.run_for(kSecond);
     }
-    stage.expect(stage.volume(0).start().has_value(), "a volume does not start");
-    stage.run_for(kSecond);
+    const Ballot written = stage.row(0, "key").ballot;
+    stage.volume(0).kill();
+    for (const auto& name : disk.files()) {
+      if (name.starts_with("db/")) disk.lose_file(name);
+    }
+    for (const auto& [name, bytes] : old) write_bytes(disk, name, bytes);
+    const bool started = stage.volume(0).start().has_value();
+    stage.expect(!rotated || !started, "a volume with an old database starts");
+    if (started) stage.expect(stage.row(0, "key").ballot == written, "an old database is served");
+    if (!stage.violations.empty()) return stage.violations;
   }
-  stage.volume(0).kill();
-  for (const auto& name : disk.files()) {
-    if (name.starts_with("db/")) disk.lose_file(name);
-  }
-  for (const auto& [name, bytes] : old) write_bytes(disk, name, bytes);
-  stage.expect(!stage.volume(0).start().has_value(), "a volume with an old database starts");
-  return stage.violations;
+  return {};
 }
 
 // An earlier manifest asks for logs that were removed since. With this many rows it has the table

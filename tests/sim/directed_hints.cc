@@ -195,6 +195,7 @@ Violations hint_waits_by_its_volumes_clock(SimClusters& clusters) {
   context.stopping = std::make_shared<std::atomic<bool>>(false);
   HintWorker worker(context);
   stage.ask(0, "PUT", kFreed, kBlobBody);
+  stage.run_for(kSecond);  // on each of its volumes
   const RegisterRef ref = stage.object(kFreed);
   const auto value = decode_value(ref.key, *stage.row(0, kFreed).value);
   const auto blobs = value ? blobs_of(*value) : Result<std::vector<BlobRef>>(value.error());

@@ -74,7 +74,8 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
   leveldb::WriteBatch batch = make_batch(empty);
   if (!empty) {
     auto written = core_.database.write(batch, holds(Rule::synced_rows));
-    if (!written && written.error().code == Errc::overloaded) {
+    if (!written &&
+        (written.error().code == Errc::overloaded || written.error().code == Errc::full)) {
       give_back(written.error());
       return {};
     }

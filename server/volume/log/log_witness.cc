@@ -8,10 +8,6 @@
 #include "server/volume/disk/small_file.h"
 
 namespace penstock {
-namespace {
-constexpr std::uint8_t kFloorKind = 4;  // on disk, never renumber
-}  // namespace
-
 Result<> LogWitness::create() {
   std::lock_guard lock(mutex_);
   logs_.clear();
@@ -35,18 +31,15 @@ Result<> LogWitness::load() {
   manifest_ = 0;
   floor_ = 0;
   table_marker_ = reader.number<std::uint64_t>();
+  floor_ = reader.number<std::uint64_t>();
   while (reader.ok() && !reader.at_end()) {
     const auto kind = reader.number<std::uint8_t>();
     const auto number = reader.number<std::uint64_t>();
     const auto marker = reader.number<std::uint64_t>();
     const auto frames = reader.number<std::uint64_t>();
-    if (kind == kFloorKind) {
-      floor_ = number;
-      continue;
-    }
-    if (kind < 1 || kind > 3) return fail(Errc::corrupt, path + " names an unknown file");
+    if (kind != 1 && kind != 2) return fail(Errc::corrupt, path + " names an unknown file");
     WitnessedLog& log = logs_[{static_cast<LogKind>(kind), number}];
-    log = {marker, std::make_shared<std::atomic<std::uint64_t>>(frames), true};
+    log = {marker, std::make_shared<std::atomic<std::uint64_t>>(frames)};
     if (static_cast<LogKind>(kind) != LogKind::log_file) continue;
     log.first = reader.number<std::uint64_t>();
     log.bytes = reader.number<std::uint64_t>();
@@ -81,7 +74,9 @@ Result<WitnessedLog> LogWitness::begin(LogName name, WitnessedLog log) {
   return log;
 }
 
-Result<WitnessedLog> LogWitness::begin(LogName name) { return begin(name, {}); }
+Result<WitnessedLog> LogWitness::begin_manifest(std::uint64_t number) {
+  return begin({LogKind::manifest, number}, {});
+}
 
 Result<WitnessedLog> LogWitness::begin_log_file(std::uint64_t number, std::uint64_t first,
                                                 std::uint64_t bytes) {
@@ -96,17 +91,14 @@ void LogWitness::use_manifest(std::uint64_t number) {
   manifest_ = number;
 }
 
-Result<> LogWitness::drop(LogName name) {
+Result<> LogWitness::drop(const std::vector<std::uint64_t>& log_files) {
   std::lock_guard lock(mutex_);
-  const bool named = logs_.erase(name) > 0;
-  // After a failed write the file may still name it.
-  return named || written_.empty() ? drop_old() : Result<>();
-}
-
-Result<> LogWitness::drop_log_files(const std::vector<std::uint64_t>& numbers) {
-  std::lock_guard lock(mutex_);
-  for (const std::uint64_t number : numbers) logs_.erase({LogKind::log_file, number});
-  return drop_old();
+  for (const std::uint64_t number : log_files) logs_.erase({LogKind::log_file, number});
+  std::erase_if(logs_, [this](const auto& entry) {
+    return manifest_ != 0 && entry.first.kind == LogKind::manifest &&
+           entry.first.number != manifest_;
+  });
+  return write();
 }
 
 void LogWitness::set_floor(std::uint64_t number) {
@@ -119,22 +111,6 @@ std::uint64_t LogWitness::floor() const {
   return floor_;
 }
 
-Result<> LogWitness::drop_replayed() {
-  std::lock_guard lock(mutex_);
-  std::erase_if(logs_, [](const auto& entry) {
-    return entry.first.kind == LogKind::log && entry.second.replayed;
-  });
-  return drop_old();
-}
-
-Result<> LogWitness::drop_old() {
-  std::erase_if(logs_, [this](const auto& entry) {
-    return manifest_ != 0 && entry.first.kind == LogKind::manifest &&
-           entry.first.number != manifest_;
-  });
-  return write();
-}
-
 Result<> LogWitness::seal() {
   std::lock_guard lock(mutex_);
   return write();
@@ -144,6 +120,7 @@ Result<> LogWitness::write() {
   std::string payload;
   ByteWriter writer(payload);
   writer.number(table_marker_);
+  writer.number(holds(Rule::manifest_pin) ? floor_ : std::uint64_t{0});
   for (const auto& [name, log] : logs_) {
     const bool pinned = name.kind != LogKind::manifest || holds(Rule::manifest_pin);
     writer.number(static_cast<std::uint8_t>(name.kind));
@@ -153,12 +130,6 @@ Result<> LogWitness::write() {
     if (name.kind != LogKind::log_file) continue;
     writer.number(log.first);
     writer.number(log.bytes);
-  }
-  if (floor_ > 0) {
-    writer.number(kFloorKind);
-    writer.number(floor_);
-    writer.number(std::uint64_t{0});
-    writer.number(std::uint64_t{0});
   }
   if (payload == written_) return {};
   written_.clear();

@@ -1,21 +1,18 @@
-// Which logs and manifests of a volume were begun, are still needed, and what of them was
-// synced: a file of its own, outside of `db/`, so that a log that is lost, cut at its rotation, of
-// another volume or an older copy is not taken for one that never was.
+// Which log files were begun and are still needed, which manifest, and what of them was synced: a
+// file of its own, so that one that is lost, cut, of another volume or an older copy is not taken
+// for one that never was.
 //
-//   witness   sealed (sealed_row.h) under the name "witness": u64 marker of the tables, then for
-//             each file: u8 kind (1 log, 2 manifest, 3 log file) | u64 number | u64 marker |
-//             u64 frames; for a log file (volume_log.h) also u64 number of its first record,
-//             u64 bytes. Kind 4 is no file: its number is the floor
+//   witness   sealed (sealed_row.h) under the name "witness": u64 marker of the tables, u64 floor,
+//             then for each file: u8 kind (1 log file, 2 manifest) | u64 number | u64 marker |
+//             u64 frames; behind that, for a log file: u64 number of its first record | u64 bytes
 //
-// Durable, in this order: a log or manifest is created; the witness names it; it gets its first
-// frame. When it is no longer needed: the witness drops it; it is removed. With a log the witness
-// drops older manifests, and says how many frames the one in use has: an earlier version would ask
-// for that log again. So at an open every log and the manifest in use are there with at least
-// `frames` frames, and a log that is not named was never written to, or is not needed. `frames`
-// grows only when the witness is written anyway: at a rotation, when a log is removed, and at an
-// orderly end.
-// Floor: all records of the volume's log below it are in synced tables. It is told to the file
-// whenever that is written.
+// Durable, in this order: a file is made; the witness names it; it gets its first frame. When it is
+// no longer needed: the witness drops it; it is removed. With a log file the witness drops older
+// manifests, and says how many frames the one in use has: an earlier version would ask for records
+// of that file again. So at an open every file is there with at least `frames` frames, and all log
+// files but the newest with just as many. `frames` grows only when the witness is written anyway:
+// when a file is begun or a log file removed, and at an orderly end.
+// Floor: all records below it are in tables of that manifest.
 // Thread-safety: all methods from any thread. All block.
 #pragma once
 #include <atomic>
@@ -34,11 +31,10 @@ namespace penstock {
 
 inline constexpr const char* kWitnessFile = "witness";
 
-// On disk, never renumber.
-enum class LogKind : std::uint8_t { log = 1, manifest = 2, log_file = 3 };
+enum class LogKind : std::uint8_t { log_file = 1, manifest = 2 };  // on disk, never renumber
 
 struct LogName {
-  LogKind kind = LogKind::log;
+  LogKind kind = LogKind::log_file;
   std::uint64_t number = 0;
   auto operator<=>(const LogName&) const = default;
 };
@@ -49,7 +45,6 @@ using SyncedFrames = std::shared_ptr<std::atomic<std::uint64_t>>;
 struct WitnessedLog {
   std::uint64_t marker = 0;
   SyncedFrames frames;
-  bool replayed = false;    // of an earlier process
   std::uint64_t first = 0;  // of a log file: the number of its first record,
   std::uint64_t bytes = 0;  // and how long the file is
 };
@@ -66,31 +61,25 @@ class LogWitness {
   std::optional<WitnessedLog> find(LogName name) const;
   std::uint64_t table_marker() const;
 
-  // `name` was created, durably. It is named when this succeeds, under a marker of its own. After a
-  // failure the file may name it or not, so it has to stay, empty, until it is begun again or
-  // dropped.
-  Result<WitnessedLog> begin(LogName name);
-  // The same for a log file.
+  // The file was made, durably. It is named when this succeeds, under a marker of its own. After a
+  // failure the witness may name it or not, so it has to stay, without a frame, until it is begun
+  // again or dropped.
+  Result<WitnessedLog> begin_manifest(std::uint64_t number);
   Result<WitnessedLog> begin_log_file(std::uint64_t number, std::uint64_t first,
                                       std::uint64_t bytes);
   // The manifest that CURRENT leads to.
   void use_manifest(std::uint64_t number);
-  // Nobody needs `name`, nor any manifest that is not in use: they may be removed when this
-  // succeeds.
-  Result<> drop(LogName name);
-  Result<> drop_log_files(const std::vector<std::uint64_t>& numbers);
-  // It only rises.
+  // Nobody needs these log files, nor any manifest that is not in use: they may be removed when
+  // this succeeds.
+  Result<> drop(const std::vector<std::uint64_t>& log_files);
+  // It only rises. Told to the file whenever that is written.
   void set_floor(std::uint64_t number);
   std::uint64_t floor() const;
-  // The database is open: what an earlier process logged is in its tables, so nobody needs those
-  // logs, nor any manifest that is not in use.
-  Result<> drop_replayed();
   // An orderly end: what is synced now must be there at the next open.
   Result<> seal();
 
  private:
   Result<WitnessedLog> begin(LogName name, WitnessedLog log);
-  Result<> drop_old();
   Result<> write();  // if something changed
 
   Disk& disk_;

@@ -6,6 +6,7 @@
 
 #include "penstock/assert.h"
 #include "penstock/checksum.h"
+#include "penstock/planted.h"
 
 // Writes and upkeep. Opening: volume_log_open.cc. Reads: volume_log_reads.cc.
 namespace penstock {
@@ -13,7 +14,9 @@ namespace {
 
 constexpr std::size_t kBodyLengthBytes = sizeof(std::uint32_t);
 constexpr std::uint64_t kZeroStep = 1 * limits::kMiB;
-constexpr std::uint64_t kShareOfAll = 64;  // a file has one in so many of all bytes
+constexpr std::uint64_t kShareOfAll = 64;  // a file has one in so many of all bytes,
+constexpr std::uint64_t kShareOfFew = 4;   // or of these, up to kFewBytes
+constexpr std::uint64_t kFewBytes = 1 * limits::kMiB;
 
 // Allocated first: a full disk is told before anything is written.
 Result<> fill_with_zeros(File& file, std::uint64_t bytes) {
@@ -54,8 +57,8 @@ std::uint64_t VolumeLog::next_file_bytes(std::uint64_t at_least) const {
     std::lock_guard lock(mutex_);
     for (const auto& [number, file] : files_) all += file.bytes;
   }
-  const std::uint64_t share =
-      std::clamp(all / kShareOfAll, options_.file_bytes_min, options_.file_bytes_max);
+  const std::uint64_t wanted = std::max(all / kShareOfAll, std::min(all / kShareOfFew, kFewBytes));
+  const std::uint64_t share = std::clamp(wanted, options_.file_bytes_min, options_.file_bytes_max);
   std::uint64_t bytes = options_.file_bytes_min;
   while (bytes < share) bytes *= 2;
   return std::max(bytes, log_pages(at_least));
@@ -78,7 +81,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
   std::lock_guard spare_lock(spare_mutex_);
   must_rotate_ = true;
   if (spare_ && spare_->bytes < bytes) {
-    CHECK_OK(witness_.drop_log_files({spare_->number}));
+    CHECK_OK(witness_.drop({spare_->number}));
     CHECK_OK(disk_.remove(name_of(spare_->number)));
     spare_.reset();
   }
@@ -192,7 +195,7 @@ void VolumeLog::want_spare() {
 }
 
 bool VolumeLog::is_removable(std::uint64_t number, const LogFile& file) const {
-  const bool in_tables = file.first + file.records <= floor_;
+  const bool in_tables = file.first + file.records <= floor_ || !holds(Rule::log_floor);
   return number != newest_ && file.live == 0 && in_tables;
 }
 
@@ -240,7 +243,7 @@ Result<> VolumeLog::remove_empty() {
     }
   }
   if (numbers.empty()) return {};
-  CHECK_OK(witness_.drop_log_files(numbers));
+  CHECK_OK(witness_.drop(numbers));
   for (const std::uint64_t number : numbers) {
     std::shared_ptr<File> closed;  // without the lock
     std::lock_guard lock(mutex_);

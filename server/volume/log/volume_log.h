@@ -2,8 +2,7 @@
 //
 // For a LevelDB that is an index, filled from here: it syncs nothing but tables and manifests, and
 // after a start the records behind those in its tables are put into it again, in order. Bodies of
-// small objects are read from here and never copied into it. (The database of a volume has still
-// logs of its own: rows/leveldb_env.h.)
+// small objects may be read from here, without a copy in it.
 //
 //   log/00000007.log   a file of zeros, made and synced before its first record; log_walk.h
 //   witness            which files there are, how many records each has at least (log_witness.h)
@@ -40,7 +39,7 @@ namespace penstock {
 inline constexpr const char* kLogDirectory = "log";
 
 struct VolumeLogOptions {
-  std::uint64_t file_bytes_min = 1 * limits::kMiB;
+  std::uint64_t file_bytes_min = 256 * limits::kKiB;
   std::uint64_t file_bytes_max = 256 * limits::kMiB;
   std::size_t handles_max = 256;  // open for reads
   bool same_boot = false;         // the machine has run on since the last record was written
@@ -62,6 +61,9 @@ class VolumeLog {
   Result<> replay(std::uint64_t applied, const VisitRecord& visit);
   // How many live bytes a file has, as the database says. One that is not there: false.
   bool set_live(std::uint64_t file, std::uint64_t bytes);
+
+  // The number of the next record. Of the group commit, or before it begins.
+  std::uint64_t next() const { return next_; }
 
   // ---- the group commit
   // A record with room for `bytes` of bodies and changes. May make a file. Errors: overloaded,

@@ -4,8 +4,11 @@
 #include <leveldb/filter_policy.h>
 
 #include "penstock/assert.h"
+#include "penstock/byte_codec.h"
 #include "penstock/caught.h"
 #include "penstock/log.h"
+#include "penstock/planted.h"
+#include "server/volume/disk/sealed_row.h"
 #include "server/volume/rows/leveldb_checksum.h"
 
 namespace penstock {
@@ -23,30 +26,36 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
   return fail(code, "database of " + disk.path("") + ": " + status.ToString());
 }
 
-// No less than a memtable allocates for a batch: for each row its bytes with their lengths and
-// sequence number, and a node of a skip list; small ones out of blocks of which a quarter may stay
-// unused.
-class MemtableBytes final : public leveldb::WriteBatch::Handler {
+// The record that a batch is, by its number.
+constexpr std::string_view kAppliedKey = "lapplied";
+
+std::string applied_row(std::uint64_t number) {
+  std::string payload;
+  ByteWriter(payload).number(number);
+  return seal_row(kAppliedKey, payload);
+}
+
+// The changes of a batch as a record of the log has them.
+class LoggedBatch final : public leveldb::WriteBatch::Handler {
  public:
+  explicit LoggedBatch(std::string& out) : out_(out) {}
   void Put(const leveldb::Slice& key, const leveldb::Slice& value) override {
-    add(key.size() + value.size());
+    write_logged_put(out_, {key.data(), key.size()}, {value.data(), value.size()});
   }
-  void Delete(const leveldb::Slice& key) override { add(key.size()); }
-  std::uint64_t bytes() const { return bytes_; }
+  void Delete(const leveldb::Slice& key) override {
+    write_logged_removal(out_, {key.data(), key.size()});
+  }
 
  private:
-  static constexpr std::uint64_t kRowOverhead = 8 + 2 * 5;
-  static constexpr std::uint64_t kNode = 13 * 8 + 8;  // at its tallest
-  static constexpr std::uint64_t kOwnBlock = 1024;    // larger ones get a block of their own
-
-  void add(std::uint64_t row) {
-    row += kRowOverhead;
-    bytes_ += row > kOwnBlock ? row + 8 : row + row / 3 + 8;
-    bytes_ += kNode + kNode / 3;
-  }
-  std::uint64_t bytes_ = 0;
+  std::string& out_;
 };
-constexpr std::uint64_t kEmptyMemtable = 8192;  // the head of its list, and a block that is begun
+
+VolumeLogOptions log_options(const DatabaseOptions& options) {
+  VolumeLogOptions log;
+  log.file_bytes_min = options.log_file_bytes_min;
+  log.same_boot = options.same_boot;
+  return log;
+}
 
 }  // namespace
 
@@ -54,12 +63,18 @@ Database::Database(Disk& disk, Clock& clock, Random& random, Worker& worker,
                    DatabaseOptions options)
     : options_(options),
       disk_(disk),
-      env_(disk, clock, random, worker, options.background, options.same_boot),
+      witness_(disk, random),
+      log_(disk, witness_, log_options(options)),
+      env_(disk, clock, witness_, worker, options.background, options.same_boot),
       block_cache_(leveldb::NewLRUCache(options.block_cache_bytes)),
-      filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {}
+      filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {
+  upkeep_->log = &log_;
+  env_.on_tables_synced([this](std::uint64_t number) { log_.set_floor(number); });
+}
 
 Database::~Database() {
   env_.end_patience();
+  end_upkeep();
   if (check_usable()) {
     settle();
     db_.reset();
@@ -113,9 +128,10 @@ void Database::release_background() {
 
 void Database::close() {
   env_.end_patience();
+  end_upkeep();
   settle();
   db_.reset();
-  const auto sealed = env_.seal();
+  const auto sealed = witness_.seal();
   if (!sealed) {
     log_event(LogLevel::warn, "database_not_sealed",
               {{"volume", disk_.path("")}, {"reason", sealed.error().context}});
@@ -125,7 +141,8 @@ void Database::close() {
 Result<> Database::create(Disk& disk, Clock& clock, Random& random, Worker& worker,
                           DatabaseOptions options) {
   Database database(disk, clock, random, worker, options);
-  CHECK_OK(database.env_.create());
+  CHECK_OK(database.witness_.create());
+  CHECK_OK(database.log_.create());
   const leveldb::Status status = database.open_at_disk(true);
   database.release_background();
   if (!status.ok()) return to_error(status, disk);
@@ -135,7 +152,7 @@ Result<> Database::create(Disk& disk, Clock& clock, Random& random, Worker& work
 Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Random& random,
                                                  Worker& worker, DatabaseOptions options) {
   std::unique_ptr<Database> database(new Database(disk, clock, random, worker, options));
-  CHECK_OK(database->env_.load(kDatabaseDirectory));
+  CHECK_OK(database->check_log());
   const leveldb::Status status = database->open_at_disk(false);
   const auto confirmed = status.ok() ? database->env_.confirm(kDatabaseDirectory) : Result<>();
   database->release_background();
@@ -146,30 +163,106 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Rando
     if (error.code != Errc::io && error.code != Errc::overloaded) error.code = Errc::corrupt;
     return error;
   }
+  CHECK_OK(database->replay());
   return database;
 }
 
-// LevelDB begins a new log when the memtable is larger than its bound before this batch.
-bool Database::may_begin_log(const leveldb::WriteBatch& batch) {
-  MemtableBytes added;
-  [[maybe_unused]] const leveldb::Status walked = batch.Iterate(&added);
-  std::lock_guard lock(mutex_);
-  const std::uint64_t log = env_.logs_begun();
-  if (std::exchange(memtable_log_, log) != log) memtable_bytes_max_ = kEmptyMemtable;
-  const bool full = memtable_bytes_max_ > options_.write_buffer_bytes;
-  memtable_bytes_max_ += added.bytes();
-  return full;
+Result<> Database::check_log() {
+  CHECK_OK(witness_.load());
+  return log_.open();
 }
 
-leveldb::Status Database::write_gated(leveldb::WriteBatch& batch, bool sync) {
-  leveldb::WriteOptions synced;
-  synced.sync = sync;
-  std::optional<ReadGate::Closing> closing;
-  if (may_begin_log(batch)) closing.emplace(env_.gate());
-  const std::uint64_t logs = env_.logs_begun();
-  const leveldb::Status status = db_->Write(synced, &batch);
-  if (env_.logs_begun() != logs) may_begin_log(batch);  // it went into the new memtable
-  return status;
+// What the log has behind the tables. LevelDB's own log of now begins with that.
+Result<> Database::replay() {
+  TRY(sealed, get(kAppliedKey));
+  std::uint64_t applied = 0;
+  if (sealed) {
+    TRY(payload, unseal_row(kAppliedKey, *sealed));
+    applied = ByteReader(payload).number<std::uint64_t>();
+  }
+  env_.begin_logs_with(applied + 1);
+  const auto put = [this](std::uint64_t number, std::string_view payload) -> Result<> {
+    leveldb::WriteBatch batch;
+    CHECK_OK(read_record(payload, [&batch](const LoggedChange& change) -> Result<> {
+      const leveldb::Slice key(change.key.data(), change.key.size());
+      if (change.removes) {
+        batch.Delete(key);
+      } else if (holds(Rule::log_replay)) {
+        batch.Put(key, {change.value.data(), change.value.size()});
+      }
+      return {};
+    }));
+    env_.set_record(number);
+    const leveldb::Status status = db_->Write(leveldb::WriteOptions(), &batch);
+    settle();
+    if (!status.ok()) return to_error(status, disk_);
+    return {};
+  };
+  CHECK_OK(log_.replay(applied, put));
+  log_.set_floor(applied + 1);
+  if (log_.next() > applied + 1) CHECK_OK(flush());
+  care_for_log();
+  // A merge that failed meanwhile is told by the next write: now it is a reason to stay out.
+  leveldb::WriteBatch nothing;
+  const leveldb::Status merged = db_->Write(leveldb::WriteOptions(), &nothing);
+  if (!merged.ok()) return to_error(merged, disk_);
+  return {};
+}
+
+// Makes a table of what LevelDB has in memory, so that a start after the next has less to replay.
+Result<> Database::flush() {
+  env_.set_record(log_.next());
+  leveldb::Status status;
+  if (options_.background == Background::inline_) {
+    status = db_->Write(leveldb::WriteOptions(), nullptr);  // LevelDB's own way to ask for it
+    settle();
+  } else {
+    const leveldb::Slice nothing;
+    db_->CompactRange(&nothing, &nothing);  // the same, and waits
+  }
+  if (!status.ok()) return to_error(status, disk_);
+  return {};
+}
+
+// Files of the log are made and removed where compactions run.
+void Database::care_for_log() {
+  if (!log_.wants_upkeep() || upkeep_->queued.exchange(true)) return;
+  env_.run_later([upkeep = upkeep_] {
+    std::lock_guard lock(upkeep->mutex);
+    upkeep->queued = false;
+    // A failure of the disk is told by the latch below.
+    if (upkeep->log != nullptr) [[maybe_unused]]
+      const auto done = upkeep->log->upkeep();
+  });
+  settle();
+}
+
+void Database::end_upkeep() {
+  std::lock_guard lock(upkeep_->mutex);
+  upkeep_->log = nullptr;
+}
+
+Result<std::uint64_t> Database::append(leveldb::WriteBatch& batch, bool sync) {
+  std::string changes;
+  LoggedBatch logged(changes);
+  [[maybe_unused]] const leveldb::Status walked = batch.Iterate(&logged);
+  const std::size_t own = kAppliedKey.size() + applied_row(0).size() + 16;
+  TRY(record, log_.begin(changes.size() + own));
+  const std::uint64_t number = record.number();
+  const std::string applied = applied_row(number);
+  batch.Put({kAppliedKey.data(), kAppliedKey.size()}, applied);
+  write_logged_put(changes, kAppliedKey, applied);
+  // Half of it may be written: whatever failed, there is no second chance.
+  const auto appended = log_.append(std::move(record), changes, sync);
+  if (!appended) return fail(Errc::io, appended.error().context);
+  return number;
+}
+
+Error Database::end_writes(Error error) {
+  error.code = Errc::io;
+  std::lock_guard lock(mutex_);
+  if (!failed_) failed_ = std::move(error);
+  return *failed_;
 }
 
 Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
@@ -179,25 +272,24 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   }
   CHECK_OK(check_usable());
   leveldb::Status status;
-  bool refused = false;
   try {
-    const std::uint64_t before = env_.files_refused();
-    status = write_gated(batch, sync);
+    const std::lock_guard lock(write_mutex_);  // LevelDB has batches in the order of the log
+    const auto number = append(batch, sync);
+    if (!number) {
+      const Errc code = number.error().code;
+      const bool nothing_done = code == Errc::overloaded || code == Errc::full;
+      return nothing_done ? number.error() : end_writes(number.error());
+    }
+    env_.set_record(*number);
+    status = db_->Write(leveldb::WriteOptions(), &batch);
     env_.close_left_files();
-    refused = env_.files_refused() != before;
     settle();
+    care_for_log();
   } catch (...) {
     return break_with(error_of_exception("a write of a database"));
   }
   if (status.ok()) return {};
-  Error error = to_error(status, disk_);
-  // No descriptor for a new log: LevelDB has refused the batch before it wrote a byte of it. If no
-  // file was asked for, LevelDB tells of an earlier failure, and will for ever.
-  if (error.code == Errc::overloaded && refused) return error;
-  error.code = Errc::io;
-  std::lock_guard lock(mutex_);
-  if (!failed_) failed_ = error;
-  return *failed_;
+  return end_writes(to_error(status, disk_));
 }
 
 Result<std::optional<std::string>> Database::get(std::string_view key) {

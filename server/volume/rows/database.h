@@ -1,9 +1,13 @@
-// The LevelDB of one volume, with our settings and our errors.
+// The rows of one volume: its log, and the LevelDB that is filled from it, with our settings and
+// our errors.
 //
-// Durable: write() is synced before it succeeds. The first failed write is final: a log append that
-// failed half-way would make later, acknowledged writes unreadable. Never repaired: a repair can
-// bring old rows back; a damaged volume re-enters under a new identity instead.
-// Want of descriptors or memory: a new log refuses one batch, all else waits until there is some.
+// Durable: write() is one record of the log (log/volume_log.h), synced before LevelDB has it and
+// before it succeeds. A row "l applied" in the same batch says which record that was: an open puts
+// the records behind the one that LevelDB's tables have into it again, in order; rows are put
+// whole, so that twice is as good as once. The first failed write is final. Never repaired: a
+// repair can bring old rows back; a damaged volume re-enters under a new identity instead.
+// Want of descriptors or memory, or a full disk: a new log file refuses one batch; LevelDB waits
+// until there is some.
 // LevelDB knows no exceptions: one that passes through it (no memory) leaves its locks held. After
 // that nothing here touches it again, and its destructor leaves it behind: every call answers io.
 // Thread-safety: all methods from any thread. All block, but get_now().
@@ -22,6 +26,8 @@
 
 #include "penstock/limits.h"
 #include "penstock/result.h"
+#include "server/volume/log/log_witness.h"
+#include "server/volume/log/volume_log.h"
 #include "server/volume/rows/leveldb_env.h"
 
 namespace leveldb {
@@ -32,7 +38,7 @@ class FilterPolicy;
 namespace penstock {
 
 struct DatabaseOptions {
-  std::size_t write_buffer_bytes = 4 * limits::kMiB;  // a log and at most twice this in memory
+  std::size_t write_buffer_bytes = 4 * limits::kMiB;  // at most twice this in memory
   std::size_t block_cache_bytes = 1 * limits::kMiB;   // hot rows are in the register cache
   // A table that is open keeps its index and its filter in memory, some 0.3 % of it. So 256 of them
   // are 8 GiB of rows and 26 MiB of memory; beyond that a read may have to open one.
@@ -41,6 +47,7 @@ struct DatabaseOptions {
   int open_files_max = 256;
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
+  std::uint64_t log_file_bytes_min = 256 * limits::kKiB;
 };
 
 class Database {
@@ -59,8 +66,8 @@ class Database {
   // every row that was synced, where after a power cut it cannot know of the last.
   void close();
 
-  // Errors: io - final: every later write fails, too; overloaded - nothing was written, for want of
-  // descriptors or memory.
+  // Errors: io - final: every later write fails, too; overloaded, full - nothing was written, for
+  // want of descriptors, memory or room.
   Result<> write(leveldb::WriteBatch& batch, bool sync = true);
   // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist; overloaded
   // - it could not be opened for want of descriptors or memory.
@@ -101,21 +108,34 @@ class Database {
   void release_background();
   void settle();  // runs inline compaction, if that is how it runs
   Result<> check_usable() const;
-  bool may_begin_log(const leveldb::WriteBatch& batch);
-  leveldb::Status write_gated(leveldb::WriteBatch& batch, bool sync);
+  Result<> check_log();
+  Result<> replay();
+  Result<> flush();
+  Result<std::uint64_t> append(leveldb::WriteBatch& batch, bool sync);
+  Error end_writes(Error error);
+  void care_for_log();
+  void end_upkeep();
   Error break_with(const Error& error);
 
   const DatabaseOptions options_;
   Disk& disk_;
+  LogWitness witness_;
+  VolumeLog log_;
   LevelDbEnv env_;
   std::unique_ptr<leveldb::Cache> block_cache_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
   std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
-  std::mutex mutex_;                 // guards the next three
+  std::mutex write_mutex_;           // held by the one write that runs
+  std::mutex mutex_;                 // guards the next one
   std::optional<Error> failed_;
-  std::uint64_t memtable_log_ = 0;        // which log the memtable belongs to
-  std::uint64_t memtable_bytes_max_ = 0;  // it has allocated no more
-  std::atomic<bool> broken_{false};       // an exception passed through LevelDB
+  std::atomic<bool> broken_{false};  // an exception passed through LevelDB
+  // Shared with jobs that may begin when this is gone.
+  struct Upkeep {
+    std::mutex mutex;  // guards what follows; held while it runs
+    VolumeLog* log = nullptr;
+    std::atomic<bool> queued{false};
+  };
+  const std::shared_ptr<Upkeep> upkeep_ = std::make_shared<Upkeep>();
 };
 
 }  // namespace penstock

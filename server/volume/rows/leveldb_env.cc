@@ -32,20 +32,12 @@ constexpr std::string_view kManifestPrefix = "MANIFEST-";
 std::uint64_t number_of(std::string_view leaf) {
   return std::strtoull(std::string(leaf).c_str(), nullptr, 10);
 }
-std::optional<LogName> log_name_of(std::string_view leaf) {
-  if (leaf.ends_with(".log")) return LogName{LogKind::log, number_of(leaf)};
+std::optional<std::uint64_t> manifest_number_of(std::string_view leaf) {
   if (!leaf.starts_with(kManifestPrefix)) return std::nullopt;
-  return LogName{LogKind::manifest, number_of(leaf.substr(kManifestPrefix.size()))};
+  return number_of(leaf.substr(kManifestPrefix.size()));
 }
+bool is_sink(std::string_view leaf) { return leaf.ends_with(".log"); }
 bool is_table(std::string_view leaf) { return leaf.ends_with(".ldb"); }
-std::string file_of(const std::string& directory, LogName name) {
-  char leaf[64];
-  const bool log = name.kind == LogKind::log;
-  std::snprintf(leaf, sizeof leaf, log ? "%06llu.log" : "MANIFEST-%06llu",
-                static_cast<unsigned long long>(name.number));
-  return directory + "/" + leaf;
-}
-
 class FileLock final : public leveldb::FileLock {
  public:
   explicit FileLock(std::unique_ptr<File> file) : file_(std::move(file)) {}
@@ -70,7 +62,7 @@ class Logger final : public leveldb::Logger {
 
 }  // namespace
 
-LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
+LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, LogWitness& witness, Worker& worker,
                        Background background, bool same_boot)
     : disk_(disk),
       clock_(clock),
@@ -79,7 +71,7 @@ LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker,
       same_boot_(same_boot),
       patience_(disk.path("")),
       logger_(std::make_unique<Logger>(disk.path(""))),
-      witness_(disk, random) {}
+      witness_(witness) {}
 // A job has an end of its own behind that of which LevelDB tells.
 LevelDbEnv::~LevelDbEnv() {
   std::unique_lock lock(mutex_);
@@ -108,32 +100,7 @@ bool LevelDbEnv::is_scarce(const Status& status) {
   return status.IsIOError() && status.ToString().find(kScarce) != std::string::npos;
 }
 
-Result<> LevelDbEnv::create() { return witness_.create(); }
-
-Result<> LevelDbEnv::load(const std::string& directory) {
-  CHECK_OK(witness_.load());
-  std::uint64_t newest = 0;
-  for (const auto& [name, log] : witness_.logs()) {
-    if (name.kind != LogKind::log) continue;  // of the manifests only the one in use is needed
-    newest = name.number;
-    const auto checked = check_log(file_of(directory, name), name, log);
-    if (!checked && holds(Rule::log_witness)) return checked;
-  }
-  TRY(leaves, disk_.list(directory));
-  for (const std::string& leaf : leaves) {
-    const auto name = log_name_of(leaf);
-    if (!name || name->kind != LogKind::log || witness_.find(*name)) continue;
-    TRY(bytes, disk_.file_size(directory + "/" + leaf));
-    if (name->number <= newest || bytes == 0 || !holds(Rule::log_witness)) continue;
-    return fail(Errc::corrupt, disk_.path(directory + "/" + leaf) +
-                                   " holds bytes, but the witness does not know it");
-  }
-  return {};
-}
-
-// What LevelDB does not need it has removed by now, and it has not begun to make new tables. Where
-// that failed it goes on all the same: but the witness must not name a torn log any more when the
-// volume says that it was open in this boot, or the next start takes it for damage.
+// What LevelDB does not need it has removed by now, and it has not begun to make new tables.
 Result<> LevelDbEnv::confirm(const std::string& directory) {
   TRY(leaves, disk_.list(directory));
   for (const std::string& leaf : leaves) {
@@ -144,57 +111,48 @@ Result<> LevelDbEnv::confirm(const std::string& directory) {
     if (sealed) continue;
     return fail(sealed.error().code, disk_.path(path) + ": " + sealed.error().context);
   }
-  return witness_.drop_replayed();
+  return witness_.drop({});  // older manifests
 }
 
-Result<> LevelDbEnv::seal() { return witness_.seal(); }
-
-Result<> LevelDbEnv::check_log(const std::string& path, LogName name, const WitnessedLog& log) {
+// How much of it is whole.
+Result<std::uint64_t> LevelDbEnv::check_manifest(const std::string& path, const WitnessedLog& log) {
   const auto refuse = [&](std::string_view why) {
     return fail(Errc::corrupt, disk_.path(path) + " " + std::string(why));
   };
-  auto file = disk_.open(path, OpenMode::read);
-  if (!file && file.error().code == Errc::not_found) return refuse("is lost");
-  if (!file) return file.error();
-  TRY(tail, read_log_tail(**file, log.marker));
-  whole_bytes_[name] = tail.whole_bytes;
+  TRY(file, disk_.open(path, OpenMode::read));
+  TRY(tail, read_log_tail(*file, log.marker));
   if (tail.foreign) return refuse("belongs to another volume, or its beginning is damaged");
   if (tail.whole_frames < log.frames->load()) {
     return refuse("ends after " + std::to_string(tail.whole_frames) + " frames of at least " +
                   std::to_string(log.frames->load()));
   }
-  if (!tail.torn) return {};
+  if (!tail.torn) return tail.whole_bytes;
   if (tail.frame_after && holds(Rule::log_tail)) return refuse("is damaged before its end");
   // What a process wrote before it was killed is in the page cache, whole or cut between two pages.
   // So this was damaged, and it may have been acknowledged.
   if (same_boot_ && !(tail.cut_short && tail.file_bytes % kPageBytes == 0)) {
     return refuse("is damaged in its last frame");
   }
-  log_event(LogLevel::warn, "torn_log_tail_dropped",
+  log_event(LogLevel::warn, "torn_manifest_dropped",
             {{"file", disk_.path(path)}, {"whole_bytes", std::to_string(tail.whole_bytes)}});
-  return {};
+  return tail.whole_bytes;
 }
 
 Status LevelDbEnv::NewSequentialFile(const std::string& name, leveldb::SequentialFile** result) {
   *result = nullptr;
   auto file = disk_.open(name, OpenMode::read);
   if (!file) return to_status(file);
-  const auto log_name = log_name_of(leaf_of(name));
-  if (!log_name) {
+  const auto manifest = manifest_number_of(leaf_of(name));
+  if (!manifest) {
     *result = make_sequential_file(std::move(file).value()).release();
     return Status::OK();
   }
-  const auto log = witness_.find(*log_name);
-  if (log_name->kind == LogKind::manifest) {
-    if (!log) return Status::Corruption("the witness does not know it", disk_.path(name));
-    const auto checked = check_log(name, *log_name, *log);
-    if (!checked) return to_status(checked);
-    witness_.use_manifest(log_name->number);
-  }
-  // A log that is not named was never written to, or is not needed (load() has looked).
-  const std::uint64_t whole_bytes = log ? whole_bytes_[*log_name] : 0;
-  *result =
-      make_frame_reader(std::move(file).value(), log ? log->marker : 0, whole_bytes).release();
+  const auto log = witness_.find({LogKind::manifest, *manifest});
+  if (!log) return Status::Corruption("the witness does not know it", disk_.path(name));
+  const auto whole_bytes = check_manifest(name, *log);
+  if (!whole_bytes) return to_status(whole_bytes);
+  witness_.use_manifest(*manifest);
+  *result = make_frame_reader(std::move(file).value(), log->marker, *whole_bytes).release();
   return Status::OK();
 }
 
@@ -212,10 +170,22 @@ Status LevelDbEnv::NewWritableFile(const std::string& name, leveldb::WritableFil
   // LevelDB makes a table without its mutex, and what the job does from here on with it needs no
   // disk.
   if (is_table(leaf_of(name))) job_closing_.reset();
-  PENSTOCK_ASSERT_DEAR(!name.ends_with(".log") || is_held() || gate_.closed());
-  const Status made = make_file(name, result);
-  if (is_scarce(made)) ++files_refused_;
-  return made;
+  if (is_sink(leaf_of(name))) {
+    std::lock_guard lock(mutex_);
+    sinks_[name] = record_.load();
+    *result = make_sink().release();
+    return Status::OK();
+  }
+  return make_file(name, result);
+}
+
+void LevelDbEnv::begin_logs_with(std::uint64_t number) {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, first] : sinks_) first = number;
+}
+
+void LevelDbEnv::on_tables_synced(std::function<void(std::uint64_t)> listener) {
+  tables_synced_ = std::move(listener);
 }
 
 Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** result) {
@@ -226,11 +196,10 @@ Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** re
   const auto synced =
       patience_.in_background([&] { return disk_.sync_directory(parent_of(name)); });
   if (!synced) return to_status(synced);
-  if (const auto log_name = log_name_of(leaf_of(name))) {
-    auto begun = patience_.in_background([&] { return witness_.begin(*log_name); });
+  if (const auto manifest = manifest_number_of(leaf_of(name))) {
+    auto begun = patience_.in_background([&] { return witness_.begin_manifest(*manifest); });
     if (!begun) return to_status(begun);
-    if (log_name->kind == LogKind::manifest) newest_manifest_ = log_name->number;
-    if (log_name->kind == LogKind::log) ++logs_begun_;
+    newest_manifest_ = *manifest;
     *result =
         make_frame_writer(std::move(file).value(), std::move(*begun), patience_, left_).release();
   } else if (is_table(leaf_of(name))) {
@@ -245,10 +214,6 @@ Status LevelDbEnv::make_file(const std::string& name, leveldb::WritableFile** re
 
 bool LevelDbEnv::FileExists(const std::string& name) { return disk_.exists(name); }
 
-bool LevelDbEnv::is_held() {
-  std::lock_guard lock(mutex_);
-  return held_;
-}
 void LevelDbEnv::remember(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (const auto at = names_.find(parent_of(name)); at != names_.end()) {
@@ -265,29 +230,40 @@ void LevelDbEnv::forget(const std::string& name) {
 // Once the database is open, LevelDB asks under its mutex. Nobody else makes files there.
 Status LevelDbEnv::GetChildren(const std::string& directory, std::vector<std::string>* result) {
   result->clear();
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto at = names_.find(directory); at != names_.end() && !held_) {
-      result->assign(at->second.begin(), at->second.end());
-      return Status::OK();
-    }
+  std::unique_lock lock(mutex_);
+  if (held_ || !names_.contains(directory)) {
+    lock.unlock();
+    auto names = disk_.list(directory);
+    if (!names) return to_status(names);
+    lock.lock();
+    names_[directory] = std::set<std::string>(names->begin(), names->end());
   }
-  auto names = disk_.list(directory);
-  if (!names) return to_status(names);
-  *result = std::move(names).value();
-  std::lock_guard lock(mutex_);
-  names_[directory] = std::set<std::string>(result->begin(), result->end());
+  const auto& names = names_[directory];
+  result->assign(names.begin(), names.end());
+  for (const auto& [name, first] : sinks_) {
+    if (parent_of(name) == directory) result->emplace_back(leaf_of(name));
+  }
   return Status::OK();
 }
 
 Status LevelDbEnv::RemoveFile(const std::string& name) {
-  if (const auto log_name = log_name_of(leaf_of(name))) {
-    const auto dropped = witness_.drop(*log_name);
-    if (!dropped) return to_status(dropped);
-  }
+  if (is_sink(leaf_of(name))) return remove_sink(name);
   const auto removed = disk_.remove(name);
   if (removed || removed.error().code == Errc::not_found) forget(name);
   return to_status(removed);
+}
+
+// LevelDB removes a log when the manifest that needs it no more is synced.
+Status LevelDbEnv::remove_sink(const std::string& name) {
+  std::uint64_t oldest = ~std::uint64_t{0};
+  {
+    std::lock_guard lock(mutex_);
+    sinks_.erase(name);
+    for (const auto& [other, first] : sinks_) oldest = std::min(oldest, first);
+    if (sinks_.empty()) return Status::OK();
+  }
+  if (tables_synced_) tables_synced_(oldest);
+  return Status::OK();
 }
 
 Status LevelDbEnv::CreateDir(const std::string& name) {
@@ -345,6 +321,10 @@ void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
     job_closing_.reset();
     left_.close();
   };
+  queue(std::move(job));
+}
+
+void LevelDbEnv::queue(std::function<void()> job) {
   {
     std::lock_guard lock(mutex_);
     if (held_ || background_ == Background::inline_) {
@@ -353,6 +333,13 @@ void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
     }
   }
   worker_.submit(std::move(job));
+}
+
+void LevelDbEnv::run_later(std::function<void()> job) {
+  queue([this, job = std::move(job)] {
+    const RunningJob job_running(*this);
+    job();
+  });
 }
 
 void LevelDbEnv::release_background() {

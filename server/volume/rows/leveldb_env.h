@@ -4,9 +4,12 @@
 // What differs from LevelDB's own PosixEnv, and why:
 // - a new file's name and a rename are made durable at once (LevelDB syncs a directory only with
 //   the manifest, so a power cut could lose a log with acknowledged writes);
-// - logs and the manifest consist of frames (log_frames.h), and a witness outside of `db/` says
-//   which of them must be there, and how much of each (log_witness.h): they are cut behind their
-//   last whole frame after a power cut, or refused. LevelDB sees what is in the frames;
+// - LevelDB's own logs keep nothing: what they are for, the volume's log does (log/volume_log.h).
+//   The Env notes which record each of them begins with, and tells when LevelDB lets go of one: all
+//   records before the oldest that is left are in synced tables then;
+// - the manifest consists of frames (log_frames.h), and a witness outside of `db/` says which one
+//   must be there, and how much of it (log_witness.h): it is cut behind its last whole frame after
+//   a power cut, or refused. LevelDB sees what is in the frames;
 // - tables are sealed (leveldb_files.h);
 // - tables are read by pread, never through mmap: a bad sector is an error, not a SIGBUS;
 // - compaction runs on a thread of this volume's own, not on one shared by the whole process;
@@ -49,33 +52,31 @@ enum class Background : std::uint8_t {
 // must outlive both.
 class LevelDbEnv final : public leveldb::Env {
  public:
-  // `same_boot`: the machine has run on since the logs were written: only the process ended.
-  LevelDbEnv(Disk& disk, Clock& clock, Random& random, Worker& worker, Background background,
+  // `same_boot`: the machine has run on since the manifest was written: only the process ended.
+  LevelDbEnv(Disk& disk, Clock& clock, LogWitness& witness, Worker& worker, Background background,
              bool same_boot = false);
   ~LevelDbEnv() override;
 
-  // Before a new database is made. Errors: io; full.
-  Result<> create();
-  // Before a database is opened: are the logs in `directory` those that the witness names?
-  // Errors: corrupt; io.
-  Result<> load(const std::string& directory);
   // Behind the open, before anything runs in the background: is every table whole? Errors: corrupt;
   // io; full.
   Result<> confirm(const std::string& directory);
   // Nothing runs in the background before this.
   void release_background();
-  // At an orderly end: all that is synced must be there at the next open. Errors: io; full.
-  Result<> seal();
+  // Which record the next write belongs to: a log that LevelDB begins within it begins with that.
+  void set_record(std::uint64_t number) { record_.store(number); }
+  // The same for a log that was begun within the open.
+  void begin_logs_with(std::uint64_t number);
+  // Called when LevelDB lets go of a log, with the first record that may not be in its tables yet.
+  // Before anything runs in the background.
+  void on_tables_synced(std::function<void(std::uint64_t)> listener);
+  // Runs `job` where compactions run: later, or within the next run_background().
+  void run_later(std::function<void()> job);
 
   // With Background::inline_: runs what was scheduled, until nothing is left. LevelDB schedules
   // with its mutex held, so this is called after each call into the database; then no write ever
   // waits.
   void run_background();
   leveldb::Logger* logger() const { return logger_.get(); }
-  // How many files LevelDB could not make for want of descriptors or memory.
-  std::uint64_t files_refused() const { return files_refused_.load(); }
-  // How many logs LevelDB has begun: each has a memtable of its own.
-  std::uint64_t logs_begun() const { return logs_begun_.load(); }
   ReadGate& gate() { return gate_; }
   // Closes what LevelDB has let go of. Blocks; for workers.
   void close_left_files() { left_.close(); }
@@ -110,10 +111,11 @@ class LevelDbEnv final : public leveldb::Env {
   void SleepForMicroseconds(int micros) override;
 
  private:
-  Result<> check_log(const std::string& path, LogName name, const WitnessedLog& log);
+  Result<std::uint64_t> check_manifest(const std::string& path, const WitnessedLog& log);
+  leveldb::Status remove_sink(const std::string& name);
+  void queue(std::function<void()> job);
   leveldb::Status make_file(const std::string& name, leveldb::WritableFile** result);
   class RunningJob;
-  bool is_held();
   void remember(const std::string& name);
   void forget(const std::string& name);
 
@@ -126,18 +128,17 @@ class LevelDbEnv final : public leveldb::Env {
   LeftFiles left_;
   ReadGate gate_;
   std::optional<ReadGate::Closing> job_closing_;  // of the job in the background, in its thread
-  std::atomic<std::uint64_t> files_refused_{0};
-  std::atomic<std::uint64_t> logs_begun_{0};
+  std::atomic<std::uint64_t> record_{0};
   std::atomic<bool> broken_{false};
   std::unique_ptr<leveldb::Logger> logger_;
-  LogWitness witness_;
-  // Only while the database is opened:
-  std::map<LogName, std::uint64_t> whole_bytes_;
-  std::uint64_t newest_manifest_ = 0;
-  std::mutex mutex_;  // guards all below
+  LogWitness& witness_;
+  std::function<void(std::uint64_t)> tables_synced_;
+  std::uint64_t newest_manifest_ = 0;  // only while the database is opened
+  std::mutex mutex_;                   // guards all below
   bool held_ = true;
   std::map<std::string, std::set<std::string>> names_;  // of files, by directory, once listed
-  std::deque<std::function<void()>> scheduled_;         // while held, or with Background::inline_
+  std::map<std::string, std::uint64_t> sinks_;   // LevelDB's logs: the record each begins with
+  std::deque<std::function<void()>> scheduled_;  // while held, or with Background::inline_
   unsigned jobs_running_ = 0;
   std::condition_variable jobs_ended_;
 };

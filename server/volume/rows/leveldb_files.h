@@ -124,7 +124,10 @@ std::unique_ptr<leveldb::WritableFile> make_writable_file(std::unique_ptr<File> 
                                                           const Patience& patience,
                                                           LeftFiles& left);
 
-// A log or manifest: each sync makes a frame (log_frames.h) of what was appended since the last one
+// Keeps nothing: for LevelDB's own logs.
+std::unique_ptr<leveldb::WritableFile> make_sink();
+
+// A manifest: each sync makes a frame (log_frames.h) of what was appended since the last one
 // and counts it. Nothing is written before a sync: the caller bounds a batch.
 std::unique_ptr<leveldb::WritableFile> make_frame_writer(std::unique_ptr<File> file,
                                                          WitnessedLog log, const Patience& patience,

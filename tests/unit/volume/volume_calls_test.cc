@@ -164,7 +164,9 @@ TEST_CASE("a list or a row that the disk does not give is an error, never a shor
   h.close();
   h.open();  // moves the log into a table
   h.close();
-  h.open();
+  VolumeOptions uncached = VolumeHarness::options();
+  uncached.database.block_cache_bytes = 0;
+  h.open(uncached);
   RegisterListRequest list;
   list.kind = RowKind::object;
   HintListRequest hints;

@@ -14,6 +14,7 @@ constexpr const char* kNextBoot = "the next boot";
 VolumeOptions small_logs(const std::string& boot_id = kBoot) {
   VolumeOptions options = VolumeHarness::options();
   options.database.write_buffer_bytes = 64 * limits::kKiB;
+  options.database.log_file_bytes_min = 64 * limits::kKiB;
   options.boot_id = boot_id;
   return options;
 }
@@ -111,7 +112,7 @@ TEST_CASE("a log that is lost whole after a rotation keeps the volume out") {
     } else {
       d.kill();
     }
-    const auto logs = names_with(d.h.disk, ".log");
+    const auto logs = d.h.log_files();
     REQUIRE(!logs.empty());
     d.h.disk.lose_file(logs.back());
     CHECK(d.verdict() == "refused");
@@ -257,25 +258,35 @@ TEST_CASE("a user's bytes never decide whether the end of a log is torn") {
   for (const bool own_log : {false, true}) {
     CAPTURE(own_log);
     Damaged d(5);
-    const auto logs = names_with(d.h.disk, ".log");
+    const auto logs = d.h.log_files();
     REQUIRE(logs.size() == 1);
-    // Records of LevelDB, or what this very log has held up to now.
-    const std::string held = own_log ? read_whole(d.h.disk, logs[0]) : records_of_a_profile();
-    const auto size = d.h.disk.file_size(logs[0]).value();
+    const auto begin = log_pages(d.h.used_of(logs[0]));
+    // Records of LevelDB, or what this very log has held up to now, from one page of it to the
+    // next.
+    const std::string held = own_log ? read_whole(d.h.disk, logs[0]).substr(0, kLogPageBytes) +
+                                           read_whole(d.h.disk, logs[0]).substr(0, kLogPageBytes)
+                                     : records_of_a_profile();
     std::string body = held;
-    while (body.size() < 40'000) body += held;
+    while (body.size() < 10 * kLogPageBytes) body += held;
     d.h.store(d.h.object("theirs"), d.ballot_of(1000), d.h.value(1000), body);
     d.kill();
-    // The write was cut off between two pages of the cache.
-    const std::string bytes = read_whole(d.h.disk, logs[0]);
-    const std::size_t cut = (size / 4096 + 4) * 4096;
-    REQUIRE(cut < bytes.size());
-    write_whole(d.h.disk, logs[0], bytes.substr(0, cut));
+    REQUIRE(d.h.used_of(logs[0]) > begin + 10 * kLogPageBytes);
+    const auto whole = d.h.disk.snapshot();
+    // A kill leaves no head; a power cut any pages.
+    d.h.unwrite(logs[0], begin, begin + kLogPageBytes);
     const auto torn = d.h.disk.snapshot();
     CHECK(d.verdict() == "whole");
     d.h.close();
     d.h.disk.restore(*torn);
     CHECK(d.verdict(kNextBoot) == "whole");
+    d.h.close();
+    for (int page = 1; page < 10; ++page) {
+      d.h.disk.restore(*whole);
+      const auto from = begin + static_cast<std::uint64_t>(page) * kLogPageBytes;
+      d.h.unwrite(logs[0], from, from + kLogPageBytes);
+      CHECK(d.verdict(kNextBoot) == "whole");
+      d.h.close();
+    }
   }
 }
 
@@ -359,8 +370,9 @@ TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or 
     }
     const auto before = d.h.disk.snapshot();
     const auto all = d.h.disk.files();
-    const auto logs = names_with(d.h.disk, ".log");
+    const auto logs = d.h.log_files();
     for (const std::string& name : all) {
+      d.h.disk.restore(*before);
       const std::string bytes = name.starts_with("segments") ? "" : read_whole(d.h.disk, name);
       for (const auto& [how, damage] : damages(other.h.disk, *older)) {
         // Of the newest log after a kill: only its last frame, or a cut at a frame's border, can be
@@ -382,21 +394,29 @@ TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or 
   }
 }
 
-TEST_CASE("within one boot a last frame may end early between two pages, and nowhere else") {
-  constexpr std::size_t kPage = 4096;
+TEST_CASE("within one boot a last record is whole or has no head") {
   Damaged d(0);
-  d.more_bytes = 2 * kPage;  // a page ends inside of the last frame
+  d.more_bytes = 2 * kLogPageBytes;  // a page ends inside of the last record
   d.add_rows(5);
   d.kill();
-  const std::string log = names_with(d.h.disk, ".log").back();
-  const std::string bytes = read_whole(d.h.disk, log);
+  const std::string log = d.h.log_files().back();
+  const auto used = d.h.used_of(log);
+  const auto page_end = used / kLogPageBytes * kLogPageBytes;
   const auto before = d.h.disk.snapshot();
-  const std::size_t page_end = bytes.size() / kPage * kPage;
-  for (const std::size_t left : {bytes.size() - 1, page_end + 1, page_end, page_end - 1}) {
+  for (const auto left : {used - 1, page_end + 1, page_end, page_end - 1}) {
     CAPTURE(left);
+    for (const std::string boot : {kBoot, kNextBoot}) {
+      d.h.disk.restore(*before);
+      d.h.unwrite(log, left, used);
+      CHECK(d.verdict(boot) == (boot == kBoot ? "refused" : "lost: key4"));
+      d.h.close();
+    }
+  }
+  const auto head = page_end - 2 * kLogPageBytes;
+  for (const std::string boot : {kBoot, kNextBoot}) {
     d.h.disk.restore(*before);
-    write_whole(d.h.disk, log, std::string_view(bytes).substr(0, left));
-    CHECK(d.verdict(kBoot) == (left % kPage == 0 ? "lost: key4" : "refused"));
+    d.h.unwrite(log, head, head + kLogPageBytes);
+    CHECK(d.verdict(boot) == "lost: key4");
     d.h.close();
   }
 }

@@ -9,8 +9,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/volume/volume.h"
 #include "tests/fake/code_of.h"
@@ -117,6 +119,30 @@ class VolumeHarness {
     const auto database = Database::open(*view, clock, random, worker, wanted);
     REQUIRE(database);
     use(**database);
+  }
+  // How much of a log file has records: all behind that are zeros.
+  std::uint64_t used_of(const std::string& name) {
+    auto file = disk.open(name, OpenMode::read);
+    REQUIRE(file);
+    std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
+    REQUIRE((*file)->read_at(0, std::as_writable_bytes(std::span(bytes))).value() == bytes.size());
+    return bytes.find_last_not_of('\0') + 1;
+  }
+  // Files of the log that have records, the newest last.
+  std::vector<std::string> log_files() {
+    std::vector<std::string> found;
+    for (const std::string& name : disk.files()) {
+      if (name.ends_with(".log") && used_of(name) > 0) found.push_back(name);
+    }
+    return found;
+  }
+  // Writes zeros over a part of a file, durably: as if that had never been written.
+  void unwrite(const std::string& name, std::uint64_t from, std::uint64_t to) {
+    auto file = disk.open(name, OpenMode::append);
+    REQUIRE(file);
+    const std::string zeros(static_cast<std::size_t>(to - from), '\0');
+    REQUIRE((*file)->write_at(from, as_bytes(zeros)));
+    REQUIRE((*file)->sync());
   }
   // Power off: what was not synced is drawn by `random`.
   void crash(Keep data = Keep::some, Keep names = Keep::some) {

@@ -85,11 +85,11 @@ TEST_CASE("another format and a damaged identity are refused with a reason") {
     bytes.replace(bytes.find(from), from.size(), to);
     REQUIRE((*file)->write_at(0, as_bytes(bytes)));
   };
-  text("\"format\": 1", "\"format\": 2");
+  text("\"format\": 2", "\"format\": 3");
   const auto newer = h.try_open();
   CHECK(code_of(newer) == Errc::invalid);
-  CHECK(newer.error().context.find("format 2") != std::string::npos);
-  text("\"format\": 2", "\"format\": 1");
+  CHECK(newer.error().context.find("format 3") != std::string::npos);
+  text("\"format\": 3", "\"format\": 2");
   text("penstock volume", "penstock folder");
   CHECK(code_of(h.try_open()) == Errc::corrupt);
   text("penstock folder", "penstock volume");
@@ -341,7 +341,8 @@ TEST_CASE("a torn log tail is dropped, damage before it keeps the volume out") {
   {
     auto log = h.disk.open(logs[0], OpenMode::append);
     REQUIRE(log);
-    REQUIRE((*log)->write_at((*log)->size().value(), as_bytes(std::string(500, 'j'))));
+    const std::uint64_t end = log_pages(h.used_of(logs[0]));
+    REQUIRE((*log)->write_at(end, as_bytes(std::string(500, 'j'))));
   }
   h.open();
   CHECK(h.read(h.object("key4"))->ballot == h.ballot(1));
@@ -365,10 +366,7 @@ TEST_CASE("without a power cut a damaged last record keeps the volume out") {
   h.crash(Keep::all, Keep::all);
   const auto logs = files_with(h.disk, ".log");
   REQUIRE(logs.size() == 1);
-  auto log = h.disk.open(logs[0], OpenMode::read);
-  REQUIRE(log);
-  const std::uint64_t last_byte = (*log)->size().value() - 1;
-  h.disk.flip_bit(logs[0], last_byte, 3);
+  h.disk.flip_bit(logs[0], h.used_of(logs[0]) - 1, 3);
   CHECK(code_of(h.try_open(options)) == Errc::corrupt);
   options.boot_id = "the next boot";  // it may have been torn by the power cut between the two
   CHECK(h.try_open(options));
@@ -381,7 +379,7 @@ TEST_CASE("after an orderly end a damaged last record keeps the volume out, powe
   h.close();
   const auto logs = files_with(h.disk, ".log");
   REQUIRE(logs.size() == 1);
-  h.disk.flip_bit(logs[0], h.disk.file_size(logs[0]).value() - 1, 3);
+  h.disk.flip_bit(logs[0], h.used_of(logs[0]) - 1, 3);
   CHECK(code_of(h.try_open()) == Errc::corrupt);
 }
 

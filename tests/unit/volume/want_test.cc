@@ -81,7 +81,7 @@ TEST_CASE("a drop that could not be stored leaves its key to others") {
   h.fresh();
   h.close();
   VolumeOptions small = VolumeHarness::options();
-  small.database.write_buffer_bytes = 64 * limits::kKiB;
+  small.database.log_file_bytes_min = 64 * limits::kKiB;
   h.open(small);
   const RegisterKey dead = h.object("dead");
   h.store(dead, h.ballot(1), h.value(1, ValueKind::tombstone));
@@ -107,6 +107,7 @@ TEST_CASE("a row that cannot be read for want of memory is not taken for a damag
   h.close();
   VolumeOptions uncached = VolumeHarness::options();
   uncached.registers.cache_bytes = 0;
+  uncached.database.block_cache_bytes = 0;
   h.open(uncached);
   h.disk.fail(Call::read, 1, Fault::scarce, true);
   const Ballot above = h.ballot(120'000'000);  // all that the volume can have accepted

@@ -14,10 +14,10 @@ struct FullLog : VolumeHarness {
     fresh();
     close();
     VolumeOptions small = options();
-    small.database.write_buffer_bytes = 64 * limits::kKiB;
+    small.database.log_file_bytes_min = 64 * limits::kKiB;
     open(small);
     disk.fail(FakeDisk::Call::create, 1, FakeDisk::Fault::scarce, true);
-    for (std::uint64_t i = 0; i < 100; ++i) {
+    for (std::uint64_t i = 0; i < 400; ++i) {
       const auto stored =
           accept(object("key" + std::to_string(i)), ballot(i), value(i), std::string(4000, 'x'));
       if (!stored) return;
