@@ -30,6 +30,8 @@ enum class Rule : std::uint8_t {
   log_witness,
   log_floor,
   log_replay,
+  named_body_stays,
+  moved_as_named,
   manifest_pin,
   // Reads and updates (R6 … R8).
   agreed_read,

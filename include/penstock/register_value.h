@@ -20,7 +20,6 @@ namespace penstock {
 // First byte of a row key. On disk, never renumber.
 enum class RowKind : std::uint8_t {
   object = 'o',
-  inline_bytes = 'i',
   upload = 'u',
   part = 'p',
   hint = 'g',
@@ -71,7 +70,7 @@ struct RegisterValue {
   boost::container::static_vector<OpId, limits::kChainMax + 1> chain;
   Ballot origin;                   // first ballot of this op-id
   std::uint32_t revision = 0;      // +1 per repair of its locations; op-id and origin stay
-  std::uint32_t inline_bytes = 0;  // length of the inline row stored beside it, 0 = none
+  std::uint32_t inline_bytes = 0;  // length of the inline bytes stored beside it, 0 = none
   std::string summary;
   std::string payload;
 

@@ -113,14 +113,6 @@ std::string register_row_key(const RegisterKey& key) {
   return out;
 }
 
-std::string inline_row_key(BucketId bucket, std::string_view key, OpId op_id) {
-  std::string out = begin(RowKind::inline_bytes, kBucketBytes + key.size() + kIdBytes);
-  put(out, bucket.value);
-  out += key;
-  put(out, op_id);
-  return out;
-}
-
 std::string hint_row_key(const HintRow& row) {
   std::string out = begin(RowKind::hint, 8 + kIdBytes + 1);
   put(out, static_cast<std::uint64_t>(row.due.time_since_epoch().count()));
@@ -146,9 +138,6 @@ std::string meta_row_key(std::string_view name) {
 std::string encode_row_key(const RowKey& key) {
   struct Encoder {
     std::string operator()(const RegisterKey& row) const { return register_row_key(row); }
-    std::string operator()(const InlineRow& row) const {
-      return inline_row_key(row.bucket, row.key, row.op_id);
-    }
     std::string operator()(const HintRow& row) const { return hint_row_key(row); }
     std::string operator()(const FragmentId& id) const { return extent_row_key(id); }
     std::string operator()(const MetaRow& row) const { return meta_row_key(row.name); }
@@ -158,7 +147,6 @@ std::string encode_row_key(const RowKey& key) {
 
 std::string_view object_key_of(RowKind kind, std::string_view suffix) {
   std::size_t tail = 0;
-  if (kind == RowKind::inline_bytes) tail = kIdBytes;
   if (kind == RowKind::upload) tail = kUploadTail;
   if (kind == RowKind::part) tail = kPartTail;
   return suffix.size() > tail ? suffix.substr(0, suffix.size() - tail) : std::string_view();
@@ -177,14 +165,6 @@ Result<RowKey> decode_row_key(const char* bytes, std::size_t size) {
       const BucketId bucket{get<std::uint64_t>(rest)};
       TRY(key, register_of_suffix(kind, bucket, rest.substr(kBucketBytes)));
       return RowKey(std::move(key));
-    }
-    case RowKind::inline_bytes: {
-      if (rest.size() < kBucketBytes) return unknown("length");
-      const BucketId bucket{get<std::uint64_t>(rest)};
-      rest.remove_prefix(kBucketBytes);
-      const std::string_view key = object_key_of(kind, rest);
-      if (!key_length_fits(key)) return unknown("length");
-      return RowKey(InlineRow{bucket, std::string(key), get_id<OpId>(rest.substr(key.size()))});
     }
     case RowKind::hint: {
       if (rest.size() != 8 + kIdBytes + 1) return unknown("length");

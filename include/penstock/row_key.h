@@ -1,15 +1,15 @@
 // Names of the rows in a volume's LevelDB. On disk, never change; golden-tested.
 //
 //   o  bucket key                  a register: an object; in bucket 0: a bucket or a user
-//   i  bucket key op-id            inline bytes of the value with this op-id
 //   u  bucket key 00 upload-id     a register: an upload
 //   p  bucket key 00 upload-id part  a register: a part of an upload
 //   g  due write-id slot           a removal hint
 //   x  write-id slot generation    where a fragment lies
 //   m  name                        what the volume knows of itself and of others
+//   l  …                           of the log itself: server/volume/rows/database.h
 //
 // The kind is one byte. Numbers and ids are big endian and of fixed size (bucket, due, generation
-// 8, op-id and write-id 16, part 2, slot 1), so that rows sort by them. An S3 key may hold any
+// 8, write-id 16, part 2, slot 1), so that rows sort by them. An S3 key may hold any
 // byte, 00 too: keys are therefore parsed from their end (an upload-id has exactly 32 bytes).
 #pragma once
 #include <cstdint>
@@ -31,12 +31,6 @@ bool is_upload_id(std::string_view text);
 // The slot of a hint that stands for all fragments of a blob.
 inline constexpr std::uint8_t kEverySlot = 0xff;
 
-struct InlineRow {
-  BucketId bucket;
-  std::string key;
-  OpId op_id;
-  auto operator<=>(const InlineRow&) const = default;
-};
 struct HintRow {
   WallTime due;
   WriteId write_id;
@@ -47,7 +41,7 @@ struct MetaRow {
   std::string name;
   auto operator<=>(const MetaRow&) const = default;
 };
-using RowKey = std::variant<RegisterKey, InlineRow, HintRow, FragmentId, MetaRow>;
+using RowKey = std::variant<RegisterKey, HintRow, FragmentId, MetaRow>;
 
 // Is this a register that may be stored? Requests from other processes are asked this first.
 // Errors: invalid - kind, length of the key or of the upload-id, part number.
@@ -55,13 +49,12 @@ Result<> check_register_key(const RegisterKey& key);
 
 // Pre: check_register_key().
 std::string register_row_key(const RegisterKey& key);
-std::string inline_row_key(BucketId bucket, std::string_view key, OpId op_id);
 std::string hint_row_key(const HintRow& row);
 std::string extent_row_key(const FragmentId& id);
 std::string meta_row_key(std::string_view name);
 std::string encode_row_key(const RowKey& key);
 
-// What all rows of one kind in one bucket begin with. Pre: kind is o, i, u or p.
+// What all rows of one kind in one bucket begin with. Pre: kind is o, u or p.
 std::string bucket_row_prefix(RowKind kind, BucketId bucket);
 // The S3 key in what follows that prefix; empty if it is too short to hold one.
 std::string_view object_key_of(RowKind kind, std::string_view suffix);

@@ -49,7 +49,7 @@ struct Proposal {
   Ballot ballot;
   SharedBytes value;
   SharedBytes inline_bytes;
-  IndexMask have_inline;  // these replicas hold the inline row already
+  IndexMask have_inline;  // these replicas hold the inline bytes already
   IndexMask holders;      // these hold (ballot, value) already: they are not sent it and count
   std::vector<Hint> hints;
   bool adds_nothing = false;

@@ -7,8 +7,8 @@
 //
 // Why two limits: a segment is never given back, so deletes free room inside segments, not on the
 // disk. If segments could take the disk down to R, the next row would make the volume full, and no
-// delete would open it again. So they stop at 1.5 R; the half between the two limits is the
-// database's. It holds rows and inline bytes only, which deletes and compaction give back.
+// delete would open it again. So they stop at 1.5 R; the half between the two limits is that of the
+// log and the database. They hold rows and inline bytes only, which deletes give back.
 //
 // So a volume is full for fragments when it takes no data at all, or when no segment can be made
 // and the room in those there are is less than the largest extent. A fragment that finds no run of

@@ -70,7 +70,10 @@ void draw_way(sim::SimRandom& random, const Disks& disks, const Disks& older, bo
     damage.lost = true;
     damage.what = "is lost";
   } else if (dice <= 2 && has(*disks[other], damage.file)) {
-    damage.bytes = read_whole(*disks[other], damage.file);
+    const std::string bytes = read_whole(*disks[other], damage.file);
+    // One of zeros is the newest log cut to nothing.
+    if (!whole_end && used_of(bytes) == 0) return;
+    damage.bytes = bytes;
     damage.what = "is that of v" + std::to_string(other);
   } else if (dice <= 4 && whole_end && has(*older[damage.volume], damage.file)) {
     damage.bytes = read_whole(*older[damage.volume], damage.file);

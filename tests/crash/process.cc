@@ -41,6 +41,7 @@ VolumeOptions crash_volume_options() {
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;
   options.database.log_file_bytes_min = 64 * limits::kKiB;
+  options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = 256 * limits::kKiB;
   options.fragments.segment_bytes = 128 * limits::kKiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;

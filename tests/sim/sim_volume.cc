@@ -84,6 +84,7 @@ Result<> SimVolume::start(CountStart count) {
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;
   options.database.log_file_bytes_min = 64 * limits::kKiB;
+  options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = options_.cache_bytes;
   options.registers.promise_slots = options_.promise_slots;
   options.fragments.segment_bytes = limits::kMiB;

@@ -70,10 +70,11 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
     for (CommitWork& work : works) decide(std::move(work));
   }
   send_answers();  // refusals and promises need no sync
-  bool empty = true;
-  leveldb::WriteBatch batch = make_batch(empty);
-  if (!empty) {
-    auto written = core_.database.write(batch, holds(Rule::synced_rows));
+  if (!writes_nothing()) {
+    const auto fill_record = [this](LogRecord& record, leveldb::WriteBatch& batch) {
+      fill(record, batch);
+    };
+    auto written = core_.database.write(bytes_at_most(), fill_record, holds(Rule::synced_rows));
     if (!written &&
         (written.error().code == Errc::overloaded || written.error().code == Errc::full)) {
       give_back(written.error());
@@ -107,6 +108,9 @@ void CommitBatch::look_up(const std::vector<CommitWork>& works) {
       const Keys keys = keys_of(work);
       if (keys.own != nullptr) look(*keys.own);
       if (keys.upload) look(*keys.upload);
+      const auto* move = std::get_if<MoveWork>(&work);
+      if (move == nullptr) continue;
+      for (const BodyMove& body : move->moves) look(body.key);
     }
   }
   for (const RegisterKey& key : missing) rows_.at(key) = core_.load(key);
@@ -253,29 +257,59 @@ void CommitBatch::decide(ControlWork work) {
   controls_.push_back(std::move(work));
 }
 
-// R3: a row, its inline bytes, its hints and the ceiling above its ballot become durable as one.
-leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
-  leveldb::WriteBatch batch;
-  empty = accepts_.empty() && drops_.empty() && control_rows_.empty() && ceiling_ == 0 &&
-          horizon_ == 0 && fences_.empty();
+// Whatever the rows of today are, as long as their registers name them.
+void CommitBatch::decide(MoveWork work) {
+  MoveAnswer moved{std::move(work.done), 0};
+  for (BodyMove& move : work.moves) {
+    const auto& row = rows_.at(move.key);
+    if (!row || core_.is_busy(move.key)) {
+      ++moved.skipped;
+      continue;
+    }
+    if (row.value()->body != move.from && holds(Rule::moved_as_named)) continue;
+    core_.begin_write(move.key);
+    moves_.push_back({std::move(move), nullptr, row.value()});
+  }
+  moved_.push_back(std::move(moved));
+}
+
+bool CommitBatch::writes_nothing() const {
+  return accepts_.empty() && drops_.empty() && control_rows_.empty() && moves_.empty() &&
+         ceiling_ == 0 && horizon_ == 0 && fences_.empty();
+}
+
+// More is no harm but for the end of a file of the log that stays empty.
+std::size_t CommitBatch::bytes_at_most() const {
+  constexpr std::size_t kRowBytes = 192;  // of what is beside key and value, and of a file's count
+  std::size_t bytes = kRowBytes * (3 + fences_.size());
   for (const AcceptPlan& plan : accepts_) {
     const AcceptRequest& request = *plan.work.request;
-    const std::string key = register_row_key(request.key);
+    bytes += kRowBytes + request.key.key.size() + request.key.upload_id.size();
+    bytes += request.value->size() + (request.inline_bytes ? request.inline_bytes->size() : 0);
+    for (const Hint& hint : request.hints) bytes += kRowBytes + stored_bytes(request.key, hint);
+  }
+  for (const MovePlan& plan : moves_) {
+    bytes += kRowBytes + plan.move.key.key.size() + plan.move.key.upload_id.size();
+    bytes += plan.replaced->value->size() + plan.move.bytes->size();
+  }
+  for (const DropWork& drop : drops_) {
+    bytes += kRowBytes + drop.request->key.key.size() + drop.request->key.upload_id.size();
+  }
+  for (const RowOp& row : control_rows_) {
+    bytes += kRowBytes + row.key.size() + (row.value ? row.value->size() : 0);
+  }
+  return bytes;
+}
+
+// R3: a row, its inline bytes, its hints and the ceiling above its ballot become durable as one.
+void CommitBatch::fill(LogRecord& record, leveldb::WriteBatch& batch) {
+  for (AcceptPlan& plan : accepts_) fill_accept(plan, record, batch);
+  for (MovePlan& plan : moves_) {
+    const RegisterRow& old = *plan.replaced;
+    plan.row = with_body(old, record.add_body(old.op_id, *plan.move.bytes));
+    record.release(old.body, old.inline_size);
+    const std::string key = register_row_key(plan.move.key);
     batch.Put(key, encode_row(key, *plan.row));
-    if (request.inline_bytes) {
-      const std::string inline_key =
-          inline_row_key(request.key.bucket, request.key.key, plan.row->op_id);
-      batch.Put(inline_key, seal_row(inline_key, *request.inline_bytes));
-    }
-    if (plan.replaced && plan.replaced->inline_size > 0 &&
-        plan.replaced->op_id != plan.row->op_id) {
-      batch.Delete(inline_row_key(request.key.bucket, request.key.key, plan.replaced->op_id));
-    }
-    for (const Hint& hint : request.hints) {
-      if (!holds(Rule::hint_with_accept)) break;
-      const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
-      batch.Put(hint_key, encode_hint(hint_key, request, hint, core_.start.stamp()));
-    }
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
   for (const RowOp& row : control_rows_) put_row(batch, row);
@@ -284,7 +318,26 @@ leveldb::WriteBatch CommitBatch::make_batch(bool& empty) const {
   }
   if (ceiling_ > 0 && holds(Rule::ceiling)) put_row(batch, ceiling_row(ceiling_));
   if (horizon_ > 0) put_row(batch, horizon_row(horizon_));
-  return batch;
+}
+
+// Inline bytes that were not sent again stay where they are: the row before names them.
+void CommitBatch::fill_accept(AcceptPlan& plan, LogRecord& record,
+                              leveldb::WriteBatch& batch) const {
+  const AcceptRequest& request = *plan.work.request;
+  const bool sent = plan.row->inline_size > 0 && request.inline_bytes;
+  const bool stays = plan.row->inline_size > 0 && !request.inline_bytes;
+  if (sent) {
+    plan.row = with_body(*plan.row, record.add_body(plan.row->op_id, *request.inline_bytes));
+  }
+  if (stays) plan.row = with_body(*plan.row, plan.replaced->body);
+  if (!stays && plan.replaced) record.release(plan.replaced->body, plan.replaced->inline_size);
+  const std::string key = register_row_key(request.key);
+  batch.Put(key, encode_row(key, *plan.row));
+  for (const Hint& hint : request.hints) {
+    if (!holds(Rule::hint_with_accept)) break;
+    const std::string hint_key = hint_row_key({hint.due, hint.write_id, kEverySlot});
+    batch.Put(hint_key, encode_hint(hint_key, request, hint, core_.start.stamp()));
+  }
 }
 
 void CommitBatch::publish() {
@@ -307,6 +360,10 @@ void CommitBatch::publish() {
     core_.end_write(drop.request->key, absent_row());
     answer<void>(drop.done, {});
   }
+  for (MovePlan& plan : moves_) core_.end_write(plan.move.key, plan.row);
+  for (const MoveAnswer& moved : moved_) {
+    answers_.push_back([done = moved.done, skipped = moved.skipped] { done(skipped); });
+  }
   for (ControlWork& control : controls_) {
     if (control.durable) control.durable(core_.acceptor);
     if (control.done) answers_.push_back([done = control.done] { done({}); });
@@ -319,9 +376,11 @@ void CommitBatch::give_back(const Error& error) {
     std::lock_guard lock(core_.mutex);
     for (const AcceptPlan& plan : accepts_) core_.abort_write(plan.work.request->key);
     for (const DropWork& drop : drops_) core_.abort_write(drop.request->key);
+    for (const MovePlan& plan : moves_) core_.abort_write(plan.move.key);
   }
   for (const AcceptPlan& plan : accepts_) plan.work.done(error);
   for (const DropWork& drop : drops_) drop.done(error);
+  for (const MoveAnswer& moved : moved_) moved.done(error);
   for (const ControlWork& control : controls_) {
     if (control.done) control.done(error);
   }
@@ -336,6 +395,7 @@ void CommitBatch::fail_all(const Error& error) {
   }
   for (const AcceptPlan& plan : accepts_) plan.work.done(error);
   for (const DropWork& drop : drops_) drop.done(error);
+  for (const MoveAnswer& moved : moved_) moved.done(error);
   for (const ControlWork& control : controls_) {
     if (control.done) control.done(error);
   }

@@ -25,6 +25,15 @@ class CommitBatch {
     RowPtr row;       // the new one
     RowPtr replaced;  // null if it could not be read
   };
+  struct MovePlan {
+    BodyMove move;
+    RowPtr row;
+    RowPtr replaced;
+  };
+  struct MoveAnswer {
+    std::function<void(Result<std::size_t>)> done;
+    std::size_t skipped = 0;
+  };
   using Rows = std::unordered_map<RegisterKey, Result<RowPtr>, RegisterKeyHash>;
 
   void look_up(const std::vector<CommitWork>& works);
@@ -33,9 +42,13 @@ class CommitBatch {
   void decide(AcceptWork work);
   void decide(DropWork work);
   void decide(ControlWork work);
+  void decide(MoveWork work);
   Result<RowPtr> decide_accept(const AcceptRequest& request, AcceptReply& reply);
   Result<> check_upload(const AcceptRequest& request);
-  leveldb::WriteBatch make_batch(bool& empty) const;
+  bool writes_nothing() const;
+  std::size_t bytes_at_most() const;
+  void fill(LogRecord& record, leveldb::WriteBatch& batch);
+  void fill_accept(AcceptPlan& plan, LogRecord& record, leveldb::WriteBatch& batch) const;
   void publish();
   void fail_all(const Error& error);
   void give_back(const Error& error);
@@ -53,6 +66,8 @@ class CommitBatch {
   std::vector<DropWork> drops_;
   std::vector<ControlWork> controls_;
   std::vector<RowOp> control_rows_;
+  std::vector<MovePlan> moves_;
+  std::vector<MoveAnswer> moved_;
   std::vector<CommitWork> deferred_;
   std::vector<std::function<void()>> answers_;  // to be given when no mutex is held
 };

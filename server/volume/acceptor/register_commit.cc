@@ -11,10 +11,14 @@ constexpr std::size_t kBatchWorks = 256;
 constexpr std::size_t kBatchBytes = 2 * limits::kMiB;
 
 std::size_t bytes_of(const CommitWork& work) {
+  std::size_t bytes = 0;
+  if (const auto* move = std::get_if<MoveWork>(&work)) {
+    for (const BodyMove& body : move->moves) bytes += body.bytes->size();
+  }
   const auto* accept = std::get_if<AcceptWork>(&work);
-  if (accept == nullptr) return 0;
+  if (accept == nullptr) return bytes;
   const AcceptRequest& request = *accept->request;
-  std::size_t bytes = request.value->size();
+  bytes += request.value->size();
   if (request.inline_bytes) bytes += request.inline_bytes->size();
   for (const Hint& hint : request.hints) bytes += stored_bytes(request.key, hint);
   return bytes;
@@ -35,10 +39,10 @@ void answer_error(const CommitWork& work, const Error& error) {
 std::optional<Deadline> deadline_of(const CommitWork& work) {
   return std::visit(
       [](const auto& call) -> std::optional<Deadline> {
-        if constexpr (std::is_same_v<std::decay_t<decltype(call)>, ControlWork>) {
-          return std::nullopt;
-        } else {
+        if constexpr (requires { call.deadline; }) {
           return call.deadline;
+        } else {
+          return std::nullopt;
         }
       },
       work);
@@ -172,6 +176,7 @@ void RegisterCommit::serve(std::vector<CommitWork> works) {
   CommitBatch batch(core_, hooks_.is_full());
   const auto done = batch.run(std::move(works));
   if (!done) hooks_.on_failure(done.error());
+  if (done && hooks_.after_batch) hooks_.after_batch();
   std::lock_guard lock(mutex_);
   auto& deferred = batch.deferred();
   queue_.insert(queue_.begin(), std::make_move_iterator(deferred.begin()),

@@ -1,5 +1,5 @@
 // The one writer of a volume's LevelDB. Whatever waits is taken together, decided in order and
-// written as one synced batch: registers, inline rows, hints, ceilings, extents, notes.
+// written as one synced batch: registers, inline bytes, hints, ceilings, extents, notes.
 //
 // A key with an accept or drop in the batch is busy: later calls for it wait for the next batch, so
 // that check and durable write are one step (R5). A failed write is final: the store closes.
@@ -47,7 +47,18 @@ struct ControlWork {
   std::function<void(AcceptorState&)> durable;                       // may be empty
   std::function<void(Result<>)> done;                                // may be empty
 };
-using CommitWork = std::variant<PrepareWork, AcceptWork, DropWork, ControlWork>;
+// Inline bytes that are to lie elsewhere in the log. A row that names another place by now stays as
+// it is. Answers how many could not be moved: their key was busy, or their row could not be read.
+struct BodyMove {
+  RegisterKey key;
+  BodyPlace from;
+  SharedBytes bytes;
+};
+struct MoveWork {
+  std::vector<BodyMove> moves;
+  std::function<void(Result<std::size_t>)> done;
+};
+using CommitWork = std::variant<PrepareWork, AcceptWork, DropWork, ControlWork, MoveWork>;
 
 // A promise, if the row is known. Pre: core's mutex held.
 struct PrepareOutcome {
@@ -65,6 +76,7 @@ class RegisterCommit {
   struct Hooks {
     std::function<bool()> is_full;                 // may look at the disk; called once per batch
     std::function<void(const Error&)> on_failure;  // the database is lost; called on the worker
+    std::function<void()> after_batch;  // on the worker, with no mutex held; may be empty
   };
   RegisterCommit(RegisterCore& core, Worker& worker, Hooks hooks);
 

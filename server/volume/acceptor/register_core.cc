@@ -1,21 +1,8 @@
 #include "server/volume/acceptor/register_core.h"
 
 #include "penstock/row_key.h"
-#include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
-namespace {
-
-// Errors: corrupt.
-Result<SharedBytes> unseal_inline(std::string_view row_key, std::string_view sealed,
-                                  std::size_t bytes) {
-  TRY(payload, unseal_row(row_key, sealed));
-  if (payload.size() != bytes) return fail(Errc::corrupt, "length of inline bytes");
-  return SharedBytes(std::make_shared<const std::string>(payload));
-}
-
-}  // namespace
-
 Result<RowPtr> RegisterCore::load(const RegisterKey& key) {
   const std::string row_key = register_row_key(key);
   TRY(bytes, database.get(row_key));
@@ -24,17 +11,17 @@ Result<RowPtr> RegisterCore::load(const RegisterKey& key) {
 }
 
 Result<RegisterCore::RowWithInline> RegisterCore::load_with_inline(const RegisterKey& key) {
-  // The row can be replaced, and its inline bytes removed, between the two reads: then the row has
-  // another op-id the next time.
-  constexpr int kAttempts = 3;
+  // The row can be replaced, and the file with its inline bytes removed, between the two reads:
+  // then the row names another place the next time.
+  constexpr int kAttempts = 8;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     TRY(row, load(key));
     if (row->inline_size == 0) return RowWithInline{std::move(row), nullptr};
-    const std::string inline_key = inline_row_key(key.bucket, key.key, row->op_id);
-    TRY(sealed, database.get(inline_key));
-    if (!sealed) continue;
-    TRY(bytes, unseal_inline(inline_key, *sealed, row->inline_size));
-    return RowWithInline{std::move(row), std::move(bytes)};
+    auto bytes = database.log().read_body(row->body, row->op_id, row->inline_size);
+    if (bytes) {
+      return RowWithInline{std::move(row), std::make_shared<const std::string>(std::move(*bytes))};
+    }
+    if (bytes.error().code != Errc::not_found) return bytes.error();
   }
   return fail(Errc::corrupt, "inline bytes are missing");
 }
@@ -48,12 +35,9 @@ RowPtr RegisterCore::load_now(const RegisterKey& key) {
   return row ? std::move(*row) : nullptr;
 }
 
-SharedBytes RegisterCore::load_inline_now(const RegisterKey& key, const RegisterRow& row) {
-  const std::string inline_key = inline_row_key(key.bucket, key.key, row.op_id);
-  const auto sealed = database.get_now(inline_key);
-  if (!sealed || !*sealed) return nullptr;
-  auto bytes = unseal_inline(inline_key, **sealed, row.inline_size);
-  return bytes ? std::move(*bytes) : nullptr;
+SharedBytes RegisterCore::load_inline_now(const RegisterRow& row) {
+  auto bytes = database.log().read_body_now(row.body, row.op_id, row.inline_size);
+  return bytes ? std::make_shared<const std::string>(std::move(*bytes)) : nullptr;
 }
 
 }  // namespace penstock

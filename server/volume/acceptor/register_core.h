@@ -87,7 +87,7 @@ class RegisterCore {
 
   // ---- On an I/O thread; mutex not held. Never waits for the disk. Null: ask those above.
   RowPtr load_now(const RegisterKey& key);
-  SharedBytes load_inline_now(const RegisterKey& key, const RegisterRow& row);
+  SharedBytes load_inline_now(const RegisterRow& row);
 
  private:
   static constexpr std::size_t kStampSlots = 1024;

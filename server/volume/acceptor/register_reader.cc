@@ -32,7 +32,7 @@ std::optional<Result<Accepted>> RegisterReader::read_now(const ReadRequest& requ
   if (!row) return std::nullopt;
   Accepted answer = row->accepted(request.want);
   if (wants_inline(*row, request.want)) {
-    answer.inline_bytes = core_.load_inline_now(key, *row);
+    answer.inline_bytes = core_.load_inline_now(*row);
     if (!answer.inline_bytes) return std::nullopt;
   }
   std::lock_guard lock(core_.mutex);

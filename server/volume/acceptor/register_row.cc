@@ -8,6 +8,36 @@
 #include "server/volume/disk/sealed_row.h"
 
 namespace penstock {
+namespace {
+
+constexpr std::uint8_t kNoBody = 0;  // on disk, never renumber
+constexpr std::uint8_t kBody = 1;
+
+struct RowStart {
+  Ballot ballot;
+  Epoch epoch;
+  std::uint32_t partitions = 1;
+  BodyPlace body;
+};
+
+// What is before the value. Errors: corrupt.
+Result<RowStart> read_start(ByteReader& reader) {
+  RowStart start;
+  start.ballot = reader.ballot();
+  start.epoch.value = reader.number<std::uint64_t>();
+  start.partitions = reader.number<std::uint32_t>();
+  const auto body = reader.number<std::uint8_t>();
+  if (body == kBody) {
+    start.body.file = reader.number<std::uint64_t>();
+    start.body.offset = reader.number<std::uint32_t>();
+    start.body.crc = reader.number<std::uint32_t>();
+  }
+  const bool makes_sense = body == kNoBody || (body == kBody && start.body.file != 0);
+  if (!reader.ok() || !makes_sense) return fail(Errc::corrupt, "register row: its beginning");
+  return start;
+}
+
+}  // namespace
 
 std::size_t RegisterRow::bytes() const {
   constexpr std::size_t kOverhead = 256;  // this struct, control blocks and string headers
@@ -38,23 +68,34 @@ Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value) {
   return RowPtr(std::move(row));
 }
 
+RowPtr with_body(const RegisterRow& row, const BodyPlace& body) {
+  auto moved = std::make_shared<RegisterRow>(row);
+  moved->body = body;
+  return moved;
+}
+
 std::string encode_row(std::string_view row_key, const RegisterRow& row) {
   std::string head;
   ByteWriter writer(head);
   writer.ballot(row.ballot);
   writer.number(row.epoch.value);
   writer.number(row.partitions);
+  writer.number(row.body.file == 0 ? kNoBody : kBody);
+  if (row.body.file != 0) {
+    writer.number(row.body.file);
+    writer.number(row.body.offset);
+    writer.number(row.body.crc);
+  }
   return seal_row(row_key, head, *row.value);
 }
 
 Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes) {
   TRY(payload, unseal_row(row_key, bytes));
   ByteReader reader(payload);
+  TRY(start, read_start(reader));
   RowHead head{};
-  head.ballot = reader.ballot();
-  reader.number<std::uint64_t>();
-  head.partitions = reader.number<std::uint32_t>();
-  if (!reader.ok()) return fail(Errc::corrupt, "register row: too short");
+  head.ballot = start.ballot;
+  head.partitions = start.partitions;
   head.encoded = reader.rest();
   TRY(value, decode_head(head.encoded));
   head.value = value;
@@ -64,14 +105,17 @@ Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes
 Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
   TRY(payload, unseal_row(row_key, bytes));
   ByteReader reader(payload);
-  const Ballot ballot = reader.ballot();
+  TRY(start, read_start(reader));
+  if (start.ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
   Round round;
-  round.epoch.value = reader.number<std::uint64_t>();
-  round.partitions = reader.number<std::uint32_t>();
-  if (!reader.ok() || ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
-  auto row = make_row(ballot, round, std::make_shared<const std::string>(reader.rest()));
+  round.epoch = start.epoch;
+  round.partitions = start.partitions;
+  auto row = make_row(start.ballot, round, std::make_shared<const std::string>(reader.rest()));
   if (!row) return fail(Errc::corrupt, row.error().context);
-  return row;
+  if (((*row)->inline_size > 0) != (start.body.file != 0)) {
+    return fail(Errc::corrupt, "register row: its inline bytes");
+  }
+  return start.body.file == 0 ? std::move(*row) : with_body(**row, start.body);
 }
 
 CommitStamp VolumeStart::stamp() const {

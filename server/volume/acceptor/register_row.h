@@ -1,5 +1,6 @@
 // A register as one volume holds it: the row in memory and its bytes in LevelDB.
-// Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | encoded RegisterValue.
+// Payload of the sealed row: ballot 24 | group epoch 8 | partitions 4 | u8 1 with a body, else 0 |
+// of a body: file 8, offset 4, CRC 4 (log/log_record.h) | encoded RegisterValue.
 // On disk, never change.
 #pragma once
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "penstock/register_value.h"
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
+#include "server/volume/log/log_record.h"
 
 namespace penstock {
 
@@ -20,12 +22,13 @@ struct RegisterRow {
   std::uint32_t partitions = 1;  // of the bucket
   ValueKind kind = ValueKind::absent;
   OpId op_id;
-  std::uint32_t inline_size = 0;  // of the inline row beside it
+  std::uint32_t inline_size = 0;  // of its inline bytes
+  BodyPlace body;                 // where they lie
   SharedBytes value;              // encoded RegisterValue
 
   // What costs memory, for the cache.
   std::size_t bytes() const;
-  // `want` decides what of it is in the answer. Inline bytes have a row of their own.
+  // `want` decides what of it is in the answer. Inline bytes lie in the log.
   Accepted accepted(ReadWant want) const;
 };
 // Shared: the cache, the commit queue and answers hold the same row.
@@ -34,6 +37,9 @@ using RowPtr = std::shared_ptr<const RegisterRow>;
 RowPtr absent_row();
 // Errors: invalid - the bytes are no register value.
 Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value);
+
+// The same row with its inline bytes at `body`.
+RowPtr with_body(const RegisterRow& row, const BodyPlace& body);
 
 std::string encode_row(std::string_view row_key, const RegisterRow& row);
 // Errors: corrupt.

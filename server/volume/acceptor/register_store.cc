@@ -44,11 +44,17 @@ RegisterStore::RegisterStore(Database& database, Clock& clock, std::uint64_t sta
                              std::unique_ptr<Worker> read_worker, RegisterCommit::Hooks hooks,
                              RegisterStoreOptions options)
     : core_(database, clock, start, meta, options.cache_bytes, options.promise_slots),
-      commit_(core_, *commit_worker, std::move(hooks)),
+      commit_(core_, *commit_worker, with_collector(std::move(hooks))),
       reader_(core_, *read_worker),
+      collector_(core_, commit_),
       read_worker_(std::move(read_worker)),
       commit_worker_(std::move(commit_worker)) {}
 RegisterStore::~RegisterStore() = default;
+
+RegisterCommit::Hooks RegisterStore::with_collector(RegisterCommit::Hooks hooks) {
+  hooks.after_batch = [this] { collector_.poke(); };
+  return hooks;
+}
 
 std::optional<Result<PrepareReply>> RegisterStore::prepare_now(const PrepareRequest& request) {
   PrepareOutcome outcome;

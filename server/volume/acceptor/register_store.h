@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "penstock/volume_client.h"
+#include "server/volume/acceptor/body_collector.h"
 #include "server/volume/acceptor/register_commit.h"
 #include "server/volume/acceptor/register_reader.h"
 
@@ -91,11 +92,13 @@ class RegisterStore {
   template <class T, class Look>
   Task<T> look_up(Look look, Deadline deadline);
   Result<> check_open();
+  RegisterCommit::Hooks with_collector(RegisterCommit::Hooks hooks);
 
   RegisterCore core_;
   std::atomic<bool> setting_epochs_{false};
   RegisterCommit commit_;
   RegisterReader reader_;
+  BodyCollector collector_;
   std::unique_ptr<Worker> read_worker_;  // the workers end first: their jobs use all of the above
   std::unique_ptr<Worker> commit_worker_;
 };

@@ -38,6 +38,8 @@ class LogRecord {
   void release(const BodyPlace& place, std::size_t bytes);
 
   std::uint64_t number() const { return number_; }
+  // Of its bodies, with what is before them.
+  std::size_t bytes() const { return bytes_.size(); }
   // How many bytes of live bodies each file gains or loses.
   const std::map<std::uint64_t, std::int64_t>& live_changes() const { return live_; }
 

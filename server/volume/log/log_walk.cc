@@ -26,8 +26,11 @@ bool is_zero(std::string_view bytes) {
 
 class Walk {
  public:
-  Walk(File& file, std::uint64_t marker, std::uint64_t file_bytes)
-      : file_(file), marker_(marker), file_bytes_(file_bytes) {}
+  Walk(File& file, std::uint64_t marker, std::uint64_t file_bytes, LogPosition from)
+      : file_(file), marker_(marker), file_bytes_(file_bytes) {
+    end_.bytes = from.bytes;
+    end_.records = from.record;
+  }
 
   Result<LogEnd> run(const LogVisit& visit) {
     while (true) {
@@ -94,8 +97,8 @@ class Walk {
 }  // namespace
 
 Result<LogEnd> walk_log(File& file, std::uint64_t marker, std::uint64_t file_bytes,
-                        const LogVisit& visit) {
-  return Walk(file, marker, file_bytes).run(visit);
+                        const LogVisit& visit, LogPosition from) {
+  return Walk(file, marker, file_bytes, from).run(visit);
 }
 
 Result<bool> begins_log(File& file, std::uint64_t marker) {

@@ -35,10 +35,15 @@ struct LogEnd {
 // `offset` is that of the payload in the file. What it returns ends the walk.
 using LogVisit =
     std::function<Result<>(std::uint64_t record, std::uint64_t offset, std::string_view payload)>;
+// Where a walk begins.
+struct LogPosition {
+  std::uint64_t bytes = 0;
+  std::uint64_t record = 0;
+};
 // Visits all whole records in order, those of this file: 0, 1, 2 …. Errors: those of the file and
 // of `visit`, which may be empty.
 Result<LogEnd> walk_log(File& file, std::uint64_t marker, std::uint64_t file_bytes,
-                        const LogVisit& visit);
+                        const LogVisit& visit, LogPosition from = {});
 
 // Is it a file with this marker, by its first page? For one with records.
 Result<bool> begins_log(File& file, std::uint64_t marker);

@@ -70,7 +70,11 @@ Result<VolumeLog::Spare> VolumeLog::make_file(std::uint64_t number, std::uint64_
   spare.bytes = bytes;
   TRY(file, disk_.open(name_of(number), OpenMode::write_new));
   spare.file = std::move(file);
-  CHECK_OK(fill_with_zeros(*spare.file, bytes));
+  const auto filled = fill_with_zeros(*spare.file, bytes);
+  if (!filled) {  // what it took is wanted by others; it has no record
+    [[maybe_unused]] const auto removed = disk_.remove(name_of(number));
+    return filled.error();
+  }
   CHECK_OK(disk_.sync_directory(kLogDirectory));
   return spare;
 }
@@ -86,8 +90,13 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
     spare_.reset();
   }
   if (!spare_) {
-    TRY(made, make_file(highest_ + 1, next_file_bytes(bytes)));
-    spare_ = std::move(made);
+    auto made = make_file(highest_ + 1, next_file_bytes(bytes));
+    // Deletes must pass on a disk that is nearly full.
+    if (!made && made.error().code == Errc::full) {
+      made = make_file(highest_ + 1, std::max(options_.file_bytes_min, bytes));
+    }
+    if (!made) return made.error();
+    spare_ = std::move(*made);
     ++highest_;
   }
   TRY(begun, witness_.begin_log_file(spare_->number, next_, spare_->bytes));
@@ -95,6 +104,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
   writer_ = std::move(spare_->file);
   synced_ = begun.frames;
   offset_ = 0;
+  std::shared_ptr<File> closed;  // without the lock
   std::lock_guard lock(mutex_);
   if (newest_ != 0) {
     LogFile& full = files_[newest_];
@@ -103,6 +113,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
   newest_ = spare_->number;
   newest_used_ = 0;
   LogFile& file = files_[newest_];
+  closed = keep_handle(file, writer_);
   file.marker = begun.marker;
   file.first = next_;
   file.bytes = spare_->bytes;
@@ -196,7 +207,8 @@ void VolumeLog::want_spare() {
 
 bool VolumeLog::is_removable(std::uint64_t number, const LogFile& file) const {
   const bool in_tables = file.first + file.records <= floor_ || !holds(Rule::log_floor);
-  return number != newest_ && file.live == 0 && in_tables;
+  const bool unnamed = file.live == 0 || !holds(Rule::named_body_stays);
+  return number != newest_ && unnamed && in_tables;
 }
 
 void VolumeLog::set_floor(std::uint64_t number) {
@@ -268,6 +280,26 @@ VolumeLog::Usage VolumeLog::usage() const {
     usage.live_bytes += file.live;
   }
   return usage;
+}
+
+bool VolumeLog::is_wasteful(double share) const {
+  std::uint64_t bytes = 0, live = 0;
+  std::lock_guard lock(mutex_);
+  for (const auto& [number, file] : files_) {
+    if (number == newest_ || file.live == 0 || file.first + file.records > floor_) continue;
+    bytes += file.bytes;
+    live += file.live;
+  }
+  return static_cast<double>(live) < share * static_cast<double>(bytes);
+}
+
+std::uint64_t VolumeLog::bytes_above_floor() const {
+  std::uint64_t bytes = 0;
+  std::lock_guard lock(mutex_);
+  for (const auto& [number, file] : files_) {
+    if (number != newest_ && file.first + file.records > floor_) bytes += file.bytes;
+  }
+  return bytes;
 }
 
 std::optional<std::uint64_t> VolumeLog::emptiest(double share,

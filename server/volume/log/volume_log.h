@@ -84,6 +84,8 @@ class VolumeLog {
                                            std::size_t bytes);
 
   // ---- upkeep
+  // Bytes of the full files with records that may not be in tables yet.
+  std::uint64_t bytes_above_floor() const;
   // All records below `number` are in tables that are synced, with the manifest that names them.
   void set_floor(std::uint64_t number);
   // Is there a file to make or to remove? Cheap.
@@ -103,9 +105,12 @@ class VolumeLog {
   // nullopt: none, or none below `share`. Never one of `except`.
   std::optional<std::uint64_t> emptiest(double share,
                                         const std::vector<std::uint64_t>& except) const;
-  // Walks a full file, for its bodies. `visit` as in walk_log(). Errors: not_found; corrupt - some
-  // of its records are lost; io; those of `visit`.
-  Result<> walk(std::uint64_t file, const LogVisit& visit);
+  // Are less than `share` of the bytes of those files live?
+  bool is_wasteful(double share) const;
+  // Walks a full file from `at` on, for its bodies. `visit` as in walk_log(). `at` is moved behind
+  // what was visited without an error. Errors: not_found; corrupt - some of its records are lost;
+  // io; those of `visit`.
+  Result<> walk(std::uint64_t file, LogPosition& at, const LogVisit& visit);
   // No row names a body in it, as a look at each of them has shown.
   void set_empty(std::uint64_t file);
 
@@ -134,6 +139,8 @@ class VolumeLog {
   Result<> make_spare();
   Result<> remove_empty();
   Result<std::shared_ptr<File>> open_handle(std::uint64_t file);
+  // What it returns is to be closed without the lock. Pre: mutex_ held.
+  std::shared_ptr<File> keep_handle(LogFile& file, std::shared_ptr<File> handle);
   bool is_removable(std::uint64_t number, const LogFile& file) const;  // pre: mutex_ held
   void want_spare();                                                   // pre: mutex_ held
 
@@ -141,11 +148,11 @@ class VolumeLog {
   LogWitness& witness_;
   const VolumeLogOptions options_;
   // Of the group commit alone, once open:
-  std::unique_ptr<File> writer_;
-  std::uint64_t offset_ = 0;  // where the next record begins
-  std::uint64_t next_ = 1;    // its number
-  SyncedFrames synced_;       // of the newest file
-  bool must_rotate_ = false;  // the witness may name a newer file already
+  std::shared_ptr<File> writer_;  // also the handle for reads of the newest file
+  std::uint64_t offset_ = 0;      // where the next record begins
+  std::uint64_t next_ = 1;        // its number
+  SyncedFrames synced_;           // of the newest file
+  bool must_rotate_ = false;      // the witness may name a newer file already
   std::atomic<bool> wants_upkeep_{false};
   std::mutex spare_mutex_;  // guards the next; held while a file is made
   std::optional<Spare> spare_;

@@ -104,6 +104,7 @@ Result<> VolumeLog::end_newest(std::uint64_t number, const LogEnd& end, File& fi
   CHECK_OK(disk_.sync_directory(kLogDirectory));
   CHECK_OK(disk_.sync_directory(""));
   writer_ = std::move(writer);
+  keep_handle(files_[number], writer_);
   offset_ = end.bytes;
   newest_used_ = end.bytes;
   next_ = entry.first + end.records;

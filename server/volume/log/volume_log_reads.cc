@@ -15,7 +15,6 @@ Result<std::string> check_body(const BodyPlace& place, const OpId& op_id, std::s
 
 }  // namespace
 
-// At most so many stay open: beyond that the one that was read longest ago is closed.
 Result<std::shared_ptr<File>> VolumeLog::open_handle(std::uint64_t file) {
   {
     std::lock_guard lock(mutex_);
@@ -32,6 +31,13 @@ Result<std::shared_ptr<File>> VolumeLog::open_handle(std::uint64_t file) {
   const auto found = files_.find(file);
   if (found == files_.end()) return handle;
   if (found->second.handle) return found->second.handle;
+  closed = keep_handle(found->second, handle);
+  return handle;
+}
+
+// At most so many stay open: beyond that the one that was read longest ago is closed.
+std::shared_ptr<File> VolumeLog::keep_handle(LogFile& file, std::shared_ptr<File> handle) {
+  std::shared_ptr<File> closed;
   if (handles_ >= options_.handles_max) {
     LogFile* oldest = nullptr;
     for (auto& [number, other] : files_) {
@@ -40,9 +46,10 @@ Result<std::shared_ptr<File>> VolumeLog::open_handle(std::uint64_t file) {
     if (oldest != nullptr) closed = std::move(oldest->handle);
     --handles_;
   }
-  found->second.handle = handle;
+  file.handle = std::move(handle);
+  file.read_at = ++reads_;
   ++handles_;
-  return handle;
+  return closed;
 }
 
 Result<std::string> VolumeLog::read_body(const BodyPlace& place, const OpId& op_id,
@@ -72,7 +79,7 @@ std::optional<std::string> VolumeLog::read_body_now(const BodyPlace& place, cons
   return std::move(*checked);
 }
 
-Result<> VolumeLog::walk(std::uint64_t file, const LogVisit& visit) {
+Result<> VolumeLog::walk(std::uint64_t file, LogPosition& at, const LogVisit& visit) {
   LogFile entry;
   {
     std::lock_guard lock(mutex_);
@@ -81,7 +88,14 @@ Result<> VolumeLog::walk(std::uint64_t file, const LogVisit& visit) {
     entry = found->second;
   }
   TRY(opened, disk_.open(name_of(file), OpenMode::read));
-  TRY(end, walk_log(*opened, entry.marker, entry.bytes, visit));
+  const auto each = [&](std::uint64_t record, std::uint64_t offset,
+                        std::string_view payload) -> Result<> {
+    CHECK_OK(visit(record, offset, payload));
+    at.record = record + 1;
+    at.bytes = offset - kFrameHeadBytes + log_pages(kFrameHeadBytes + payload.size());
+    return {};
+  };
+  TRY(end, walk_log(*opened, entry.marker, entry.bytes, each, at));
   if (end.records != entry.records) return fail(Errc::corrupt, name_of(file) + " has lost records");
   return {};
 }

@@ -29,10 +29,33 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
 // The record that a batch is, by its number.
 constexpr std::string_view kAppliedKey = "lapplied";
 
-std::string applied_row(std::uint64_t number) {
+// How many bytes of bodies in a file of the log are live, by its number.
+constexpr std::string_view kLivePrefix = "lf";
+
+std::string live_key(std::uint64_t file) {
+  std::string key(kLivePrefix);
+  for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(file >> shift));
+  return key;
+}
+std::optional<std::uint64_t> file_of(std::string_view live_key) {
+  live_key.remove_prefix(kLivePrefix.size());
+  if (live_key.size() != sizeof(std::uint64_t)) return std::nullopt;
+  std::uint64_t file = 0;
+  for (const char byte : live_key) file = file << 8 | static_cast<unsigned char>(byte);
+  return file;
+}
+
+std::string number_row(std::string_view key, std::uint64_t number) {
   std::string payload;
   ByteWriter(payload).number(number);
-  return seal_row(kAppliedKey, payload);
+  return seal_row(key, payload);
+}
+Result<std::uint64_t> number_of_row(std::string_view key, std::string_view sealed) {
+  TRY(payload, unseal_row(key, sealed));
+  ByteReader reader(payload);
+  const auto number = reader.number<std::uint64_t>();
+  if (!reader.ok() || !reader.at_end()) return fail(Errc::corrupt, "a row of the log's numbers");
+  return number;
 }
 
 // The changes of a batch as a record of the log has them.
@@ -68,13 +91,12 @@ Database::Database(Disk& disk, Clock& clock, Random& random, Worker& worker,
       env_(disk, clock, witness_, worker, options.background, options.same_boot),
       block_cache_(leveldb::NewLRUCache(options.block_cache_bytes)),
       filter_(leveldb::NewBloomFilterPolicy(kBloomBitsPerKey)) {
-  upkeep_->log = &log_;
   env_.on_tables_synced([this](std::uint64_t number) { log_.set_floor(number); });
 }
 
 Database::~Database() {
   env_.end_patience();
-  end_upkeep();
+  end_jobs();
   if (check_usable()) {
     settle();
     db_.reset();
@@ -128,7 +150,7 @@ void Database::release_background() {
 
 void Database::close() {
   env_.end_patience();
-  end_upkeep();
+  end_jobs();
   settle();
   db_.reset();
   const auto sealed = witness_.seal();
@@ -177,8 +199,8 @@ Result<> Database::replay() {
   TRY(sealed, get(kAppliedKey));
   std::uint64_t applied = 0;
   if (sealed) {
-    TRY(payload, unseal_row(kAppliedKey, *sealed));
-    applied = ByteReader(payload).number<std::uint64_t>();
+    TRY(number, number_of_row(kAppliedKey, *sealed));
+    applied = number;
   }
   env_.begin_logs_with(applied + 1);
   const auto put = [this](std::uint64_t number, std::string_view payload) -> Result<> {
@@ -199,6 +221,7 @@ Result<> Database::replay() {
     return {};
   };
   CHECK_OK(log_.replay(applied, put));
+  CHECK_OK(load_live_bytes());
   log_.set_floor(applied + 1);
   if (log_.next() > applied + 1) CHECK_OK(flush());
   care_for_log();
@@ -224,38 +247,83 @@ Result<> Database::flush() {
   return {};
 }
 
-// Files of the log are made and removed where compactions run.
-void Database::care_for_log() {
-  if (!log_.wants_upkeep() || upkeep_->queued.exchange(true)) return;
-  env_.run_later([upkeep = upkeep_] {
-    std::lock_guard lock(upkeep->mutex);
-    upkeep->queued = false;
-    // A failure of the disk is told by the latch below.
-    if (upkeep->log != nullptr) [[maybe_unused]]
-      const auto done = upkeep->log->upkeep();
+// A file that is gone was removed before its row was.
+Result<> Database::load_live_bytes() {
+  const auto cursor = scan();
+  for (cursor->seek(kLivePrefix); cursor->valid(); cursor->next()) {
+    if (!cursor->key().starts_with(kLivePrefix)) break;
+    const auto file = file_of(cursor->key());
+    if (!file) return fail(Errc::corrupt, "a row of the log's files has another key");
+    TRY(live, number_of_row(cursor->key(), cursor->value()));
+    if (!log_.set_live(*file, live)) forgotten_.push_back(*file);
+  }
+  return cursor->check();
+}
+
+void Database::run_later(std::function<void()> job) {
+  env_.run_later([later = later_, job = std::move(job)] {
+    std::lock_guard lock(later->mutex);
+    if (!later->ended) job();
   });
   settle();
 }
 
-void Database::end_upkeep() {
-  std::lock_guard lock(upkeep_->mutex);
-  upkeep_->log = nullptr;
+// Files of the log are made and removed where compactions run.
+void Database::care_for_log() {
+  if (!log_.wants_upkeep() || later_->upkeep_queued.exchange(true)) return;
+  run_later([this] {
+    later_->upkeep_queued = false;
+    // A failure of the disk is told by the latch below.
+    [[maybe_unused]] const auto done = log_.upkeep();
+  });
 }
 
-Result<std::uint64_t> Database::append(leveldb::WriteBatch& batch, bool sync) {
-  std::string changes;
-  LoggedBatch logged(changes);
-  [[maybe_unused]] const leveldb::Status walked = batch.Iterate(&logged);
-  const std::size_t own = kAppliedKey.size() + applied_row(0).size() + 16;
-  TRY(record, log_.begin(changes.size() + own));
-  const std::uint64_t number = record.number();
-  const std::string applied = applied_row(number);
-  batch.Put({kAppliedKey.data(), kAppliedKey.size()}, applied);
-  write_logged_put(changes, kAppliedKey, applied);
-  // Half of it may be written: whatever failed, there is no second chance.
-  const auto appended = log_.append(std::move(record), changes, sync);
-  if (!appended) return fail(Errc::io, appended.error().context);
-  return number;
+void Database::end_jobs() {
+  std::lock_guard lock(later_->mutex);
+  later_->ended = true;
+}
+
+// One table at a time is asked for. LevelDB makes it in the background.
+void Database::flush_if_far_behind() {
+  const std::uint64_t floor = witness_.floor();
+  if (flushed_at_ == floor || log_.bytes_above_floor() < options_.log_replay_max) return;
+  flushed_at_ = floor;
+  // What hinders it hinders the next write, too.
+  [[maybe_unused]] const leveldb::Status asked = db_->Write(leveldb::WriteOptions(), nullptr);
+}
+
+void Database::add_own_rows(const LogRecord& record, leveldb::WriteBatch& batch) const {
+  for (const std::uint64_t file : forgotten_) batch.Delete(live_key(file));
+  for (const auto& [file, live] : log_.live_with(record)) {
+    const std::string key = live_key(file);
+    batch.Put(key, number_row(key, live));
+  }
+  batch.Put({kAppliedKey.data(), kAppliedKey.size()}, number_row(kAppliedKey, record.number()));
+}
+
+Result<std::uint64_t> Database::append(std::size_t bytes, const Fill& fill,
+                                       leveldb::WriteBatch& batch, bool sync) {
+  for (const std::uint64_t file : log_.take_removed()) forgotten_.push_back(file);
+  while (true) {
+    TRY(record, log_.begin(bytes));
+    batch.Clear();
+    fill(record, batch);
+    add_own_rows(record, batch);
+    std::string changes;
+    LoggedBatch logged(changes);
+    [[maybe_unused]] const leveldb::Status walked = batch.Iterate(&logged);
+    const std::size_t needed = record.bytes() + changes.size();
+    if (needed > bytes) {
+      bytes = needed;
+      continue;
+    }
+    const std::uint64_t number = record.number();
+    // Half of it may be written: whatever failed, there is no second chance.
+    const auto appended = log_.append(std::move(record), changes, sync);
+    if (!appended) return fail(Errc::io, appended.error().context);
+    forgotten_.clear();
+    return number;
+  }
 }
 
 Error Database::end_writes(Error error) {
@@ -266,6 +334,11 @@ Error Database::end_writes(Error error) {
 }
 
 Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
+  const auto copy = [&batch](LogRecord&, leveldb::WriteBatch& out) { out.Append(batch); };
+  return write(2 * batch.ApproximateSize(), copy, sync);
+}
+
+Result<> Database::write(std::size_t bytes, const Fill& fill, bool sync) {
   {
     std::lock_guard lock(mutex_);
     if (failed_) return *failed_;
@@ -274,7 +347,8 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
   leveldb::Status status;
   try {
     const std::lock_guard lock(write_mutex_);  // LevelDB has batches in the order of the log
-    const auto number = append(batch, sync);
+    leveldb::WriteBatch batch;
+    const auto number = append(bytes, fill, batch, sync);
     if (!number) {
       const Errc code = number.error().code;
       const bool nothing_done = code == Errc::overloaded || code == Errc::full;
@@ -282,6 +356,8 @@ Result<> Database::write(leveldb::WriteBatch& batch, bool sync) {
     }
     env_.set_record(*number);
     status = db_->Write(leveldb::WriteOptions(), &batch);
+    env_.set_record(*number + 1);
+    flush_if_far_behind();
     env_.close_left_files();
     settle();
     care_for_log();

@@ -4,7 +4,8 @@
 // Durable: write() is one record of the log (log/volume_log.h), synced before LevelDB has it and
 // before it succeeds. A row "l applied" in the same batch says which record that was: an open puts
 // the records behind the one that LevelDB's tables have into it again, in order; rows are put
-// whole, so that twice is as good as once. The first failed write is final. Never repaired: a
+// whole, so that twice is as good as once. Rows "lf" and the number of a file of the log say how
+// many live bytes of bodies it has. The first failed write is final. Never repaired: a
 // repair can bring old rows back; a damaged volume re-enters under a new identity instead.
 // Want of descriptors or memory, or a full disk: a new log file refuses one batch; LevelDB waits
 // until there is some.
@@ -17,12 +18,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "penstock/limits.h"
 #include "penstock/result.h"
@@ -48,6 +51,8 @@ struct DatabaseOptions {
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
   std::uint64_t log_file_bytes_min = 256 * limits::kKiB;
+  // With more of the log behind its tables LevelDB is asked to make one: a start reads it all.
+  std::uint64_t log_replay_max = 64 * limits::kMiB;
 };
 
 class Database {
@@ -69,6 +74,15 @@ class Database {
   // Errors: io - final: every later write fails, too; overloaded, full - nothing was written, for
   // want of descriptors, memory or room.
   Result<> write(leveldb::WriteBatch& batch, bool sync = true);
+  // Puts bodies into the record, then the rows that name them into the batch. Called again, with
+  // another record, if the first had too little room.
+  using Fill = std::function<void(LogRecord& record, leveldb::WriteBatch& batch)>;
+  // `bytes`: what it may take in all, at a guess. Errors: as above.
+  Result<> write(std::size_t bytes, const Fill& fill, bool sync = true);
+  // For bodies.
+  VolumeLog& log() { return log_; }
+  // Runs `job` where compactions run, unless the database ends before.
+  void run_later(std::function<void()> job);
   // nullopt: no such row. Errors: corrupt - the table cannot be read: the row may exist; overloaded
   // - it could not be opened for want of descriptors or memory.
   Result<std::optional<std::string>> get(std::string_view key);
@@ -111,10 +125,14 @@ class Database {
   Result<> check_log();
   Result<> replay();
   Result<> flush();
-  Result<std::uint64_t> append(leveldb::WriteBatch& batch, bool sync);
+  Result<> load_live_bytes();
+  Result<std::uint64_t> append(std::size_t bytes, const Fill& fill, leveldb::WriteBatch& batch,
+                               bool sync);
+  void add_own_rows(const LogRecord& record, leveldb::WriteBatch& batch) const;
+  void flush_if_far_behind();
   Error end_writes(Error error);
   void care_for_log();
-  void end_upkeep();
+  void end_jobs();
   Error break_with(const Error& error);
 
   const DatabaseOptions options_;
@@ -124,18 +142,20 @@ class Database {
   LevelDbEnv env_;
   std::unique_ptr<leveldb::Cache> block_cache_;
   std::unique_ptr<const leveldb::FilterPolicy> filter_;
-  std::unique_ptr<leveldb::DB> db_;  // last: it uses all of the above
-  std::mutex write_mutex_;           // held by the one write that runs
-  std::mutex mutex_;                 // guards the next one
+  std::unique_ptr<leveldb::DB> db_;       // last: it uses all of the above
+  std::mutex write_mutex_;                // held by the one write that runs; guards the next two
+  std::vector<std::uint64_t> forgotten_;  // files of the log that are gone; their rows go as well
+  std::uint64_t flushed_at_ = 0;          // the floor when LevelDB was asked for a table
+  std::mutex mutex_;                      // guards the next one
   std::optional<Error> failed_;
   std::atomic<bool> broken_{false};  // an exception passed through LevelDB
   // Shared with jobs that may begin when this is gone.
-  struct Upkeep {
-    std::mutex mutex;  // guards what follows; held while it runs
-    VolumeLog* log = nullptr;
-    std::atomic<bool> queued{false};
+  struct Later {
+    std::mutex mutex;  // guards the next one; held while a job runs
+    bool ended = false;
+    std::atomic<bool> upkeep_queued{false};
   };
-  const std::shared_ptr<Upkeep> upkeep_ = std::make_shared<Upkeep>();
+  const std::shared_ptr<Later> later_ = std::make_shared<Later>();
 };
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "penstock/assert.h"
 #include "penstock/limits.h"
@@ -353,17 +354,22 @@ void LevelDbEnv::release_background() {
   for (auto& job : jobs) worker_.submit(std::move(job));
 }
 
+// A job that calls into the database leaves what it schedules to whoever runs the job.
 void LevelDbEnv::run_background() {
+  thread_local const LevelDbEnv* running = nullptr;
+  if (running == this) return;
+  const auto* before = std::exchange(running, this);
   while (true) {
     std::function<void()> job;
     {
       std::lock_guard lock(mutex_);
-      if (scheduled_.empty()) return;
+      if (scheduled_.empty()) break;
       job = std::move(scheduled_.front());
       scheduled_.pop_front();
     }
     job();
   }
+  running = before;
 }
 
 void LevelDbEnv::StartThread(void (*function)(void*), void* argument) {

@@ -26,15 +26,12 @@ RegisterKey register_key(RowKind kind, std::string key, std::string upload = {},
 TEST_CASE("row keys are the bytes that are frozen on disk") {
   const std::string upload(32, 'u');
   const std::string upload_hex(hex_encode(upload));
-  const OpId op{0x1112131415161718, 0x2122232425262728};
   const WriteId write{0x3132333435363738, 0x4142434445464748};
   const struct {
     RowKey key;
     std::string hex;
   } rows[] = {
       {register_key(RowKind::object, "a\0b"s), "6f0102030405060708610062"},
-      {InlineRow{BucketId{0x0102030405060708}, "k", op},
-       "6901020304050607086b11121314151617182122232425262728"},
       {register_key(RowKind::upload, "k", upload), "7501020304050607086b00" + upload_hex},
       {register_key(RowKind::part, "k", upload, 10'000),
        "7001020304050607086b00" + upload_hex + "2710"},

@@ -187,6 +187,7 @@ TEST_CASE("want of descriptors while a log is begun or dropped refuses one batch
         const int refused = add_rows_again(d, 220, at_once ? &want.struck : nullptr);
         CHECK(refused <= 1);
         CHECK(d.h.volume->status().state == VolumeStatus::State::open);
+        want.armed = false;
         const bool killed = nth % 2 == 0;
         d.h.crash(killed ? Keep::all : Keep::none, killed ? Keep::all : Keep::none);
         const std::string found = d.verdict(killed ? kBoot : kNextBoot);

@@ -114,16 +114,26 @@ TEST_CASE("live bytes say which file to empty, and a walk finds its bodies") {
   const auto other = f.log->emptiest(0.7, {*file});
   CHECK(other != file);
   std::size_t records = 0;
-  REQUIRE(f.log->walk(*file, [&](std::uint64_t, std::uint64_t, std::string_view payload) {
+  const auto count = [&](std::uint64_t, std::uint64_t, std::string_view payload) -> Result<> {
+    if (records == 2) return fail(Errc::busy, "enough");
     ++records;
     return read_record(payload, [](const LoggedChange&) -> Result<> { return {}; });
+  };
+  LogPosition at;
+  CHECK(code_of(f.log->walk(*file, at, count)) == Errc::busy);
+  CHECK(at.record == 2);
+  std::uint64_t next = at.record;
+  REQUIRE(f.log->walk(*file, at, [&next](std::uint64_t record, std::uint64_t, std::string_view) {
+    CHECK(record == next++);
+    return Result<>();
   }));
-  CHECK(records > 1);
+  CHECK(next > 2);
+  CHECK(at.record == next);
   f.log->set_empty(*file);
   REQUIRE(f.log->upkeep());
   const auto removed = f.log->take_removed();
   CHECK(std::find(removed.begin(), removed.end(), *file) != removed.end());
-  CHECK(code_of(f.log->walk(*file, {})) == Errc::not_found);
+  CHECK(code_of(f.log->walk(*file, at, {})) == Errc::not_found);
 }
 
 TEST_CASE("a cut or a kill at any change of the disk loses nothing that was acknowledged") {
