@@ -31,7 +31,6 @@ enum class Rule : std::uint8_t {
   log_floor,
   log_replay,
   named_body_stays,
-  moved_as_named,
   manifest_pin,
   // Reads and updates (R6 … R8).
   agreed_read,

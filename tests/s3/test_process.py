@@ -1,6 +1,7 @@
 """The binary as an operator meets it: help, keys, refusals, a clean end, aws-cli."""
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -42,7 +43,7 @@ def test_a_newer_or_other_format_is_refused(fresh_store):
         with open(path) as f:
             text = f.read()
         with open(path, "w") as f:
-            f.write(text.replace('"format":1', '"format":99').replace('"format": 1', '"format": 99'))
+            f.write(re.sub(r'"format": ?\d+', '"format": 99', text))
     fresh_store.start(wait=False)
     assert fresh_store.process.wait(timeout=30) == 1
     assert "format" in fresh_store.log()

@@ -40,8 +40,6 @@ constexpr std::array kRules{
                 "a start forgets the records that the tables do not have"},
     PlantedRule{Rule::named_body_stays, "named_body_stays",
                 "a file of the log is removed though rows name bodies in it"},
-    PlantedRule{Rule::moved_as_named, "moved_as_named",
-                "inline bytes that are moved replace a row that has changed"},
     PlantedRule{Rule::manifest_pin, "manifest_pin",
                 "an earlier manifest is taken though a log of it is removed"},
     PlantedRule{Rule::agreed_read, "agreed_read", "a read answers the highest of a majority"},

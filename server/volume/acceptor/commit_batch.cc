@@ -266,7 +266,7 @@ void CommitBatch::decide(MoveWork work) {
       ++moved.skipped;
       continue;
     }
-    if (row.value()->body != move.from && holds(Rule::moved_as_named)) continue;
+    if (row.value()->body != move.from) continue;
     core_.begin_write(move.key);
     moves_.push_back({std::move(move), nullptr, row.value()});
   }

@@ -37,7 +37,10 @@ Result<> VolumeLog::open() {
       return checked;
     }
   }
-  if (newest_ != 0 && !writer_) return refuse(disk_, name_of(newest_), "cannot be used");
+  if (newest_ != 0 && !writer_) {
+    if (holds(Rule::log_witness)) return refuse(disk_, name_of(newest_), "cannot be used");
+    newest_ = 0;
+  }
   return check_strangers();
 }
 
@@ -140,7 +143,7 @@ Result<> VolumeLog::replay(std::uint64_t applied, const VisitRecord& visit) {
   std::uint64_t expected = applied + 1;
   for (const auto& [number, entry] : files_) {
     if (entry.first + entry.records <= expected) continue;
-    if (entry.first > expected) {
+    if (entry.first > expected && holds(Rule::manifest_pin)) {
       return refuse(disk_, name_of(number), "follows records that are lost");
     }
     TRY(file, disk_.open(name_of(number), OpenMode::read));

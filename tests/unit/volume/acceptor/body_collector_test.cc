@@ -2,6 +2,9 @@
 #include "server/volume/acceptor/body_collector.h"
 
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "tests/unit/volume/volume_harness.h"
 
@@ -132,6 +135,40 @@ TEST_CASE("a file with a damaged body stays, and costs nobody else anything") {
   CHECK(b.h.volume->status().state == VolumeStatus::State::open);
   const auto left = b.h.log_files();
   CHECK(left.size() < logs.size());
+}
+
+// What the collector has seen may be old when it is decided: the row of that moment counts.
+TEST_CASE("a move of a body that its row names no more changes nothing") {
+  VolumeHarness h;
+  REQUIRE(h.format());
+  const RegisterKey key = h.object("key");
+  h.open();
+  h.store(key, h.ballot(1), h.value(1), "first");
+  h.close();
+  h.with_database([&](Database& database) {
+    InlineWorker worker;
+    VolumeMeta meta;
+    RegisterCore core(database, h.clock, 1, meta, limits::kMiB, PromiseTable::kSlots);
+    RegisterCommit::Hooks hooks;
+    hooks.is_full = [] { return false; };
+    hooks.on_failure = [](const Error& error) { FAIL(error.context); };
+    RegisterCommit commit(core, worker, std::move(hooks));
+    const auto move = [&](const BodyPlace& from, const std::string& bytes) {
+      std::size_t skipped = 99;
+      commit.submit(MoveWork{{{key, from, std::make_shared<const std::string>(bytes)}},
+                             [&skipped](Result<std::size_t> done) { skipped = done.value(); }});
+      CHECK(skipped == 0);
+    };
+    const BodyPlace first = core.load(key).value()->body;
+    move(first, "first");
+    const RowPtr moved = core.load(key).value();
+    CHECK(moved->body != first);
+    CHECK(*core.load_with_inline(key)->inline_bytes == "first");
+    move(first, "stale");
+    CHECK(core.load(key).value()->body == moved->body);
+    CHECK(*core.load_with_inline(key)->inline_bytes == "first");
+    CHECK(core.load(key).value()->ballot == moved->ballot);
+  });
 }
 
 }  // namespace penstock
