@@ -23,7 +23,7 @@ ARROWS = {
     "server/volume/rows": ("server/volume/disk", "server/volume/log"),
     "server/volume/acceptor": ("server/volume/disk", "server/volume/log", "server/volume/rows"),
     "server/volume/fragments": ("server/volume/disk", "server/volume/rows", "server/volume/acceptor"),
-    "server/volume": ("server/volume/disk", "server/volume/rows", "server/volume/acceptor", "server/volume/fragments"),
+    "server/volume": ("server/volume/disk", "server/volume/log", "server/volume/rows", "server/volume/acceptor", "server/volume/fragments"),
     "server/membership": (),
     "server/map_source": ("server/membership",),
     "server/records": (),

@@ -66,9 +66,11 @@ Result<> clear_database(Disk& disk) {
 }
 
 Result<> fill_database(Disk& disk, Clock& clock, Random& random, Worker& worker,
-                       const VolumeIdentity& identity, std::string_view map_json) {
+                       const VolumeIdentity& identity, std::string_view map_json,
+                       std::uint64_t log_file_bytes) {
   DatabaseOptions options;
   options.background = Background::inline_;  // the database is used by this thread alone
+  options.log_file_bytes_min = log_file_bytes;
   CHECK_OK(Database::create(disk, clock, random, worker, options));
   TRY(database, Database::open(disk, clock, random, worker, options));
   leveldb::WriteBatch batch;
@@ -100,7 +102,8 @@ bool is_volume(Disk& disk) { return disk.exists(kIdentityFile); }
 bool is_formatting(Disk& disk) { return disk.exists(kFormattingFile); }
 
 Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
-                      const VolumeIdentity& identity, std::string_view map_json) {
+                      const VolumeIdentity& identity, std::string_view map_json,
+                      std::uint64_t log_file_bytes) {
   // A crash before step 5 leaves `formatting` and no volume.json: a missing volume that may be
   // formatted again. From step 5 on it is a volume, in which `formatting` means nothing.
   CHECK_OK(check_formattable(disk));
@@ -112,7 +115,7 @@ Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
     CHECK_OK(disk.sync_directory(""));
   }
   CHECK_OK(clear_database(disk));  // 3
-  CHECK_OK(fill_database(disk, clock, random, worker, identity, map_json));
+  CHECK_OK(fill_database(disk, clock, random, worker, identity, map_json, log_file_bytes));
   CHECK_OK(write_starts(disk, 0));                                    // 4
   return replace_file(disk, kIdentityFile, identity_text(identity));  // 5
 }
@@ -124,8 +127,9 @@ Result<> end_format(Disk& disk) {
 }
 
 Result<> format_volume(Disk& disk, Clock& clock, Random& random, Worker& worker,
-                       const VolumeIdentity& identity, std::string_view map_json) {
-  CHECK_OK(begin_format(disk, clock, random, worker, identity, map_json));
+                       const VolumeIdentity& identity, std::string_view map_json,
+                       std::uint64_t log_file_bytes) {
+  CHECK_OK(begin_format(disk, clock, random, worker, identity, map_json, log_file_bytes));
   return end_format(disk);
 }
 

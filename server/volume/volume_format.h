@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "penstock/runtime.h"
+#include "server/volume/log/volume_log.h"
 #include "server/volume/rows/database.h"
 
 namespace penstock {
@@ -29,16 +30,19 @@ struct VolumeIdentity {
 };
 
 // Makes `disk`'s directory a volume that holds `map_json`. Blocks. Durable when it succeeds.
+// `log_file_bytes`: of the first file of its log.
 // Errors: invalid - it is a volume already, or holds other files; io; full.
 Result<> format_volume(Disk& disk, Clock& clock, Random& random, Worker& worker,
-                       const VolumeIdentity& identity, std::string_view map_json);
+                       const VolumeIdentity& identity, std::string_view map_json,
+                       std::uint64_t log_file_bytes = VolumeLogOptions{}.file_bytes_min);
 
 // May it be formatted? Errors: invalid, as above; io.
 Result<> check_formattable(Disk& disk);
 // The same in two steps. Between them it is a volume, complete and durable, that may still be
 // formatted again, and must not be served. end_format() may be repeated.
 Result<> begin_format(Disk& disk, Clock& clock, Random& random, Worker& worker,
-                      const VolumeIdentity& identity, std::string_view map_json);
+                      const VolumeIdentity& identity, std::string_view map_json,
+                      std::uint64_t log_file_bytes = VolumeLogOptions{}.file_bytes_min);
 Result<> end_format(Disk& disk);
 // Is there an identity, whole or damaged; is a format under way, or was it cut off?
 bool is_volume(Disk& disk);

@@ -10,6 +10,7 @@
 namespace penstock::crash {
 namespace {
 constexpr std::size_t kVolumes = 6;
+constexpr std::uint64_t kLogFileBytes = 64 * limits::kKiB;
 constexpr sim::SimMicros kDiskDelayMax = 2'000;
 constexpr sim::SimMicros kSettleLimit = 60'000'000;
 }  // namespace
@@ -40,7 +41,7 @@ VolumeOptions crash_volume_options() {
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;
-  options.database.log_file_bytes_min = 64 * limits::kKiB;
+  options.database.log_file_bytes_min = kLogFileBytes;
   options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = 256 * limits::kKiB;
   options.fragments.segment_bytes = 128 * limits::kKiB;
@@ -67,7 +68,8 @@ Process::~Process() = default;
 Result<> Process::format(std::size_t index, Disk& disk) {
   sim::SimWorker worker(time_, random_, kDiskDelayMax);
   const VolumeIdentity identity{cluster_->map->cluster, cluster_->map->volumes[index].id};
-  return format_volume(disk, clock_, random_, worker, identity, cluster_->map->to_json());
+  return format_volume(disk, clock_, random_, worker, identity, cluster_->map->to_json(),
+                       kLogFileBytes);
 }
 
 Result<> Process::open(std::size_t index, std::unique_ptr<Disk> disk) {

@@ -11,6 +11,8 @@
 namespace penstock::sim {
 namespace {
 
+constexpr std::uint64_t kLogFileBytes = 64 * limits::kKiB;  // so that it has several soon
+
 // The thread of the group commit: `committing` while it runs.
 class CommitWorker final : public Worker {
  public:
@@ -57,7 +59,7 @@ SimVolume::~SimVolume() = default;
 Result<> SimVolume::format() {
   SimWorker worker(time_, random_, options_.disk_delay_max);
   const VolumeIdentity identity{map_->cluster, entry_.id};
-  return format_volume(disk_, *clock_, random_, worker, identity, map_->to_json());
+  return format_volume(disk_, *clock_, random_, worker, identity, map_->to_json(), kLogFileBytes);
 }
 
 Result<> SimVolume::start(CountStart count) {
@@ -83,7 +85,7 @@ Result<> SimVolume::start(CountStart count) {
   options.database.background = Background::inline_;
   options.database.write_buffer_bytes = 64 * limits::kKiB;
   options.database.block_cache_bytes = 64 * limits::kKiB;
-  options.database.log_file_bytes_min = 64 * limits::kKiB;
+  options.database.log_file_bytes_min = kLogFileBytes;
   options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = options_.cache_bytes;
   options.registers.promise_slots = options_.promise_slots;

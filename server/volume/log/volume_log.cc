@@ -195,14 +195,17 @@ Result<> VolumeLog::append(LogRecord record, std::string_view changes, bool sync
     file->second.live = now;
     if (is_removable(number, file->second)) wants_upkeep_ = true;
   }
-  want_spare();
+  if (is_spare_due()) wants_upkeep_ = true;
   return {};
 }
 
-// Of a file that is three quarters full the next one is made, so that no commit waits for it.
-void VolumeLog::want_spare() {
-  const LogFile& file = files_[newest_];
-  if (!has_spare_ && newest_used_ >= file.bytes - file.bytes / 4) wants_upkeep_ = true;
+// When a file is three quarters full the next one is made, so that no commit waits for it; beside a
+// small one at once.
+bool VolumeLog::is_spare_due() const {
+  const auto newest = files_.find(newest_);
+  if (has_spare_ || newest == files_.end()) return false;
+  const std::uint64_t bytes = newest->second.bytes;
+  return bytes < options_.file_bytes_min || newest_used_ >= bytes - bytes / 4;
 }
 
 bool VolumeLog::is_removable(std::uint64_t number, const LogFile& file) const {
@@ -233,8 +236,7 @@ Result<> VolumeLog::make_spare() {
   std::lock_guard spare_lock(spare_mutex_);
   {
     std::lock_guard lock(mutex_);
-    const LogFile& file = files_[newest_];
-    if (has_spare_ || newest_used_ < file.bytes - file.bytes / 4) return {};
+    if (!is_spare_due()) return {};
   }
   TRY(made, make_file(highest_ + 1, next_file_bytes(0)));
   spare_ = std::move(made);

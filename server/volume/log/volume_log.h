@@ -39,7 +39,7 @@ namespace penstock {
 inline constexpr const char* kLogDirectory = "log";
 
 struct VolumeLogOptions {
-  std::uint64_t file_bytes_min = 256 * limits::kKiB;
+  std::uint64_t file_bytes_min = 2 * limits::kMiB;
   std::uint64_t file_bytes_max = 256 * limits::kMiB;
   std::size_t handles_max = 256;  // open for reads
   bool same_boot = false;         // the machine has run on since the last record was written
@@ -142,7 +142,7 @@ class VolumeLog {
   // What it returns is to be closed without the lock. Pre: mutex_ held.
   std::shared_ptr<File> keep_handle(LogFile& file, std::shared_ptr<File> handle);
   bool is_removable(std::uint64_t number, const LogFile& file) const;  // pre: mutex_ held
-  void want_spare();                                                   // pre: mutex_ held
+  bool is_spare_due() const;                                           // pre: mutex_ held
 
   Disk& disk_;
   LogWitness& witness_;

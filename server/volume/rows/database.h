@@ -51,7 +51,7 @@ struct DatabaseOptions {
   int open_files_max = 128;
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
-  std::uint64_t log_file_bytes_min = 256 * limits::kKiB;
+  std::uint64_t log_file_bytes_min = 2 * limits::kMiB;
   // With more of the log behind its tables LevelDB is asked to make one: a start reads it all.
   std::uint64_t log_replay_max = 64 * limits::kMiB;
 };

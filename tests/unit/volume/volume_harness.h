@@ -67,6 +67,7 @@ class VolumeHarness {
   static VolumeOptions options() {
     VolumeOptions options;
     options.database.background = Background::inline_;
+    options.database.log_file_bytes_min = 256 * limits::kKiB;
     options.space.reserve_bytes = 64 * limits::kMiB;
     options.space.ballast_bytes = limits::kMiB;
     options.fragments.segment_bytes = 16 * limits::kMiB;
@@ -78,7 +79,8 @@ class VolumeHarness {
   Result<> format() {
     LoopWorker worker(io);
     auto view = disk.share();
-    return format_volume(*view, clock, random, worker, {kCluster, kVolume}, R"({"epoch":1})");
+    return format_volume(*view, clock, random, worker, {kCluster, kVolume}, R"({"epoch":1})",
+                         256 * limits::kKiB);
   }
   Result<std::unique_ptr<Volume>> try_open(VolumeOptions wanted = options()) {
     return Volume::open({disk.share(), clock, random, buffers, workers()}, std::move(wanted));
