@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -42,8 +43,15 @@ class EtcdMap:
 
     def call(self, path, body):
         request = urllib.request.Request(self.endpoint + path, json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return json.load(answer)
+        end = time.monotonic() + 20
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=5) as answer:
+                    return json.load(answer)
+            except urllib.error.URLError as error:  # one that was started a moment ago does not listen yet
+                if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
 
     def read(self):
         rows = self.call("/v3/kv/range", {"key": b64(self.key)}).get("kvs")
