@@ -87,6 +87,7 @@ void BodyCollector::end_pass() {
 }
 
 void BodyCollector::give_up(const Error& why) {
+  if (why.code == Errc::not_found) return end_pass();  // its last body has gone meanwhile
   log_event(LogLevel::warn, "log_file_stays",
             {{"file", std::to_string(pass_->file)}, {"reason", why.context}});
   if (why.code != Errc::overloaded) stuck_.push_back(pass_->file);

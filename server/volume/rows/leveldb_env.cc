@@ -73,28 +73,34 @@ LevelDbEnv::LevelDbEnv(Disk& disk, Clock& clock, LogWitness& witness, Worker& wo
       patience_(disk.path("")),
       logger_(std::make_unique<Logger>(disk.path(""))),
       witness_(witness) {}
-// A job has an end of its own behind that of which LevelDB tells.
+// A job has an end of its own behind that of which LevelDB tells; one of ours may not have begun.
 LevelDbEnv::~LevelDbEnv() {
-  std::unique_lock lock(mutex_);
-  jobs_ended_.wait(lock, [this] { return jobs_running_ == 0; });
+  std::unique_lock lock(jobs_->mutex);
+  jobs_->gone = true;
+  jobs_->ended.wait(lock, [this] { return jobs_->running == 0; });
 }
 
 class LevelDbEnv::RunningJob {
  public:
-  explicit RunningJob(LevelDbEnv& env) : env_(env) {
-    std::lock_guard lock(env_.mutex_);
-    ++env_.jobs_running_;
+  explicit RunningJob(std::shared_ptr<Jobs> jobs) : jobs_(std::move(jobs)) {
+    std::lock_guard lock(jobs_->mutex);
+    runs_ = !jobs_->gone;
+    if (runs_) ++jobs_->running;
   }
   ~RunningJob() {
-    std::lock_guard lock(env_.mutex_);
-    --env_.jobs_running_;
-    env_.jobs_ended_.notify_all();
+    if (!runs_) return;
+    std::lock_guard lock(jobs_->mutex);
+    --jobs_->running;
+    jobs_->ended.notify_all();
   }
   RunningJob(const RunningJob&) = delete;
   RunningJob& operator=(const RunningJob&) = delete;
+  // False: the Env is gone.
+  explicit operator bool() const { return runs_; }
 
  private:
-  LevelDbEnv& env_;
+  const std::shared_ptr<Jobs> jobs_;
+  bool runs_ = false;
 };
 
 bool LevelDbEnv::is_scarce(const Status& status) {
@@ -309,8 +315,9 @@ Status LevelDbEnv::UnlockFile(leveldb::FileLock* lock) {
 }
 
 void LevelDbEnv::Schedule(void (*function)(void*), void* argument) {
-  auto job = [this, function, argument] {
-    const RunningJob job_running(*this);
+  auto job = [this, jobs = jobs_, function, argument] {
+    const RunningJob running_job(jobs);
+    if (!running_job) return;
     const Patience::Background running(background_ == Background::on_worker);
     job_closing_.emplace(gate_);
     try {
@@ -337,9 +344,9 @@ void LevelDbEnv::queue(std::function<void()> job) {
 }
 
 void LevelDbEnv::run_later(std::function<void()> job) {
-  queue([this, job = std::move(job)] {
-    const RunningJob job_running(*this);
-    job();
+  queue([jobs = jobs_, job = std::move(job)] {
+    const RunningJob running_job(jobs);
+    if (running_job) job();
   });
 }
 

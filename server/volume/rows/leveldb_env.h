@@ -139,8 +139,14 @@ class LevelDbEnv final : public leveldb::Env {
   std::map<std::string, std::set<std::string>> names_;  // of files, by directory, once listed
   std::map<std::string, std::uint64_t> sinks_;   // LevelDB's logs: the record each begins with
   std::deque<std::function<void()>> scheduled_;  // while held, or with Background::inline_
-  unsigned jobs_running_ = 0;
-  std::condition_variable jobs_ended_;
+  // Shared with jobs that may begin when this is gone.
+  struct Jobs {
+    std::mutex mutex;  // guards the next two
+    bool gone = false;
+    unsigned running = 0;
+    std::condition_variable ended;
+  };
+  const std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
 };
 
 }  // namespace penstock
