@@ -79,7 +79,7 @@ class UpdateRun {
   Task<Answer> write(const Promises& promises, Value current, Decision decision);
   Result<Proposal> propose(const Promises& promises, const RegisterValue* current,
                            Decision& decision);
-  // A repair brings the inline row of the value along, which has its op-id in its key.
+  // A repair brings the inline bytes of the value along: it keeps the op-id, which they go by.
   bool keeps_inline(const RegisterValue* current, const Decision& decision) const {
     return update_.op_id().is_zero() && decision.inline_bytes == nullptr && current != nullptr &&
            current->inline_bytes > 0;

@@ -3,10 +3,10 @@
 //   volume.json   format version, cluster id, volume id, checksum; written once, by the format
 //   starts        the start counter again, beside its row in the database: a database that lost
 //                 its newest log, or comes from a backup, shows as being behind
-//   witness       which logs of the database must be there (log_witness.h)
+//   witness       which files of the log, which manifest must be there (log_witness.h)
 //   formatting    there while a format is under way, and until all first volumes of a store are
 //                 formatted; what holds it may be formatted again
-//   lock, ballast, db/ and what the fragment store keeps
+//   lock, ballast, log/, db/ and what the fragment store keeps
 //
 // Only an explicit format makes a volume. A directory without volume.json is a missing volume: an
 // unmounted disk must not rejoin empty (R13).

@@ -43,15 +43,15 @@ class EtcdMap:
 
     def call(self, path, body):
         request = urllib.request.Request(self.endpoint + path, json.dumps(body).encode())
-        end = time.monotonic() + 20
-        while True:
-            try:
-                with urllib.request.urlopen(request, timeout=5) as answer:
-                    return json.load(answer)
-            except urllib.error.URLError as error:  # one that was started a moment ago does not listen yet
-                if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > end:
-                    raise
-                time.sleep(0.05)
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.load(answer)
+
+    def listens(self):
+        try:
+            self.read()
+            return True
+        except urllib.error.URLError:
+            return False
 
     def read(self):
         rows = self.call("/v3/kv/range", {"key": b64(self.key)}).get("kvs")
@@ -359,6 +359,7 @@ def held_by_nobody(cluster):
     cluster.run("wipe", "etcd")
     shutil.move(where + ".old", where)
     cluster.run("start", "etcd")
+    wait_for(EtcdMap(cluster).listens, "etcd listens")
     assert EtcdMap(cluster).change("forked") == epoch
     trouble_is_told(cluster, "source_forked")
     return epoch

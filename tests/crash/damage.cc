@@ -4,30 +4,18 @@
 
 #include "server/volume/rows/database.h"
 #include "server/volume/volume_format.h"
+#include "tests/fake/disk_files.h"
 
 namespace penstock::crash {
 namespace {
 
-std::string read_whole(Disk& disk, const std::string& name) {
-  const auto file = disk.open(name, OpenMode::read);
-  const auto size = file ? (*file)->size() : Result<std::uint64_t>(std::uint64_t{0});
-  std::string bytes(static_cast<std::size_t>(size ? *size : 0), '\0');
-  if (file) (void)(*file)->read_at(0, std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
-
-// A file of the log ends with zeros.
-std::size_t used_of(const std::string& bytes) { return bytes.find_last_not_of('\0') + 1; }
+constexpr const char* kNewestLog = "newest log";
 
 // Files of one kind have one word: a volume has many tables, but one CURRENT.
-std::string kind_of(FakeDisk& disk, const std::string& name) {
+std::string kind_of(const std::string& name, const std::vector<std::string>& logs) {
   if (name.ends_with(".log")) {
-    if (used_of(read_whole(disk, name)) == 0) return "log made in advance";
-    const auto all = disk.files();
-    const bool newest = std::none_of(all.begin(), all.end(), [&](const std::string& other) {
-      return other.ends_with(".log") && other > name && used_of(read_whole(disk, other)) > 0;
-    });
-    return newest ? "newest log" : "log";
+    if (std::find(logs.begin(), logs.end(), name) == logs.end()) return "log made in advance";
+    return name == logs.back() ? kNewestLog : "log";
   }
   if (name.ends_with(".ldb")) return "table";
   const auto slash = name.find('/');
@@ -49,7 +37,8 @@ const T& pick(sim::SimRandom& random, const std::vector<T>& all) {
 // Draws a kind first: each is damaged as often as any other.
 std::string draw_file(sim::SimRandom& random, FakeDisk& disk) {
   std::map<std::string, std::vector<std::string>> kinds;
-  for (const std::string& name : disk.files()) kinds[kind_of(disk, name)].push_back(name);
+  const auto logs = log_files(disk);
+  for (const std::string& name : disk.files()) kinds[kind_of(name, logs)].push_back(name);
   std::vector<std::vector<std::string>> all;
   for (auto& [kind, names] : kinds) all.push_back(std::move(names));
   return pick(random, pick(random, all));
@@ -70,13 +59,13 @@ void draw_way(sim::SimRandom& random, const Disks& disks, const Disks& older, bo
     damage.lost = true;
     damage.what = "is lost";
   } else if (dice <= 2 && has(*disks[other], damage.file)) {
-    const std::string bytes = read_whole(*disks[other], damage.file);
+    const std::string bytes = read_file(*disks[other], damage.file);
     // One of zeros is the newest log cut to nothing.
-    if (!whole_end && used_of(bytes) == 0) return;
+    if (!whole_end && used_bytes(bytes) == 0) return;
     damage.bytes = bytes;
     damage.what = "is that of v" + std::to_string(other);
   } else if (dice <= 4 && whole_end && has(*older[damage.volume], damage.file)) {
-    damage.bytes = read_whole(*older[damage.volume], damage.file);
+    damage.bytes = read_file(*older[damage.volume], damage.file);
     damage.what = "is an older copy";
   } else if (dice <= 6 && whole_end && !before.empty()) {
     const bool near_end = random.chance(0.5);
@@ -86,8 +75,8 @@ void draw_way(sim::SimRandom& random, const Disks& disks, const Disks& older, bo
     damage.what = "is cut by " + std::to_string(cut) + " bytes";
   } else if (!before.empty()) {
     const bool near_end = random.chance(0.3);
-    const bool in_log = damage.file.ends_with(".log") && used_of(before) > 0;
-    const auto size = in_log ? used_of(before) : before.size();
+    const bool in_log = damage.file.ends_with(".log") && used_bytes(before) > 0;
+    const auto size = in_log ? used_bytes(before) : before.size();
     const auto reach = near_end ? std::min<std::size_t>(size, 300) : size;
     const auto at = size - 1 - static_cast<std::size_t>(random.bits() % reach);
     const auto bit = static_cast<unsigned>(random.bits() % 8);
@@ -130,9 +119,9 @@ Damage draw_damage(sim::SimRandom& random, const Disks& disks, const Disks& olde
     damage.volume = static_cast<std::size_t>(random.bits() % disks.size());
     FakeDisk& disk = *disks[damage.volume];
     damage.file = draw_file(random, disk);
-    damage.bytes = read_whole(disk, damage.file);
+    damage.bytes = read_file(disk, damage.file);
     const std::string before = damage.bytes;
-    const bool whole_end = orderly || kind_of(disk, damage.file) != "newest log";
+    const bool whole_end = orderly || kind_of(damage.file, log_files(disk)) != kNewestLog;
     draw_way(random, disks, older, whole_end, damage);
     if (!damage.lost && damage.bytes == before) damage.what.clear();
   }

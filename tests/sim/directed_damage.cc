@@ -5,6 +5,7 @@
 #include "penstock/byte_codec.h"
 #include "server/volume/log/log_frames.h"
 #include "server/volume/log/log_walk.h"
+#include "tests/fake/disk_files.h"
 #include "tests/sim/stage.h"
 
 namespace penstock::sim {
@@ -25,26 +26,6 @@ std::string newest_with(const FakeDisk& disk, std::string_view part) {
   std::string newest;
   for (const auto& name : disk.files()) {
     if (name.find(part) != std::string::npos) newest = std::max(newest, name);
-  }
-  return newest;
-}
-
-std::string read_bytes(FakeDisk& disk, const std::string& name) {
-  std::string bytes(static_cast<std::size_t>(disk.file_size(name).value()), '\0');
-  const auto file = disk.open(name, OpenMode::read);
-  (void)(*file)->read_at(0, std::as_writable_bytes(std::span(bytes)));
-  return bytes;
-}
-
-std::size_t used_of(FakeDisk& disk, const std::string& name) {
-  return read_bytes(disk, name).find_last_not_of('\0') + 1;
-}
-
-// The newest file of the log that has a record: the one behind it is made in advance.
-std::string newest_log(FakeDisk& disk) {
-  std::string newest;
-  for (const auto& name : disk.files()) {
-    if (name.ends_with(".log") && used_of(disk, name) > 0) newest = std::max(newest, name);
   }
   return newest;
 }
@@ -80,7 +61,7 @@ Violations lost_log_is_noticed(SimClusters& clusters) {
     stage.run_for(kSecond);
     stage.volume(0).kill();
     auto& disk = stage.volume(0).disk();
-    disk.lose_file(newest_log(disk));
+    disk.lose_file(log_files(disk).back());
     stage.expect(!stage.volume(0).start().has_value(), "a volume without its newest log starts");
     if (!stage.violations.empty()) return stage.violations;
   }
@@ -94,8 +75,8 @@ Violations log_ends_where_it_is_damaged(SimClusters& clusters) {
   stage.run_for(kSecond);
   stage.volume(0).kill();
   auto& disk = stage.volume(0).disk();
-  const auto name = newest_log(disk);
-  disk.flip_bit(name, used_of(disk, name) / kLogPageBytes * 3 / 4 * kLogPageBytes, 3);
+  const auto name = log_files(disk).back();
+  disk.flip_bit(name, used_bytes(read_file(disk, name)) / kLogPageBytes * 3 / 4 * kLogPageBytes, 3);
   stage.expect(!stage.volume(0).start().has_value(), "a volume with a damaged log starts");
   return stage.violations;
 }
@@ -112,7 +93,7 @@ Violations older_database_is_noticed(SimClusters& clusters) {
       stage.volume(0).kill();
       if (start == 0) {
         for (const auto& name : disk.files()) {
-          if (name.starts_with("db/") || name == "witness") old[name] = read_bytes(disk, name);
+          if (name.starts_with("db/") || name == "witness") old[name] = read_file(disk, name);
         }
       }
       stage.expect(stage.volume(0).start().has_value(), "a volume does not start");
@@ -146,7 +127,7 @@ Violations earlier_manifest_loses_nothing(SimClusters& clusters) {
     auto& disk = stage.volume(0).disk();
     const auto before = disk.snapshot();
     const auto name = newest_with(disk, "MANIFEST-");
-    const std::string bytes = read_bytes(disk, name);
+    const std::string bytes = read_file(disk, name);
     std::vector<std::size_t> kept = frame_ends(bytes);
     stage.expect(!kept.empty() && kept.back() == bytes.size(), "the manifest has other frames");
     if (!stage.violations.empty()) return stage.violations;

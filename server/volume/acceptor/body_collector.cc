@@ -8,14 +8,9 @@ namespace {
 
 constexpr double kLiveShareMin = 0.8;
 constexpr std::uint64_t kBatchesBetweenLooks = 16;
-constexpr std::size_t kStepBytes = 256 * limits::kKiB;  // of bodies in one step,
-constexpr std::size_t kStepBodies = 64;                 // and how many
-
-std::size_t bytes_of(const std::vector<BodyMove>& moves) {
-  std::size_t bytes = 0;
-  for (const BodyMove& move : moves) bytes += move.bytes->size();
-  return bytes;
-}
+// Of bodies and their rows in one step. Much more than a page, else the pages of others that are
+// written between two steps would make the new file as empty as the old one.
+constexpr std::size_t kStepBytes = 256 * limits::kKiB;
 
 }  // namespace
 
@@ -39,6 +34,7 @@ void BodyCollector::schedule(const std::shared_ptr<Shared>& shared) {
 void BodyCollector::poke() {
   if (++batches_ % kBatchesBetweenLooks != 0 || shared_->working) return;
   if (!core_.database.log().is_wasteful(kLiveShareMin)) return;
+  passes_left_ = core_.database.log().usage().files;
   shared_->working = true;
   schedule(shared_);
 }
@@ -66,7 +62,8 @@ void BodyCollector::step() {
 }
 
 bool BodyCollector::begin_pass() {
-  if (!core_.database.log().is_wasteful(kLiveShareMin)) return false;
+  if (passes_left_ == 0 || !core_.database.log().is_wasteful(kLiveShareMin)) return false;
+  --passes_left_;
   const auto file = core_.database.log().emptiest(kLiveShareMin, stuck_);
   if (!file) return false;
   pass_ = Pass{*file, {}};
@@ -98,22 +95,25 @@ void BodyCollector::give_up(const Error& why) {
 // Empty: there are no more in this file.
 Result<std::vector<BodyMove>> BodyCollector::next_moves() {
   std::vector<BodyMove> moves;
+  std::size_t bytes = 0;
   const auto visit = [&](std::uint64_t, std::uint64_t offset,
                          std::string_view payload) -> Result<> {
-    if (moves.size() >= kStepBodies || bytes_of(moves) >= kStepBytes) {
-      return fail(Errc::busy, "enough for a step");
-    }
-    return add_moves(payload, offset, moves);
+    if (bytes >= kStepBytes) return fail(Errc::busy, "enough for a step");
+    TRY(added, add_moves(payload, offset, moves));
+    bytes += added;
+    return {};
   };
   const auto walked = core_.database.log().walk(pass_->file, pass_->at, visit);
   if (!walked && walked.error().code != Errc::busy) return walked.error();
   return moves;
 }
 
-// Those of one record, whose payload is at `offset`. Errors: those of the rows of today.
-Result<> BodyCollector::add_moves(std::string_view payload, std::uint64_t offset,
-                                  std::vector<BodyMove>& moves) {
-  return read_record(payload, [&](const LoggedChange& change) -> Result<> {
+// Those of one record, whose payload is at `offset`; how many bytes they take in the log. Errors:
+// those of the rows of today.
+Result<std::size_t> BodyCollector::add_moves(std::string_view payload, std::uint64_t offset,
+                                             std::vector<BodyMove>& moves) {
+  std::size_t logged = 0;
+  const auto add = [&](const LoggedChange& change) -> Result<> {
     const auto decoded = decode_row_key(change.key);
     const auto* key = decoded ? std::get_if<RegisterKey>(&*decoded) : nullptr;
     if (change.removes || key == nullptr) return {};
@@ -126,9 +126,12 @@ Result<> BodyCollector::add_moves(std::string_view payload, std::uint64_t offset
     if (now->body != place) return {};
     const auto bytes = payload.substr(place.offset - offset, row->inline_size);
     if (body_crc(row->op_id, bytes) != place.crc) return fail(Errc::corrupt, "a body is damaged");
+    logged += logged_bytes(change.key, *now);
     moves.push_back({*key, place, std::make_shared<const std::string>(bytes)});
     return {};
-  });
+  };
+  CHECK_OK(read_record(payload, add));
+  return logged;
 }
 
 }  // namespace penstock

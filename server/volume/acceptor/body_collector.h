@@ -1,7 +1,8 @@
 // Gives back the room of inline bytes that no row names any more. A file of the log goes when none
 // of its bodies is live; where few are, those are moved to the log's end, through the group commit,
 // a step at a time. It begins when less than four fifths of the full files are live, with the
-// emptiest one, and stops when that much is.
+// emptiest one, and stops when that much is. Rows count with their bodies, since they are moved as
+// well: else files of small bodies would never be full enough, and be moved for ever.
 //
 // Which rows name a body of a file say its own records: each body lies in the record that put a row
 // of the same register. The rows of today say whether they still do.
@@ -51,13 +52,15 @@ class BodyCollector {
   bool begin_pass();
   void end_pass();
   Result<std::vector<BodyMove>> next_moves();
-  Result<> add_moves(std::string_view payload, std::uint64_t offset, std::vector<BodyMove>& moves);
+  Result<std::size_t> add_moves(std::string_view payload, std::uint64_t offset,
+                                std::vector<BodyMove>& moves);
   void give_up(const Error& why);
 
   RegisterCore& core_;
   RegisterCommit& commit_;
   const std::shared_ptr<Shared> shared_;
   std::uint64_t batches_ = 0;
+  std::uint64_t passes_left_ = 0;     // each file once: then it waits for batches again
   std::optional<Pass> pass_;          // of the steps
   std::vector<std::uint64_t> stuck_;  // files that stay
 };

@@ -257,7 +257,7 @@ void CommitBatch::decide(ControlWork work) {
   controls_.push_back(std::move(work));
 }
 
-// Whatever the rows of today are, as long as their registers name them.
+// A row that names another place by now stays as it is; a busy key is left for the next pass.
 void CommitBatch::decide(MoveWork work) {
   MoveAnswer moved{std::move(work.done), 0};
   for (BodyMove& move : work.moves) {
@@ -281,20 +281,20 @@ bool CommitBatch::writes_nothing() const {
 // More is no harm but for the end of a file of the log that stays empty.
 std::size_t CommitBatch::bytes_at_most() const {
   constexpr std::size_t kRowBytes = 192;  // of what is beside key and value, and of a file's count
+  const auto row_bytes = [](const RegisterKey& key) {
+    return kRowBytes + key.key.size() + key.upload_id.size();
+  };
   std::size_t bytes = kRowBytes * (3 + fences_.size());
   for (const AcceptPlan& plan : accepts_) {
     const AcceptRequest& request = *plan.work.request;
-    bytes += kRowBytes + request.key.key.size() + request.key.upload_id.size();
-    bytes += request.value->size() + (request.inline_bytes ? request.inline_bytes->size() : 0);
+    bytes += row_bytes(request.key) + request.value->size();
+    if (request.inline_bytes) bytes += request.inline_bytes->size();
     for (const Hint& hint : request.hints) bytes += kRowBytes + stored_bytes(request.key, hint);
   }
   for (const MovePlan& plan : moves_) {
-    bytes += kRowBytes + plan.move.key.key.size() + plan.move.key.upload_id.size();
-    bytes += plan.replaced->value->size() + plan.move.bytes->size();
+    bytes += row_bytes(plan.move.key) + plan.replaced->value->size() + plan.move.bytes->size();
   }
-  for (const DropWork& drop : drops_) {
-    bytes += kRowBytes + drop.request->key.key.size() + drop.request->key.upload_id.size();
-  }
+  for (const DropWork& drop : drops_) bytes += row_bytes(drop.request->key);
   for (const RowOp& row : control_rows_) {
     bytes += kRowBytes + row.key.size() + (row.value ? row.value->size() : 0);
   }
@@ -306,9 +306,10 @@ void CommitBatch::fill(LogRecord& record, leveldb::WriteBatch& batch) {
   for (AcceptPlan& plan : accepts_) fill_accept(plan, record, batch);
   for (MovePlan& plan : moves_) {
     const RegisterRow& old = *plan.replaced;
-    plan.row = with_body(old, record.add_body(old.op_id, *plan.move.bytes));
-    record.release(old.body, old.inline_size);
     const std::string key = register_row_key(plan.move.key);
+    plan.row = with_body(old, record.add_body(old.op_id, *plan.move.bytes));
+    record.release(old.body, logged_bytes(key, old));
+    record.retain(plan.row->body, logged_bytes(key, old));
     batch.Put(key, encode_row(key, *plan.row));
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));
@@ -324,14 +325,17 @@ void CommitBatch::fill(LogRecord& record, leveldb::WriteBatch& batch) {
 void CommitBatch::fill_accept(AcceptPlan& plan, LogRecord& record,
                               leveldb::WriteBatch& batch) const {
   const AcceptRequest& request = *plan.work.request;
-  const bool sent = plan.row->inline_size > 0 && request.inline_bytes;
-  const bool stays = plan.row->inline_size > 0 && !request.inline_bytes;
-  if (sent) {
-    plan.row = with_body(*plan.row, record.add_body(plan.row->op_id, *request.inline_bytes));
-  }
-  if (stays) plan.row = with_body(*plan.row, plan.replaced->body);
-  if (!stays && plan.replaced) record.release(plan.replaced->body, plan.replaced->inline_size);
   const std::string key = register_row_key(request.key);
+  if (plan.row->inline_size > 0) {
+    const BodyPlace body = request.inline_bytes
+                               ? record.add_body(plan.row->op_id, *request.inline_bytes)
+                               : plan.replaced->body;
+    plan.row = with_body(*plan.row, body);
+    record.retain(body, logged_bytes(key, *plan.row));
+  }
+  if (plan.replaced && plan.replaced->body.file != 0) {
+    record.release(plan.replaced->body, logged_bytes(key, *plan.replaced));
+  }
   batch.Put(key, encode_row(key, *plan.row));
   for (const Hint& hint : request.hints) {
     if (!holds(Rule::hint_with_accept)) break;
@@ -370,6 +374,15 @@ void CommitBatch::publish() {
   }
 }
 
+void CommitBatch::answer_all(const Error& error) const {
+  for (const AcceptPlan& plan : accepts_) plan.work.done(error);
+  for (const DropWork& drop : drops_) drop.done(error);
+  for (const MoveAnswer& moved : moved_) moved.done(error);
+  for (const ControlWork& control : controls_) {
+    if (control.done) control.done(error);
+  }
+}
+
 // Nothing of the batch was written, and the next one may be.
 void CommitBatch::give_back(const Error& error) {
   {
@@ -378,12 +391,7 @@ void CommitBatch::give_back(const Error& error) {
     for (const DropWork& drop : drops_) core_.abort_write(drop.request->key);
     for (const MovePlan& plan : moves_) core_.abort_write(plan.move.key);
   }
-  for (const AcceptPlan& plan : accepts_) plan.work.done(error);
-  for (const DropWork& drop : drops_) drop.done(error);
-  for (const MoveAnswer& moved : moved_) moved.done(error);
-  for (const ControlWork& control : controls_) {
-    if (control.done) control.done(error);
-  }
+  answer_all(error);
 }
 
 // What was in the batch may or may not be found after the next start: `io`, whose outcome is
@@ -393,12 +401,7 @@ void CommitBatch::fail_all(const Error& error) {
     std::lock_guard lock(core_.mutex);
     if (!core_.closed) core_.closed = fail(Errc::unavailable, error.context);
   }
-  for (const AcceptPlan& plan : accepts_) plan.work.done(error);
-  for (const DropWork& drop : drops_) drop.done(error);
-  for (const MoveAnswer& moved : moved_) moved.done(error);
-  for (const ControlWork& control : controls_) {
-    if (control.done) control.done(error);
-  }
+  answer_all(error);
 }
 
 }  // namespace penstock

@@ -52,6 +52,7 @@ class CommitBatch {
   void publish();
   void fail_all(const Error& error);
   void give_back(const Error& error);
+  void answer_all(const Error& error) const;
   template <class T>
   void answer(const Completion<T>& done, Result<T> result);
   void send_answers();

@@ -1,8 +1,10 @@
-// The one writer of a volume's LevelDB. Whatever waits is taken together, decided in order and
-// written as one synced batch: registers, inline bytes, hints, ceilings, extents, notes.
+// The one writer of a volume's rows, but for that which counts a start. Whatever waits is taken
+// together, decided in order and written as one synced batch: registers, inline bytes, hints,
+// ceilings, extents, notes.
 //
-// A key with an accept or drop in the batch is busy: later calls for it wait for the next batch, so
-// that check and durable write are one step (R5). A failed write is final: the store closes.
+// A key with an accept, a drop or a move in the batch is busy: later calls for it wait for the next
+// batch, so that check and durable write are one step (R5). A failed write is final: the store
+// closes.
 // Thread-safety: submit() from any thread. The batches run on the worker, one after another.
 #pragma once
 #include <cstdint>
@@ -54,6 +56,7 @@ struct BodyMove {
   BodyPlace from;
   SharedBytes bytes;
 };
+std::size_t bytes_of(const std::vector<BodyMove>& moves);
 struct MoveWork {
   std::vector<BodyMove> moves;
   std::function<void(Result<std::size_t>)> done;

@@ -74,6 +74,11 @@ RowPtr with_body(const RegisterRow& row, const BodyPlace& body) {
   return moved;
 }
 
+std::size_t logged_bytes(std::string_view row_key, const RegisterRow& row) {
+  constexpr std::size_t kHeads = 9 + 8 + 53;  // of the change, the seal and the row
+  return kHeads + row_key.size() + row.value->size() + row.inline_size;
+}
+
 std::string encode_row(std::string_view row_key, const RegisterRow& row) {
   std::string head;
   ByteWriter writer(head);

@@ -41,6 +41,9 @@ Result<RowPtr> make_row(Ballot ballot, const Round& round, SharedBytes value);
 // The same row with its inline bytes at `body`.
 RowPtr with_body(const RegisterRow& row, const BodyPlace& body);
 
+// What it takes in a record of the log, with its inline bytes.
+std::size_t logged_bytes(std::string_view row_key, const RegisterRow& row);
+
 std::string encode_row(std::string_view row_key, const RegisterRow& row);
 // Errors: corrupt.
 Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes);

@@ -28,8 +28,11 @@ BodyPlace LogRecord::add_body(const OpId& op_id, std::string_view bytes) {
   place.offset = static_cast<std::uint32_t>(offset_ + bytes_.size());
   place.crc = body_crc(op_id, bytes);
   bytes_.append(bytes);
-  live_[file_] += static_cast<std::int64_t>(bytes.size());
   return place;
+}
+
+void LogRecord::retain(const BodyPlace& place, std::size_t bytes) {
+  if (place.file != 0) live_[place.file] += static_cast<std::int64_t>(bytes);
 }
 
 void LogRecord::release(const BodyPlace& place, std::size_t bytes) {

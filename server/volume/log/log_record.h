@@ -34,13 +34,14 @@ class LogRecord {
  public:
   // Takes a copy. Pre: the bytes are within those asked for in begin().
   BodyPlace add_body(const OpId& op_id, std::string_view bytes);
-  // A row stops to name this body, or begins to name it again: `bytes` is its length.
+  // A row names this body, or stops to: `bytes` is what both would take if they were moved.
+  void retain(const BodyPlace& place, std::size_t bytes);
   void release(const BodyPlace& place, std::size_t bytes);
 
   std::uint64_t number() const { return number_; }
   // Of its bodies, with what is before them.
   std::size_t bytes() const { return bytes_.size(); }
-  // How many bytes of live bodies each file gains or loses.
+  // How many live bytes each file gains or loses.
   const std::map<std::uint64_t, std::int64_t>& live_changes() const { return live_; }
 
  private:

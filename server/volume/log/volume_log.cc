@@ -199,17 +199,16 @@ Result<> VolumeLog::append(LogRecord record, std::string_view changes, bool sync
   return {};
 }
 
-// When a file is three quarters full the next one is made, so that no commit waits for it; beside a
-// small one at once.
+// When a file is three quarters full the next one is made, so that no commit waits for it.
 bool VolumeLog::is_spare_due() const {
   const auto newest = files_.find(newest_);
   if (has_spare_ || newest == files_.end()) return false;
   const std::uint64_t bytes = newest->second.bytes;
-  return bytes < options_.file_bytes_min || newest_used_ >= bytes - bytes / 4;
+  return newest_used_ >= bytes - bytes / 4;
 }
 
 bool VolumeLog::is_removable(std::uint64_t number, const LogFile& file) const {
-  const bool in_tables = file.first + file.records <= floor_ || !holds(Rule::log_floor);
+  const bool in_tables = is_in_tables(file) || !holds(Rule::log_floor);
   const bool unnamed = file.live == 0 || !holds(Rule::named_body_stays);
   return number != newest_ && unnamed && in_tables;
 }
@@ -284,11 +283,15 @@ VolumeLog::Usage VolumeLog::usage() const {
   return usage;
 }
 
+bool VolumeLog::is_collectable(std::uint64_t number, const LogFile& file) const {
+  return number != newest_ && file.live > 0 && is_in_tables(file);
+}
+
 bool VolumeLog::is_wasteful(double share) const {
   std::uint64_t bytes = 0, live = 0;
   std::lock_guard lock(mutex_);
   for (const auto& [number, file] : files_) {
-    if (number == newest_ || file.live == 0 || file.first + file.records > floor_) continue;
+    if (!is_collectable(number, file)) continue;
     bytes += file.bytes;
     live += file.live;
   }
@@ -298,8 +301,10 @@ bool VolumeLog::is_wasteful(double share) const {
 std::uint64_t VolumeLog::bytes_above_floor() const {
   std::uint64_t bytes = 0;
   std::lock_guard lock(mutex_);
-  for (const auto& [number, file] : files_) {
-    if (number != newest_ && file.first + file.records > floor_) bytes += file.bytes;
+  for (auto at = files_.rbegin(); at != files_.rend(); ++at) {  // the newest first
+    if (at->first == newest_) continue;
+    if (is_in_tables(at->second)) break;
+    bytes += at->second.bytes;
   }
   return bytes;
 }
@@ -309,7 +314,7 @@ std::optional<std::uint64_t> VolumeLog::emptiest(double share,
   std::optional<std::uint64_t> found;
   std::lock_guard lock(mutex_);
   for (const auto& [number, file] : files_) {
-    if (number == newest_ || file.live == 0 || file.first + file.records > floor_) continue;
+    if (!is_collectable(number, file)) continue;
     if (std::find(except.begin(), except.end(), number) != except.end()) continue;
     const double own = static_cast<double>(file.live) / static_cast<double>(file.bytes);
     if (own >= share) continue;

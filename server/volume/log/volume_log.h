@@ -11,7 +11,8 @@
 // is removed when all of its records are in synced tables (`floor`) and no row names a body in it.
 // A number is never used twice, so a place that a reader has found is its body, or it is gone.
 // Size of a file: a 64th of all, within the bounds of the options; the next is made in advance.
-// Live bytes of a file are kept in rows of the database, which the same record changes.
+// Live bytes of a file are its bodies that rows name, with these rows: what it takes to move them.
+// They are kept in rows of the database, which the same record changes.
 //
 // Durable: append() is synced when it succeeds. A failed write or sync is final, by the disk.
 // Thread-safety: begin(), append() and replay() on one thread at a time; all else from any.
@@ -98,14 +99,15 @@ class VolumeLog {
     std::uint64_t files = 0;
     std::uint64_t bytes = 0;       // of all files
     std::uint64_t full_bytes = 0;  // of those that are full
-    std::uint64_t live_bytes = 0;  // of bodies in those
+    std::uint64_t live_bytes = 0;  // in those
   };
   Usage usage() const;
-  // The full file with the smallest share of live bytes, of those whose records are all in tables;
-  // nullopt: none, or none below `share`. Never one of `except`.
+  // Files that can be emptied are full and have live bytes, and their records are all in tables.
+  // The one with the smallest share of live bytes; nullopt: none, or none below `share`. Never one
+  // of `except`.
   std::optional<std::uint64_t> emptiest(double share,
                                         const std::vector<std::uint64_t>& except) const;
-  // Are less than `share` of the bytes of those files live?
+  // Are less than `share` of the bytes of all of them live?
   bool is_wasteful(double share) const;
   // Walks a full file from `at` on, for its bodies. `visit` as in walk_log(). `at` is moved behind
   // what was visited without an error. Errors: not_found; corrupt - some of its records are lost;
@@ -141,8 +143,11 @@ class VolumeLog {
   Result<std::shared_ptr<File>> open_handle(std::uint64_t file);
   // What it returns is to be closed without the lock. Pre: mutex_ held.
   std::shared_ptr<File> keep_handle(LogFile& file, std::shared_ptr<File> handle);
-  bool is_removable(std::uint64_t number, const LogFile& file) const;  // pre: mutex_ held
-  bool is_spare_due() const;                                           // pre: mutex_ held
+  // Pre: mutex_ held.
+  bool is_in_tables(const LogFile& file) const { return file.first + file.records <= floor_; }
+  bool is_collectable(std::uint64_t number, const LogFile& file) const;
+  bool is_removable(std::uint64_t number, const LogFile& file) const;
+  bool is_spare_due() const;
 
   Disk& disk_;
   LogWitness& witness_;

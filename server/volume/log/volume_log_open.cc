@@ -61,7 +61,7 @@ Result<> VolumeLog::check_file(std::uint64_t number, const WitnessedLog& log, bo
   entry.first = log.first;
   entry.records = counted;
   entry.bytes = bytes;
-  if (!newest && log.first + counted <= floor_) {  // nobody asks for more of it than bodies
+  if (!newest && is_in_tables(entry)) {  // nobody asks for more of it than bodies
     TRY(own, begins_log(**file, log.marker));
     if (!own && counted > 0) return refuse(disk_, name, "is another file, or damaged");
     files_[number] = std::move(entry);
@@ -107,7 +107,10 @@ Result<> VolumeLog::end_newest(std::uint64_t number, const LogEnd& end, File& fi
   CHECK_OK(disk_.sync_directory(kLogDirectory));
   CHECK_OK(disk_.sync_directory(""));
   writer_ = std::move(writer);
-  keep_handle(files_[number], writer_);
+  {
+    std::lock_guard lock(mutex_);
+    keep_handle(files_[number], writer_);
+  }
   offset_ = end.bytes;
   newest_used_ = end.bytes;
   next_ = entry.first + end.records;

@@ -29,7 +29,7 @@ Error to_error(const leveldb::Status& status, const Disk& disk) {
 // The record that a batch is, by its number.
 constexpr std::string_view kAppliedKey = "lapplied";
 
-// How many bytes of bodies in a file of the log are live, by its number.
+// How many bytes of a file of the log are live, by its number.
 constexpr std::string_view kLivePrefix = "lf";
 
 std::string live_key(std::uint64_t file) {
@@ -126,8 +126,8 @@ leveldb::Status Database::open_at_disk(bool create) {
   settings.info_log = env_.logger();
   settings.create_if_missing = create;
   settings.error_if_exists = create;
-  settings.paranoid_checks = true;  // compaction verifies what it reads; the Env checks logs
-  settings.reuse_logs = false;      // a log is appended to only by the process that began it
+  settings.paranoid_checks = true;  // compaction verifies what it reads
+  settings.reuse_logs = false;      // nor manifests: one is written by the process that began it
   settings.compression = leveldb::kNoCompression;  // records are small and mostly random ids
   settings.filter_policy = filter_.get();
   settings.block_cache = block_cache_.get();
@@ -174,7 +174,8 @@ Result<> Database::create(Disk& disk, Clock& clock, Random& random, Worker& work
 Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Random& random,
                                                  Worker& worker, DatabaseOptions options) {
   std::unique_ptr<Database> database(new Database(disk, clock, random, worker, options));
-  CHECK_OK(database->check_log());
+  CHECK_OK(database->witness_.load());
+  CHECK_OK(database->log_.open());
   const leveldb::Status status = database->open_at_disk(false);
   const auto confirmed = status.ok() ? database->env_.confirm(kDatabaseDirectory) : Result<>();
   database->release_background();
@@ -187,11 +188,6 @@ Result<std::unique_ptr<Database>> Database::open(Disk& disk, Clock& clock, Rando
   }
   CHECK_OK(database->replay());
   return database;
-}
-
-Result<> Database::check_log() {
-  CHECK_OK(witness_.load());
-  return log_.open();
 }
 
 // What the log has behind the tables. LevelDB's own log of now begins with that.
@@ -232,16 +228,22 @@ Result<> Database::replay() {
   return {};
 }
 
-// Makes a table of what LevelDB has in memory, so that a start after the next has less to replay.
-Result<> Database::flush() {
+// Of what LevelDB has in memory, in the background. A write of nothing is LevelDB's own way to ask.
+leveldb::Status Database::ask_for_table() {
   env_.set_record(log_.next());
+  return db_->Write(leveldb::WriteOptions(), nullptr);
+}
+
+// The same, and waits: a start after the next has less to replay.
+Result<> Database::flush() {
   leveldb::Status status;
   if (options_.background == Background::inline_) {
-    status = db_->Write(leveldb::WriteOptions(), nullptr);  // LevelDB's own way to ask for it
+    status = ask_for_table();
     settle();
   } else {
+    env_.set_record(log_.next());
     const leveldb::Slice nothing;
-    db_->CompactRange(&nothing, &nothing);  // the same, and waits
+    db_->CompactRange(&nothing, &nothing);  // of no rows, but it begins with that
   }
   if (!status.ok()) return to_error(status, disk_);
   return {};
@@ -283,13 +285,14 @@ void Database::end_jobs() {
   later_->ended = true;
 }
 
-// One table at a time is asked for. LevelDB makes it in the background.
+// One table at a time is asked for.
 void Database::flush_if_far_behind() {
   const std::uint64_t floor = witness_.floor();
   if (flushed_at_ == floor || log_.bytes_above_floor() < options_.log_replay_max) return;
+  if (env_.is_table_due()) return;
   flushed_at_ = floor;
   // What hinders it hinders the next write, too.
-  [[maybe_unused]] const leveldb::Status asked = db_->Write(leveldb::WriteOptions(), nullptr);
+  [[maybe_unused]] const leveldb::Status asked = ask_for_table();
 }
 
 void Database::add_own_rows(const LogRecord& record, leveldb::WriteBatch& batch) const {
@@ -356,7 +359,6 @@ Result<> Database::write(std::size_t bytes, const Fill& fill, bool sync) {
     }
     env_.set_record(*number);
     status = db_->Write(leveldb::WriteOptions(), &batch);
-    env_.set_record(*number + 1);
     flush_if_far_behind();
     env_.close_left_files();
     settle();

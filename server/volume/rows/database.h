@@ -5,7 +5,7 @@
 // before it succeeds. A row "l applied" in the same batch says which record that was: an open puts
 // the records behind the one that LevelDB's tables have into it again, in order; rows are put
 // whole, so that twice is as good as once. Rows "lf" and the number of a file of the log say how
-// many live bytes of bodies it has. The first failed write is final. Never repaired: a
+// many live bytes it has. The first failed write is final. Never repaired: a
 // repair can bring old rows back; a damaged volume re-enters under a new identity instead.
 // Want of descriptors or memory, or a full disk: a new log file refuses one batch; LevelDB waits
 // until there is some.
@@ -51,7 +51,7 @@ struct DatabaseOptions {
   int open_files_max = 128;
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
-  std::uint64_t log_file_bytes_min = 2 * limits::kMiB;
+  std::uint64_t log_file_bytes_min = VolumeLogOptions{}.file_bytes_min;
   // With more of the log behind its tables LevelDB is asked to make one: a start reads it all.
   std::uint64_t log_replay_max = 64 * limits::kMiB;
 };
@@ -123,8 +123,8 @@ class Database {
   void release_background();
   void settle();  // runs inline compaction, if that is how it runs
   Result<> check_usable() const;
-  Result<> check_log();
   Result<> replay();
+  leveldb::Status ask_for_table();
   Result<> flush();
   Result<> load_live_bytes();
   Result<std::uint64_t> append(std::size_t bytes, const Fill& fill, leveldb::WriteBatch& batch,

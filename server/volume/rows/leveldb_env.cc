@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "penstock/assert.h"
 #include "penstock/limits.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -39,6 +38,7 @@ std::optional<std::uint64_t> manifest_number_of(std::string_view leaf) {
 }
 bool is_sink(std::string_view leaf) { return leaf.ends_with(".log"); }
 bool is_table(std::string_view leaf) { return leaf.ends_with(".ldb"); }
+
 class FileLock final : public leveldb::FileLock {
  public:
   explicit FileLock(std::unique_ptr<File> file) : file_(std::move(file)) {}
@@ -258,6 +258,11 @@ Status LevelDbEnv::RemoveFile(const std::string& name) {
   const auto removed = disk_.remove(name);
   if (removed || removed.error().code == Errc::not_found) forget(name);
   return to_status(removed);
+}
+
+bool LevelDbEnv::is_table_due() {
+  std::lock_guard lock(mutex_);
+  return sinks_.size() > 1;
 }
 
 // LevelDB removes a log when the manifest that needs it no more is synced.

@@ -16,8 +16,7 @@
 // - I/O threads may read what is in memory: read_gate.h says how none of them comes to wait for the
 //   disk. For that the names of files are remembered, and files are closed by workers only;
 // - messages go to log_event at level debug.
-// The first failed write must latch below (make_latching_disk): LevelDB goes on after a failed log
-// append and would acknowledge writes that no recovery can read.
+// The first failed write latches below (make_latching_disk).
 #pragma once
 #include <leveldb/env.h>
 
@@ -69,6 +68,9 @@ class LevelDbEnv final : public leveldb::Env {
   // Called when LevelDB lets go of a log, with the first record that may not be in its tables yet.
   // Before anything runs in the background.
   void on_tables_synced(std::function<void(std::uint64_t)> listener);
+  // Has LevelDB rows that it will put into a table, in a log that is full? To ask for another table
+  // would wait for that one.
+  bool is_table_due();
   // Runs `job` where compactions run: later, or within the next run_background().
   void run_later(std::function<void()> job);
 

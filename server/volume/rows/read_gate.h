@@ -1,14 +1,13 @@
 // Keeps I/O threads out of LevelDB while a call of it may hold its mutex and wait for the disk: an
 // I/O thread that waited for that mutex would hang with the disk.
 //
-// LevelDB (1.23) does so in four places, and whoever makes one of these calls closes the gate
+// LevelDB (1.23) does so in three places, and whoever makes one of these calls closes the gate
 // around it, before LevelDB takes the mutex:
-// - a write that begins a new log (Database::write);
 // - the begin of a compaction, which opens tables of level 0 (LevelDbEnv::Schedule);
 // - a new iterator, which does the same (Database::scan);
 // - opening and closing the database, when nobody else calls it.
-// All else that LevelDB asks of our Env under its mutex is answered from memory: names of files,
-// and the end of a file, which is closed later (LeftFiles).
+// All else that LevelDB asks of our Env under its mutex is answered from memory: names of files, a
+// new log, which keeps nothing, and the end of a file, which is closed later (LeftFiles).
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <atomic>

@@ -19,13 +19,6 @@ VolumeOptions small_logs(const std::string& boot_id = kBoot) {
   return options;
 }
 
-std::string read_whole(FakeDisk& disk, const std::string& name) {
-  auto file = disk.open(name, OpenMode::read);
-  REQUIRE(file);
-  std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
-  REQUIRE((*file)->read_at(0, std::as_writable_bytes(std::span(bytes))).value() == bytes.size());
-  return bytes;
-}
 void write_whole(FakeDisk& disk, const std::string& name, std::string_view bytes) {
   auto file = disk.open(name, OpenMode::write_new);
   REQUIRE(file);
@@ -112,7 +105,7 @@ TEST_CASE("a log that is lost whole after a rotation keeps the volume out") {
     } else {
       d.kill();
     }
-    const auto logs = d.h.log_files();
+    const auto logs = log_files(d.h.disk);
     REQUIRE(!logs.empty());
     d.h.disk.lose_file(logs.back());
     CHECK(d.verdict() == "refused");
@@ -207,7 +200,7 @@ TEST_CASE("a manifest with a damaged end is taken only if nothing is lost by tha
     const auto before = d.h.disk.snapshot();
     const auto manifests = names_with(d.h.disk, "MANIFEST-");
     REQUIRE(manifests.size() == 1);
-    const std::string bytes = read_whole(d.h.disk, manifests[0]);
+    const std::string bytes = read_file(d.h.disk, manifests[0]);
     for (std::size_t back = 1; back < bytes.size(); back += 17) {
       for (const bool cut : {false, true}) {
         CAPTURE(back);
@@ -259,15 +252,14 @@ TEST_CASE("a user's bytes never decide whether the end of a log is torn") {
   for (const bool own_log : {false, true}) {
     CAPTURE(own_log);
     Damaged d(5);
-    const auto logs = d.h.log_files();
+    const auto logs = log_files(d.h.disk);
     REQUIRE(logs.size() == 1);
     const auto begin = log_pages(d.h.used_of(logs[0]));
-    // Records of LevelDB, or what this very log has held up to now, from one page of it to the
-    // next.
-    const std::string held = own_log ? read_whole(d.h.disk, logs[0]).substr(0, kLogPageBytes) +
-                                           read_whole(d.h.disk, logs[0]).substr(0, kLogPageBytes)
-                                     : records_of_a_profile();
-    std::string body = held;
+    // Records of LevelDB, or what this very log has held up to now, where a record may begin.
+    const std::string held =
+        own_log ? read_file(d.h.disk, logs[0]).substr(0, kLogPageBytes) : records_of_a_profile();
+    constexpr std::size_t kBeforeBody = kFrameHeadBytes + sizeof(std::uint32_t);
+    std::string body(kLogPageBytes - kBeforeBody, 'x');
     while (body.size() < 10 * kLogPageBytes) body += held;
     d.h.store(d.h.object("theirs"), d.ballot_of(1000), d.h.value(1000), body);
     d.kill();
@@ -311,7 +303,7 @@ std::vector<std::pair<std::string, Damage>> damages(FakeDisk& other,
     return [&source](FakeDisk& disk, const std::string& name, const std::string& bytes) {
       const auto there = source.files();
       if (std::find(there.begin(), there.end(), name) == there.end()) return false;
-      return change(disk, name, bytes, read_whole(source, name));
+      return change(disk, name, bytes, read_file(source, name));
     };
   };
   std::vector<std::pair<std::string, Damage>> all{
@@ -371,10 +363,10 @@ TEST_CASE("no damage of a file loses a row in silence: the volume stays out, or 
     }
     const auto before = d.h.disk.snapshot();
     const auto all = d.h.disk.files();
-    const auto logs = d.h.log_files();
+    const auto logs = log_files(d.h.disk);
     for (const std::string& name : all) {
       d.h.disk.restore(*before);
-      const std::string bytes = name.starts_with("segments") ? "" : read_whole(d.h.disk, name);
+      const std::string bytes = name.starts_with("segments") ? "" : read_file(d.h.disk, name);
       for (const auto& [how, damage] : damages(other.h.disk, *older)) {
         // Of the newest log after a kill: only its last frame, or a cut at a frame's border, can be
         // mistaken for a write that was cut off.
@@ -400,7 +392,7 @@ TEST_CASE("within one boot a last record is whole or has no head") {
   d.more_bytes = 2 * kLogPageBytes;  // a page ends inside of the last record
   d.add_rows(5);
   d.kill();
-  const std::string log = d.h.log_files().back();
+  const std::string log = log_files(d.h.disk).back();
   const auto used = d.h.used_of(log);
   const auto page_end = used / kLogPageBytes * kLogPageBytes;
   const auto before = d.h.disk.snapshot();

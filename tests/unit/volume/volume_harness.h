@@ -9,13 +9,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "server/volume/volume.h"
 #include "tests/fake/code_of.h"
+#include "tests/fake/disk_files.h"
 #include "tests/fake/fake_clock.h"
 #include "tests/fake/fake_disk.h"
 #include "tests/fake/observed_disk.h"
@@ -73,6 +72,11 @@ class VolumeHarness {
     options.fragments.segment_bytes = 16 * limits::kMiB;
     return options;
   }
+  static VolumeOptions options_in_boot(std::string boot_id) {
+    VolumeOptions wanted = options();
+    wanted.boot_id = std::move(boot_id);
+    return wanted;
+  }
   WorkerFactory workers() {
     return [this](const std::string&, unsigned) { return std::make_unique<LoopWorker>(io); };
   }
@@ -101,9 +105,9 @@ class VolumeHarness {
     REQUIRE(opened);
     volume = std::move(*opened);
   }
-  Volume& fresh() {
+  Volume& fresh(VolumeOptions wanted = options()) {
     REQUIRE(format());
-    return open();
+    return open(std::move(wanted));
   }
   void close() {
     if (volume) volume->close();
@@ -122,21 +126,8 @@ class VolumeHarness {
     REQUIRE(database);
     use(**database);
   }
-  // How much of a log file has records: all behind that are zeros.
-  std::uint64_t used_of(const std::string& name) {
-    auto file = disk.open(name, OpenMode::read);
-    REQUIRE(file);
-    std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
-    REQUIRE((*file)->read_at(0, std::as_writable_bytes(std::span(bytes))).value() == bytes.size());
-    return bytes.find_last_not_of('\0') + 1;
-  }
-  // Files of the log that have records, the newest last.
-  std::vector<std::string> log_files() {
-    std::vector<std::string> found;
-    for (const std::string& name : disk.files()) {
-      if (name.ends_with(".log") && used_of(name) > 0) found.push_back(name);
-    }
-    return found;
+  std::uint64_t used_of(const std::string& log_file) {
+    return used_bytes(read_file(disk, log_file));
   }
   // Writes zeros over a part of a file, durably: as if that had never been written.
   void unwrite(const std::string& name, std::uint64_t from, std::uint64_t to) {

@@ -355,10 +355,8 @@ TEST_CASE("a torn log tail is dropped, damage before it keeps the volume out") {
 
 TEST_CASE("without a power cut a damaged last record keeps the volume out") {
   VolumeHarness h;
-  VolumeOptions options = VolumeHarness::options();
-  options.boot_id = "one boot";
-  REQUIRE(h.format());
-  h.open(options);
+  VolumeOptions options = VolumeHarness::options_in_boot("one boot");
+  h.fresh(options);
   h.store(h.object("key"), h.ballot(1), h.value(1));
   h.close();
   h.open(options);  // a process that ends leaves nothing torn

@@ -96,6 +96,7 @@ class LogFixture {
       row.op_id = OpId{++ops, 7};
       row.bytes = static_cast<std::uint32_t>(bytes);
       row.place = record.add_body(row.op_id, body_of(row, fill));
+      record.retain(row.place, row.bytes);
       fills[row.op_id.high] = fill;
       write_logged_put(changes, key, encode(row));
       next.rows[key] = row;
