@@ -147,7 +147,8 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> VolumeLog::live_with(
     const auto file = files_.find(number);
     if (file == files_.end() || change == 0) continue;
     const auto now = static_cast<std::int64_t>(file->second.live) + change;
-    live.emplace_back(number, static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)));
+    // A count that does not add up removes no file: the collector finds out what is named.
+    live.emplace_back(number, now < 0 ? 1 : static_cast<std::uint64_t>(now));
   }
   return live;
 }

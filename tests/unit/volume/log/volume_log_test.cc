@@ -97,6 +97,22 @@ TEST_CASE("the next file is made in advance, and grows with what there is") {
   CHECK(f.now.rows.contains("large"));
 }
 
+TEST_CASE("a count of live bytes that does not add up removes no file") {
+  LogFixture f;
+  REQUIRE(f.open());
+  REQUIRE(f.write({{"stays", 5000}, {"goes", 5000}}));
+  const std::string first = f.log_files().front();
+  const std::uint64_t file = f.now.rows.at("stays").place.file;
+  for (int i = 0; i < 40; ++i) REQUIRE(f.write("key", 5000));
+  REQUIRE(f.log->set_live(file, 4000));
+  REQUIRE(f.write("goes", 0));
+  f.flush();
+  REQUIRE(f.upkeep());
+  CHECK(f.log_files().front() == first);
+  CHECK(f.verdict(f.now) == "whole");
+  CHECK(f.log->emptiest(0.8, {}) == file);  // so that it is looked at
+}
+
 TEST_CASE("live bytes say which file to empty, and a walk finds its bodies") {
   LogFixture f;
   REQUIRE(f.open());
