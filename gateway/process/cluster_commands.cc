@@ -174,7 +174,8 @@ Task<Added> add(AdminSession& session, const RingMakeArguments& arguments) {
 
 // Another command may change the map at the same time: before this one, which then looks again, or
 // after it, so that the volumes take that newer map and not the one of this command. Either way it
-// has succeeded when a majority holds the newest map, with the volumes in it.
+// has succeeded when a majority holds the newest map, with the volumes in it. A volume that takes a
+// map from the source just then answers that it is busy: it is asked again.
 Result<Added> add_until_taken(AdminSession& session, const RingMakeArguments& arguments) {
   const BootTime until = session.clock().boot() + kChangePatience;
   Added all;
@@ -185,7 +186,9 @@ Result<Added> add_until_taken(AdminSession& session, const RingMakeArguments& ar
       for (auto& [id, address] : added->moved) all.moved[id] = address;
       all.changed = std::move(added->changed);
     }
-    const bool again = added ? !all.changed.installed.reached : added.error().code == Errc::busy;
+    const Installed& installed = all.changed.installed;
+    const bool again =
+        added ? !installed.reached || installed.is_under_way() : added.error().code == Errc::busy;
     if (!again || session.clock().boot() >= until) {
       if (added) return all;
       if (all.fresh.empty() && all.moved.empty()) return added.error();

@@ -40,6 +40,8 @@ Error error_of(const std::optional<Result<T>>& answer) {
   return answer ? answer->error() : fail(Errc::timeout, "no answer in time");
 }
 
+bool is_busy(const std::pair<VolumeId, Error>& failed) { return failed.second.code == Errc::busy; }
+
 class Install {
  public:
   Install(std::shared_ptr<const ClusterMap> map, Clock& clock, Deadline deadline)
@@ -160,6 +162,8 @@ class Install {
 };
 
 }  // namespace
+
+bool Installed::is_under_way() const { return std::any_of(failed.begin(), failed.end(), is_busy); }
 
 Task<Installed> install_map(std::shared_ptr<const ClusterMap> map,
                             std::vector<std::shared_ptr<VolumeClient>> clients, Clock& clock,

@@ -21,6 +21,9 @@ struct Installed {
   bool reached = false;
   std::vector<VolumeId> adopted;
   std::vector<std::pair<VolumeId, Error>> failed;
+
+  // Did a volume fail only since it was just taking a map, perhaps this one, from elsewhere?
+  bool is_under_way() const;
 };
 
 // `clients`: of the volumes of the map that can be reached. Errors: timeout; failures of single
