@@ -186,9 +186,8 @@ Result<Added> add_until_taken(AdminSession& session, const RingMakeArguments& ar
       for (auto& [id, address] : added->moved) all.moved[id] = address;
       all.changed = std::move(added->changed);
     }
-    const Installed& installed = all.changed.installed;
     const bool again =
-        added ? !installed.reached || installed.is_under_way() : added.error().code == Errc::busy;
+        added ? !all.changed.installed.is_settled() : added.error().code == Errc::busy;
     if (!again || session.clock().boot() >= until) {
       if (added) return all;
       if (all.fresh.empty() && all.moved.empty()) return added.error();
@@ -258,7 +257,7 @@ int make_ring(const RingMakeArguments& arguments) {
   // A volume that has the map from its source already serves a moment later, when others have
   // admitted it. To say it again installs the map that is there.
   const BootTime until = (*session)->clock().boot() + kChangePatience;
-  while (made && !made->installed.reached && (*session)->clock().boot() < until) {
+  while (made && !made->installed.is_settled() && (*session)->clock().boot() < until) {
     std::this_thread::sleep_for(kSayAgain);
     made = (*session)->run(make(**session, arguments));
   }

@@ -163,7 +163,9 @@ class Install {
 
 }  // namespace
 
-bool Installed::is_under_way() const { return std::any_of(failed.begin(), failed.end(), is_busy); }
+bool Installed::is_settled() const {
+  return reached && std::none_of(failed.begin(), failed.end(), is_busy);
+}
 
 Task<Installed> install_map(std::shared_ptr<const ClusterMap> map,
                             std::vector<std::shared_ptr<VolumeClient>> clients, Clock& clock,

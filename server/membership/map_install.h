@@ -22,8 +22,8 @@ struct Installed {
   std::vector<VolumeId> adopted;
   std::vector<std::pair<VolumeId, Error>> failed;
 
-  // Did a volume fail only since it was just taking a map, perhaps this one, from elsewhere?
-  bool is_under_way() const;
+  // Has it been reached, and is no volume busy with taking a map, perhaps this one, from elsewhere?
+  bool is_settled() const;
 };
 
 // `clients`: of the volumes of the map that can be reached. Errors: timeout; failures of single
