@@ -9,12 +9,11 @@
 
 namespace penstock {
 
-// Empty: there is no such file.
+// Pre: it can be read.
 inline std::string read_file(FakeDisk& disk, const std::string& name) {
-  const auto file = disk.open(name, OpenMode::read);
-  if (!file) return {};
-  std::string bytes(static_cast<std::size_t>(disk.file_size(name).value()), '\0');
-  (void)(*file)->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  const auto file = disk.open(name, OpenMode::read).value();
+  std::string bytes(static_cast<std::size_t>(file->size().value()), '\0');
+  bytes.resize(file->read_at(0, std::as_writable_bytes(std::span(bytes))).value());
   return bytes;
 }
 

@@ -307,9 +307,10 @@ void CommitBatch::fill(LogRecord& record, leveldb::WriteBatch& batch) {
   for (MovePlan& plan : moves_) {
     const RegisterRow& old = *plan.replaced;
     const std::string key = register_row_key(plan.move.key);
+    const std::size_t bytes = logged_bytes(key, old);
     plan.row = with_body(old, record.add_body(old.op_id, *plan.move.bytes));
-    record.release(old.body, logged_bytes(key, old));
-    record.retain(plan.row->body, logged_bytes(key, old));
+    record.release(old.body, bytes);
+    record.retain(plan.row->body, bytes);
     batch.Put(key, encode_row(key, *plan.row));
   }
   for (const DropWork& drop : drops_) batch.Delete(register_row_key(drop.request->key));

@@ -11,11 +11,14 @@ constexpr std::size_t kBatchWorks = 256;
 constexpr std::size_t kBatchBytes = 2 * limits::kMiB;
 
 std::size_t bytes_of(const CommitWork& work) {
-  if (const auto* move = std::get_if<MoveWork>(&work)) return bytes_of(move->moves);
+  std::size_t bytes = 0;
+  if (const auto* move = std::get_if<MoveWork>(&work)) {
+    for (const BodyMove& body : move->moves) bytes += body.bytes->size();
+  }
   const auto* accept = std::get_if<AcceptWork>(&work);
-  if (accept == nullptr) return 0;
+  if (accept == nullptr) return bytes;
   const AcceptRequest& request = *accept->request;
-  std::size_t bytes = request.value->size();
+  bytes += request.value->size();
   if (request.inline_bytes) bytes += request.inline_bytes->size();
   for (const Hint& hint : request.hints) bytes += stored_bytes(request.key, hint);
   return bytes;
@@ -46,12 +49,6 @@ std::optional<Deadline> deadline_of(const CommitWork& work) {
 }
 
 }  // namespace
-
-std::size_t bytes_of(const std::vector<BodyMove>& moves) {
-  std::size_t bytes = 0;
-  for (const BodyMove& move : moves) bytes += move.bytes->size();
-  return bytes;
-}
 
 PrepareOutcome try_prepare(RegisterCore& core, const PrepareRequest& request,
                            const RegisterRow& row) {

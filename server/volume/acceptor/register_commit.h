@@ -56,7 +56,6 @@ struct BodyMove {
   BodyPlace from;
   SharedBytes bytes;
 };
-std::size_t bytes_of(const std::vector<BodyMove>& moves);
 struct MoveWork {
   std::vector<BodyMove> moves;
   std::function<void(Result<std::size_t>)> done;

@@ -32,11 +32,11 @@ BodyPlace LogRecord::add_body(const OpId& op_id, std::string_view bytes) {
 }
 
 void LogRecord::retain(const BodyPlace& place, std::size_t bytes) {
-  if (place.file != 0) live_[place.file] += static_cast<std::int64_t>(bytes);
+  live_[place.file] += static_cast<std::int64_t>(bytes);
 }
 
 void LogRecord::release(const BodyPlace& place, std::size_t bytes) {
-  if (place.file != 0) live_[place.file] -= static_cast<std::int64_t>(bytes);
+  live_[place.file] -= static_cast<std::int64_t>(bytes);
 }
 
 void write_logged_put(std::string& out, std::string_view key, std::string_view value) {

@@ -34,7 +34,8 @@ class LogRecord {
  public:
   // Takes a copy. Pre: the bytes are within those asked for in begin().
   BodyPlace add_body(const OpId& op_id, std::string_view bytes);
-  // A row names this body, or stops to: `bytes` is what both would take if they were moved.
+  // A row names this body, or stops to: `bytes` is what both would take if they were moved. Pre:
+  // there is a body at `place`.
   void retain(const BodyPlace& place, std::size_t bytes);
   void release(const BodyPlace& place, std::size_t bytes);
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +13,7 @@
 
 #include "penstock/byte_codec.h"
 #include "server/volume/log/volume_log.h"
-#include "tests/fake/fake_disk.h"
+#include "tests/fake/disk_files.h"
 #include "tests/fake/seeded_random.h"
 
 namespace penstock {
@@ -139,13 +138,7 @@ class LogFixture {
     }
     return found;
   }
-  std::string read_file(const std::string& name) {
-    const auto file = disk.open(name, OpenMode::read);
-    REQUIRE(file);
-    std::string bytes(static_cast<std::size_t>((*file)->size().value()), '\0');
-    REQUIRE((*file)->read_at(0, std::as_writable_bytes(std::span(bytes))));
-    return bytes;
-  }
+  std::string read_file(const std::string& name) { return penstock::read_file(disk, name); }
   void write_file(const std::string& name, std::string_view bytes) {
     const auto file = disk.open(name, OpenMode::write_new);
     REQUIRE(file);
