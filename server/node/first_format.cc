@@ -1,5 +1,6 @@
 #include "server/node/first_format.h"
 
+#include "server/node/side_by_side.h"
 #include "server/node/volume_notes.h"
 
 namespace penstock {
@@ -21,12 +22,13 @@ Result<> write_marker(const FirstFormat& store) {
   return {};
 }
 
-Result<> end_first_format(const FirstFormat& store) {
+Result<> end_first_format(const FirstFormat& store, std::size_t at_once) {
   if (store.above && !store.above->exists(kMarkerFile)) CHECK_OK(write_marker(store));
-  for (const auto& volume : store.volumes) {
-    if (volume && is_volume(*volume)) CHECK_OK(end_format(*volume));
-  }
-  return {};
+  const auto end = [&store](std::size_t i) -> Result<> {
+    const auto& volume = store.volumes[i];
+    return volume && is_volume(*volume) ? end_format(*volume) : Result<>{};
+  };
+  return run_side_by_side(store.volumes.size(), at_once, end);
 }
 
 }  // namespace
@@ -74,19 +76,22 @@ Result<bool> wants_first_format(const FirstFormat& store) {
                     "instead. Only if nothing of it is needed, remove the directory.");
   }
   if (!all && !ended && !marked) return true;
-  CHECK_OK(end_first_format(store));
+  CHECK_OK(end_first_format(store, 1));
   return false;
 }
 
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
-                      Worker& worker) {
+                      const std::function<std::unique_ptr<Worker>()>& make_worker,
+                      std::size_t at_once) {
   for (const auto& volume : store.volumes) CHECK_OK(check_formattable(*volume));
   const std::string json = map.to_json();
-  for (std::size_t i = 0; i < store.volumes.size(); ++i) {
+  const auto begin = [&](std::size_t i) {
     const VolumeIdentity identity{map.cluster, map.volumes[i].id};
-    CHECK_OK(begin_format(*store.volumes[i], clock, random, worker, identity, json));
-  }
-  return end_first_format(store);
+    const auto worker = make_worker();
+    return begin_format(*store.volumes[i], clock, random, *worker, identity, json);
+  };
+  CHECK_OK(run_side_by_side(store.volumes.size(), at_once, begin));
+  return end_first_format(store, at_once);
 }
 
 }  // namespace penstock

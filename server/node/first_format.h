@@ -10,6 +10,7 @@
 // Thread-safety: none; a start does it. All of it blocks.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,9 +34,11 @@ Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path&
 // volumes are gone; invalid - the directory above is itself a volume; io; full.
 Result<bool> wants_first_format(const FirstFormat& store);
 
-// Makes the volumes of `map`, in its order. Durable when it succeeds. Pre: no volume is null.
+// Makes the volumes of `map`, `at_once` at a time. Durable when it succeeds. Blocks. `make_worker`:
+// of each volume's database, while it is made. Pre: no volume is null.
 // Errors: invalid - a directory holds other files; io; full.
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
-                      Worker& worker);
+                      const std::function<std::unique_ptr<Worker>()>& make_worker,
+                      std::size_t at_once);
 
 }  // namespace penstock

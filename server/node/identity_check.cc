@@ -14,7 +14,8 @@ struct IdentityCheck::State {
   bool running = false;
 };
 
-IdentityCheck::IdentityCheck() : state_(std::make_shared<State>()) {}
+IdentityCheck::IdentityCheck(WorkerPool& threads)
+    : state_(std::make_shared<State>()), worker_(threads.make_worker("identity", 1)) {}
 IdentityCheck::~IdentityCheck() = default;
 
 bool IdentityCheck::begin(const std::shared_ptr<Volume>& volume) {
@@ -22,7 +23,7 @@ bool IdentityCheck::begin(const std::shared_ptr<Volume>& volume) {
     const std::lock_guard lock(state_->mutex);
     if (std::exchange(state_->running, true)) return false;
   }
-  worker_.submit([volume, shared = state_] {
+  worker_->submit([volume, shared = state_] {
     try {
       (void)volume->check_identity();  // what it finds, the volume's status tells
     } catch (...) {                    // says nothing of the disk; the next look does
@@ -46,7 +47,7 @@ void IdentityCheck::abandon() {
     const std::lock_guard lock(state_->mutex);
     running = state_->running;
   }
-  if (running) worker_.abandon();
+  if (running) worker_->abandon();
 }
 
 }  // namespace penstock

@@ -1,17 +1,18 @@
-// Looks whether the directory of one volume is still the one that was opened, on a thread of its
-// own, so that a disk that hangs holds up nobody else's look.
+// Looks whether the directory of one volume is still the one that was opened, on a thread of a pool
+// that has one left for the others while a few of them hang.
 // Thread-safety: one thread; the look itself touches only what it shares.
 #pragma once
 #include <chrono>
 #include <memory>
 
+#include "penstock/worker_pool.h"
 #include "server/volume/volume.h"
 
 namespace penstock {
 
 class IdentityCheck {
  public:
-  IdentityCheck();
+  explicit IdentityCheck(WorkerPool& threads);
   // Waits for a look that is under way, unless it was abandoned.
   ~IdentityCheck();
 
@@ -25,7 +26,7 @@ class IdentityCheck {
  private:
   struct State;
   std::shared_ptr<State> state_;  // with the look, which may outlive this
-  ThreadWorker worker_{"identity", 1};
+  std::unique_ptr<Worker> worker_;
 };
 
 }  // namespace penstock

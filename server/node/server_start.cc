@@ -7,6 +7,7 @@
 #include "penstock/log.h"
 #include "server/node/first_format.h"
 #include "server/node/mounts.h"
+#include "server/node/side_by_side.h"
 #include "server/node/volume_notes.h"
 #include "server/volume/volume_format.h"
 
@@ -45,14 +46,16 @@ Result<> ServerStart::format_empty() {
   std::vector<std::string> answering = parts_.options.directories;
   const std::set<std::string>& hung = parts_.opener.hung_paths();
   std::erase_if(answering, [&hung](const std::string& path) { return hung.contains(path); });
+  std::vector<std::string> mounted;
   for (const std::string& path : answering) {
     if (auto why = looks_unmounted(path, answering)) {
       unmounted_[path] = *why + " Mount it, or give a directory on a disk of its own";
-      continue;
+    } else {
+      mounted.push_back(path);
     }
-    CHECK_OK(format(path));
   }
-  return {};
+  const auto format_one = [this, &mounted](std::size_t i) { return format(mounted[i]); };
+  return run_side_by_side(mounted.size(), kFormatsAtOnce, format_one);
 }
 
 Result<std::shared_ptr<VolumeSlot>> ServerStart::open(const std::string& path) {

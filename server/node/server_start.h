@@ -6,6 +6,7 @@
 // disks or files keep all of them closed, none is, and who asks the server is told.
 // Thread-safety: none; blocks. Pre: the I/O threads run. Used once.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -51,7 +52,7 @@ class ServerStart {
 
   const ServerStartParts parts_;
   std::map<std::string, std::string> unmounted_;  // directories that seem to be that, and why
-  std::size_t formatted_ = 0;
+  std::atomic<std::size_t> formatted_{0};
 };
 
 }  // namespace penstock

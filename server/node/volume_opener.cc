@@ -72,16 +72,15 @@ FoundVolume VolumeOpener::open_here(const std::string& path, std::shared_ptr<Dis
   found.path = path;
   auto opening = std::make_unique<DiskWatch::Call>(*watch, "open");
   auto disk = make_posix_disk(path);
+  const auto space = disk ? (*disk)->space() : Result<Disk::Space>(disk.error());
   opening.reset();
-  if (!disk) {
-    found.error = disk.error();
+  if (!space) {
+    found.error = space.error();
     return found;
   }
-  auto make_worker = [](std::string name, unsigned threads) -> std::unique_ptr<Worker> {
-    return std::make_unique<ThreadWorker>(std::move(name), threads);
-  };
-  VolumeParts parts{std::move(*disk),       clock_,   random_,         buffers_,
-                    std::move(make_worker), devices_, std::move(watch)};
+  VolumeParts parts{
+      std::move(*disk), clock_,          random_, buffers_, threads_.of_device(space->device),
+      devices_,         std::move(watch)};
   auto volume = Volume::open(std::move(parts), options_);
   if (!volume) {
     found.error = volume.error();

@@ -2,8 +2,9 @@
 // that is no open volume yet. Each on a thread of its own: a disk that hangs is waited for no
 // longer than VolumeOptions::disk_call_max, then the thread is given up.
 //
-// Lifetime: a thread that was given up may come back at any time and goes on with what it was
-// given: this object and what it borrows must stay then (left_behind()), until the process ends.
+// Lifetime: it keeps the threads of the volumes, which must be closed before it goes. A thread that
+// was given up may come back at any time and goes on with what it was given: this object and what
+// it borrows must stay then (left_behind()), until the process ends.
 // Thread-safety: find_hung() by a start, when nobody else asks for hung_paths() yet; open() on one
 // thread at a time; the rest from any thread.
 #pragma once
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "server/node/volume_threads.h"
 #include "server/volume/volume.h"
 
 namespace penstock {
@@ -66,6 +68,7 @@ class VolumeOpener {
   Random& random_;
   BufferPool& buffers_;
   const std::shared_ptr<SharedDevices> devices_ = std::make_shared<SharedDevices>();
+  VolumeThreads threads_;
   std::set<std::string> hung_paths_;
   std::atomic<std::size_t> given_up_{0};
   mutable std::mutex mutex_;           // guards the next one

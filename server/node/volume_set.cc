@@ -161,12 +161,14 @@ void VolumeSet::watch(bool at_directories) {
   VolumeSlots begun;
   for (const auto& slot : slots()) {
     if (!slot->volume || !at_directories) continue;
-    if (!slot->check) slot->check = std::make_shared<IdentityCheck>();
+    if (!slot->check) slot->check = std::make_shared<IdentityCheck>(looks_);
     if (slot->check->begin(slot->volume)) begun.push_back(slot);
   }
   for (const auto& slot : begun) slot->check->wait(until);
   for (const auto& slot : slots()) {
     if (!slot->volume) continue;
+    // Its look may never end, and others want the thread.
+    if (slot->check && slot->volume->stalled()) slot->check->abandon();
     const auto status = slot->volume->status();
     tell_fullness(*slot, status.full);
     if (slot->volume->waits_for_admission() || status.state == slot->last_state) continue;

@@ -100,9 +100,12 @@ class VolumeSet {
   VolumeSlots slots_and_retired() const;
   void tell_fullness(VolumeSlot& slot, bool full) const;
 
+  static constexpr unsigned kLooksMax = 12;  // at directories, at a time
+
   VolumeOpener& opener_;
   StartNotes& notes_;
   StallWatch stall_watch_;
+  WorkerPool looks_{"identity", kLooksMax};
   std::function<void(VolumeId)> on_failure_;
   bool closed_ = false;       // of close() and the destructor
   mutable std::mutex mutex_;  // guards what follows
