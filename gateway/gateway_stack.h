@@ -28,7 +28,7 @@
 #include "gateway/local_arguments.h"
 #include "gateway/operations/operations.h"
 #include "gateway/s3_service.h"
-#include "penstock/md5_service.h"
+#include "penstock/md5_services.h"
 #include "penstock/metrics.h"
 #include "server/objects/object_stack.h"
 
@@ -97,8 +97,7 @@ class GatewayStack {
   std::shared_ptr<AccountsFollower> follower_;    // the same; null: there is no file
   std::unique_ptr<SideThread> follower_thread_;
   Metrics metrics_;
-  ThreadWorker md5_worker_{"md5", 1};  // one thread: the more streams wait, the more lanes it fills
-  Md5Service md5_{md5_worker_, 1};
+  Md5Services md5_;
   S3Service service_;
   HttpServer http_;
   AdminServer admin_;

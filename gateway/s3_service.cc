@@ -60,7 +60,7 @@ struct S3Service::Call {
 };
 
 S3Service::S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
-                     Md5Service* md5, AccessLog* access_log)
+                     Md5Services* md5, AccessLog* access_log)
     : gateway_(gateway),
       authenticator_(authenticator),
       metrics_(metrics),
@@ -149,8 +149,9 @@ S3Task<S3Response> S3Service::run(Call& call) {
   if (lacks_length(call.operation, head.framing)) {
     co_return s3_error(S3Code::MissingContentLength);
   }
-  auto body = make_body_reader(call.request, std::move(identity.value().payload),
-                               call.exchange.body(), md5_);
+  auto body =
+      make_body_reader(call.request, std::move(identity.value().payload), call.exchange.body(),
+                       md5_ != nullptr ? &md5_->of_this_thread() : nullptr);
   if (!body) co_return std::move(body).error();
   call.body = std::move(body).value();
   const PhaseTimer timer(call.request.times, gateway_.clock, Phase::record);

@@ -10,7 +10,7 @@
 #include "gateway/http/http_exchange.h"
 #include "gateway/operations/operations.h"
 #include "penstock/log_budget.h"
-#include "penstock/md5_service.h"
+#include "penstock/md5_services.h"
 #include "penstock/metrics.h"
 
 namespace penstock {
@@ -20,7 +20,7 @@ class S3Service final : public Service {
  public:
   // `md5`: hashes large bodies; null: on the I/O thread. `access_log`: null: none.
   S3Service(Gateway& gateway, Authenticator& authenticator, Metrics& metrics,
-            Md5Service* md5 = nullptr, AccessLog* access_log = nullptr);
+            Md5Services* md5 = nullptr, AccessLog* access_log = nullptr);
 
   // The label values that record what this service does, for the constructor of Metrics.
   static std::vector<std::string> operation_names();
@@ -49,7 +49,7 @@ class S3Service final : public Service {
   Gateway& gateway_;
   Authenticator& authenticator_;
   Metrics& metrics_;
-  Md5Service* md5_;
+  Md5Services* md5_;
   AccessLog* access_log_;
   RefusedLogins refused_logins_;
   LogBudget failure_lines_;

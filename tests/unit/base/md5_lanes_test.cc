@@ -6,7 +6,7 @@
 #include <boost/asio/detached.hpp>
 #include <random>
 
-#include "penstock/md5_service.h"
+#include "penstock/md5_services.h"
 
 namespace penstock {
 namespace {
@@ -146,6 +146,25 @@ TEST_CASE("threads share the streams and none is lost") {
   }
   io.run();
   for (const Body& body : bodies) CHECK(body.digest == body.expected);
+}
+
+TEST_CASE("Each thread keeps to one service, and the threads are spread over all of them") {
+  CHECK(Md5Services(1).size() == 1);
+  CHECK(Md5Services(8).size() == 1);
+  CHECK(Md5Services(9).size() == 2);
+  CHECK(Md5Services(0).size() == 1);
+  Md5Services services(20);
+  REQUIRE(services.size() == 3);
+  std::map<Md5Service*, int> threads;
+  for (int i = 0; i < 9; ++i) {
+    std::jthread([&services, &threads] {
+      Md5Service* const mine = &services.of_this_thread();
+      CHECK(mine == &services.of_this_thread());
+      ++threads[mine];
+    }).join();
+  }
+  REQUIRE(threads.size() == 3);
+  for (const auto& [service, count] : threads) CHECK(count == 3);
 }
 
 TEST_CASE("small pieces do not go to the worker, and a crowd shares few passes") {

@@ -1,0 +1,43 @@
+// MD5 for the bodies of a process: one service for every kThreadsEach I/O threads. One thread fills
+// its lanes better the more streams it has, but hashes no more than one core can; each I/O thread
+// keeps to the service it was given, so that what its connections send stays near one core.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "penstock/md5_service.h"
+#include "penstock/runtime.h"
+
+namespace penstock {
+
+// Thread-safety: any thread.
+class Md5Services {
+ public:
+  // One thread hashes some 4 GB/s in 16 lanes: what eight I/O threads receive.
+  static constexpr std::size_t kThreadsEach = 8;
+
+  explicit Md5Services(std::size_t io_threads) {
+    const std::size_t count = (std::max<std::size_t>(io_threads, 1) - 1) / kThreadsEach + 1;
+    for (std::size_t i = 0; i < count; ++i) services_.push_back(std::make_unique<One>());
+  }
+
+  // Always the same one for a thread.
+  Md5Service& of_this_thread() {
+    static std::atomic<std::size_t> threads{0};
+    thread_local const std::size_t number = threads++;
+    return services_[number % services_.size()]->service;
+  }
+  std::size_t size() const { return services_.size(); }
+
+ private:
+  struct One {
+    ThreadWorker worker{"md5", 1};
+    Md5Service service{worker, 1};
+  };
+  std::vector<std::unique_ptr<One>> services_;
+};
+
+}  // namespace penstock
