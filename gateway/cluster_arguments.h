@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/descriptor_shares.h"
+#include "gateway/process_shares.h"
 
 namespace penstock {
 
@@ -29,7 +29,7 @@ struct ServerArguments {
   std::vector<std::string> peers;  // ADDRESS:PORT of other servers, beside those of the map
   std::string config_file;
   bool format = false;
-  DescriptorShares descriptors;
+  ProcessShares shares;
 };
 
 struct GatewayArguments {
@@ -41,7 +41,7 @@ struct GatewayArguments {
   std::string credentials_file;
   std::string config_file;
   std::string access_log;
-  DescriptorShares descriptors;
+  ProcessShares shares;
 };
 
 // How a command finds its cluster (cluster_file.h).

@@ -8,8 +8,8 @@
 
 #include "gateway/auth/credentials.h"
 #include "gateway/auth/root_credentials.h"
-#include "gateway/descriptor_shares.h"
 #include "gateway/local_config.h"
+#include "gateway/process_shares.h"
 
 namespace penstock {
 
@@ -23,7 +23,7 @@ struct LocalArguments {
   unsigned volumes = 6;
   bool format = false;
   std::vector<std::string> directories;
-  DescriptorShares descriptors;
+  ProcessShares shares;
 };
 
 struct Endpoint {

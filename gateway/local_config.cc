@@ -212,7 +212,7 @@ Result<ReadConfig> read_document(const Json& document) {
   fields.texts("domains", config.gateway.domains);
   fields.flag("strict_region", config.gateway.strict_region);
   fields.number("io_threads", io_threads, 0, 256);
-  fields.number("memory_budget_bytes", config.memory_budget_bytes, 64 * limits::kMiB, limits::kTiB);
+  fields.number("memory", config.memory, 0, limits::kTiB);
   fields.number("connections_max", config.connections_max, 1, 1'000'000);
   fields.number("connections_per_address_max", config.connections_per_address_max, 0, 1'000'000);
   fields.number("reader_pause_seconds", config.reader_pause_seconds, 1, 24 * 3600);

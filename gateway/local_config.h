@@ -30,9 +30,9 @@ struct RoleSettings {
 
 struct LocalConfig {
   RoleSettings role;
-  GatewayConfig gateway;                                           // region, domains, strict_region
-  unsigned io_threads = 0;                                         // 0 = one per core
-  std::uint64_t memory_budget_bytes = limits::kMemoryBudgetBytes;  // all request bodies together
+  GatewayConfig gateway;     // region, domains, strict_region
+  unsigned io_threads = 0;   // 0 = one per core
+  std::uint64_t memory = 0;  // of the whole process, in bytes; 0: memory_shares.h says
   std::uint64_t connections_max = limits::kConnectionsMax;
   std::uint64_t connections_per_address_max = 0;  // 0: as HttpOptions has it
   std::uint64_t reader_pause_seconds =            // a client that takes nothing so long is gone

@@ -10,12 +10,12 @@
 
 #include "gateway/bench/bench_run.h"
 #include "gateway/command_line.h"
-#include "gateway/descriptor_shares.h"
 #include "gateway/local_arguments.h"
 #include "gateway/process/cluster_commands.h"
 #include "gateway/process/gateway_process.h"
 #include "gateway/process/local_process.h"
 #include "gateway/process/server_process.h"
+#include "gateway/process_shares.h"
 #include "gateway/ring_command.h"
 #include "gateway/role_settings.h"
 #include "penstock/caught.h"
@@ -89,11 +89,10 @@ int run_local(LocalArguments arguments) {
   if (!prepared) return complain(prepared.error());
   auto& [config, endpoints] = *prepared;
   const sigset_t signals = block_signals();
-  const std::size_t volumes =
-      arguments.directories.size() > 1 ? arguments.directories.size() : arguments.volumes;
-  const auto shares = share_descriptors(raise_file_limit(), volumes, config.connections_max);
+  const std::size_t volumes = LocalProcess::count_volumes(arguments);
+  const auto shares = share_process(config, volumes, {config.connections_max});
   if (!shares) return complain(shares.error());
-  arguments.descriptors = *shares;
+  arguments.shares = *shares;
   config.connections_max = shares->connections;
   LocalProcess process(config, arguments);
   return run_process(process, signals, endpoints);
@@ -105,10 +104,10 @@ int run_server(ServerArguments arguments) {
   auto trust = read_trust(arguments.trust, PeerRole::server);
   if (!trust) return complain(trust.error());
   const sigset_t signals = block_signals();
-  const auto shares = share_descriptors(raise_file_limit(), arguments.directories.size(),
-                                        limits::kPeerConnectionsMax);
+  const auto shares = share_process(prepared->config, arguments.directories.size(),
+                                    {limits::kPeerConnectionsMax, limits::kPeerConnectionBytes});
   if (!shares) return complain(shares.error());
-  arguments.descriptors = *shares;
+  arguments.shares = *shares;
   ServerProcess process(prepared->config, arguments, std::move(*trust));
   return run_process(process, signals, prepared->endpoints);
 }
@@ -120,8 +119,9 @@ int run_gateway(GatewayArguments arguments) {
   auto trust = read_trust(arguments.trust, PeerRole::gateway);
   if (!trust) return complain(trust.error());
   const sigset_t signals = block_signals();
-  const auto shares = share_descriptors(raise_file_limit(), 0, config.connections_max);
+  const auto shares = share_process(config, 0, {config.connections_max});
   if (!shares) return complain(shares.error());
+  arguments.shares = *shares;
   config.connections_max = shares->connections;
   GatewayProcess process(config, arguments, std::move(*trust));
   return run_process(process, signals, endpoints);

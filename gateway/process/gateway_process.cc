@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/process/map_start.h"
+#include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
@@ -30,7 +31,7 @@ GatewayProcess::GatewayProcess(const LocalConfig& config, const GatewayArguments
     : config_(config),
       arguments_(arguments),
       trust_(std::move(trust)),
-      base_(options_of_process(config)) {}
+      base_(options_of_process(config, arguments.shares.memory)) {}
 
 GatewayProcess::~GatewayProcess() {
   if (follower_) follower_->stop();
@@ -73,6 +74,7 @@ Result<> GatewayProcess::open() {
   follower_ = make_follower();
   Metrics& metrics = gateway_->metrics();
   add_collectors_of_peers(metrics, *peers_);
+  add_collectors_of_shares(metrics, arguments_.shares.memory);
   clocks_ = std::make_unique<ClockWatch>(*peers_, base_.clock, false);
   clocks_->add_collectors(metrics);
   add_collectors_of_cluster(metrics, [this] { return &gateway_->objects().membership(); });
@@ -145,6 +147,7 @@ Readiness GatewayProcess::tell_readiness() const {
                                   volume.suspect, volume.slow);
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
+  readiness.text += memory_line(arguments_.shares.memory);
   return readiness;
 }
 

@@ -4,22 +4,28 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
 #include "penstock/log.h"
+#include "server/node/store_directories.h"
 #include "server/node/volume_metrics.h"
 
 namespace penstock {
 namespace {
 
-constexpr std::chrono::seconds kStopReserve{1};  // for what follows the volumes
+constexpr std::chrono::seconds kCountPatience{2};  // a directory that hangs is the start's matter
+constexpr std::chrono::seconds kStopReserve{1};    // for what follows the volumes
 
 ServerOptions options_of(const LocalConfig& config, const LocalArguments& arguments) {
-  ServerOptions options = options_of_server(config, arguments.descriptors);
+  ServerOptions options = options_of_server(config, arguments.shares);
   options.store.directories = arguments.directories;
   options.store.volumes = arguments.volumes;
   options.store.format = arguments.format;
@@ -27,6 +33,16 @@ ServerOptions options_of(const LocalConfig& config, const LocalArguments& argume
 }
 
 }  // namespace
+
+std::size_t LocalProcess::count_volumes(const LocalArguments& arguments) {
+  auto counted = std::make_shared<std::promise<std::size_t>>();
+  auto answer = counted->get_future();
+  std::thread([counted, directories = arguments.directories, volumes = arguments.volumes] {
+    counted->set_value(StoreDirectories(directories, volumes).first_places().size());
+  }).detach();
+  if (answer.wait_for(kCountPatience) == std::future_status::ready) return answer.get();
+  return std::max<std::size_t>(arguments.directories.size(), arguments.volumes);
+}
 
 LocalProcess::LocalProcess(const LocalConfig& config, const LocalArguments& arguments)
     : config_(config),
@@ -57,6 +73,7 @@ Result<> LocalProcess::open() {
                                                        gateway_->objects(), server_.base().io,
                                                        config_.removal});
   add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
+  add_collectors_of_shares(gateway_->metrics(), arguments_.shares.memory);
   add_collectors_of_cluster(gateway_->metrics(),
                             [this] { return &gateway_->objects().membership(); });
   work_->add_collectors(gateway_->metrics());
@@ -161,6 +178,7 @@ Readiness LocalProcess::tell_readiness() {
     readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id),
                                   membership.slow(volume.id));
   }
+  readiness.text += memory_line(arguments_.shares.memory);
   return readiness;
 }
 

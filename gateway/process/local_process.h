@@ -18,6 +18,9 @@ namespace penstock {
 
 class LocalProcess {
  public:
+  // How many volumes a start would find, or make. Blocks for 2 s at most.
+  static std::size_t count_volumes(const LocalArguments& arguments);
+
   LocalProcess(const LocalConfig& config, const LocalArguments& arguments);
   // After a start that failed, or after stop(). Ends the process if a disk keeps a volume.
   ~LocalProcess();

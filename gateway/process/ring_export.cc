@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "gateway/descriptor_shares.h"
 #include "gateway/local_arguments.h"
 #include "gateway/process/cluster_commands.h"
 #include "gateway/process/stack_options.h"
+#include "gateway/process_shares.h"
 #include "penstock/wait_on.h"
 #include "penstock/whole_file.h"
 #include "placement/map_change.h"
@@ -161,7 +161,7 @@ Result<> write_cluster_json(const std::string& path, const Exported& exported,
   return replace_whole_file(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-ServerOptions options_of(const RingExportArguments& arguments, const DescriptorShares& shares) {
+ServerOptions options_of(const RingExportArguments& arguments, const ProcessShares& shares) {
   ServerOptions options = options_of_server(LocalConfig{}, shares);
   options.store.directories = arguments.directories;
   options.store.as_it_is = true;
@@ -215,8 +215,8 @@ void tell_commands(const Exported& exported, const RingExportArguments& argument
 
 int export_ring(const RingExportArguments& arguments) {
   ::umask(0077);  // keys and accounts are for nobody else on this machine
-  const auto shares = share_descriptors(
-      raise_file_limit(), std::max<std::size_t>(arguments.directories.size(), kVolumesAtLeast), 0);
+  const auto shares =
+      share_process({}, std::max<std::size_t>(arguments.directories.size(), kVolumesAtLeast), {});
   if (!shares) return tell_failure_of(shares.error());
   ServerStack server(options_of(arguments, *shares));
   const auto exported = export_store(arguments, server);

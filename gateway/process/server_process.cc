@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gateway/http/http_metrics.h"
+#include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
@@ -32,7 +33,7 @@ constexpr std::chrono::seconds kAdminDrain{1};
 
 ServerOptions options_of(const LocalConfig& config, const ServerArguments& arguments,
                          ClusterId cluster) {
-  ServerOptions options = options_of_server(config, arguments.descriptors);
+  ServerOptions options = options_of_server(config, arguments.shares);
   options.store.directories = arguments.directories;
   options.store.format = arguments.format;
   options.member_of = cluster;
@@ -148,6 +149,7 @@ void ServerProcess::add_collectors() {
     return work_ ? &work_->objects->membership() : nullptr;
   });
   add_collectors_of_memory(metrics_, server_.base().budget);
+  add_collectors_of_shares(metrics_, arguments_.shares.memory);
   add_collectors_of_background(
       metrics_, [this] { return work_ ? work_->background->status() : BackgroundStatus{}; });
   metrics_.add_collector(Metrics::Kind::counter, "penstock_exceptions_total",
@@ -167,8 +169,8 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
                        std::move(stamp), [this] { return own_places(); });
   clocks_ = std::make_unique<ClockWatch>(*others_, server_.base().clock, true);
   follower_ = make_follower();
-  peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts(),
-                                        arguments_.descriptors.connections);
+  peers_ =
+      std::make_unique<PeerServer>(contexts_of(io), service_parts(), arguments_.shares.connections);
   add_collectors();
   const auto serve = [&] { return peers_->listen(peers.address, peers.port); };
   CHECK_OK(call_on(io.at(0), serve, "start"));
@@ -444,6 +446,7 @@ Readiness ServerProcess::tell_readiness() {
     readiness.text += apart_lines(findings_of(membership, *membership.map()));
   }
   readiness.text += map_lines(follower_->state()) + clock_lines(clocks_->report());
+  readiness.text += memory_line(arguments_.shares.memory);
   return readiness;
 }
 

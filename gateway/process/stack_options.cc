@@ -4,19 +4,22 @@
 #include <thread>
 #include <utility>
 
+#include "server/node/volume_memory.h"
+
 namespace penstock {
 
-ProcessOptions options_of_process(const LocalConfig& config) {
+ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory) {
   ProcessOptions options;
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   options.io_threads = config.io_threads == 0 ? cores : config.io_threads;
-  options.memory_budget_bytes = config.memory_budget_bytes;
+  options.memory_budget_bytes = memory.bodies;
+  options.idle_buffer_bytes = std::min(options.idle_buffer_bytes, memory.bodies / 8);
   return options;
 }
 
-ServerOptions options_of_server(const LocalConfig& config, const DescriptorShares& descriptors) {
+ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares) {
   ServerOptions options;
-  options.process = options_of_process(config);
+  options.process = options_of_process(config, shares.memory);
   options.store.boot_id = boot_id();
   if (config.has_policy) options.store.policy = std::make_unique<LayoutPolicy>(config.policy);
   VolumeOptions& volume = options.store.volume;
@@ -27,9 +30,11 @@ ServerOptions options_of_server(const LocalConfig& config, const DescriptorShare
   volume.space.ballast_bytes = config.ballast_bytes;
   volume.fragments.lease = config.removal.lease;
   volume.fragments.reader_pin = 2 * config.removal.hint_delay;
-  volume.fragments.read_handles = descriptors.per_volume / 2;
-  volume.database.open_files_max = static_cast<int>(
-      std::min<std::size_t>(descriptors.per_volume / 2, DatabaseOptions().open_files_max));
+  spend_memory(shares.memory.per_volume, volume);
+  const std::size_t files = shares.descriptors.per_volume / 2;
+  volume.fragments.read_handles = files;
+  volume.database.open_files_max =
+      std::min(static_cast<int>(files), volume.database.open_files_max);
   return options;
 }
 

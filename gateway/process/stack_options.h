@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "gateway/descriptor_shares.h"
 #include "gateway/gateway_stack.h"
 #include "gateway/local_config.h"
+#include "gateway/process_shares.h"
 #include "server/node/server_stack.h"
 
 namespace penstock {
@@ -16,9 +16,9 @@ namespace penstock {
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
 
-ProcessOptions options_of_process(const LocalConfig& config);
+ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory);
 // Without the directories.
-ServerOptions options_of_server(const LocalConfig& config, const DescriptorShares& descriptors);
+ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares);
 GatewayOptions options_of_gateway(const LocalConfig& config, const std::string& accounts_file);
 
 // `asked`: by the command line; empty: as the configuration says. Null: none.

@@ -148,8 +148,13 @@ inline constexpr std::chrono::milliseconds kDescriptorRetry{
 inline constexpr std::chrono::seconds kDatabaseRetry{60};  // LevelDB waits; then it is logged
 
 // ---- memory
+inline constexpr std::size_t kMemoryDefault =
+    512 * kMiB;  // of a process, if it has eight times that
+inline constexpr std::size_t kMemoryMin = 128 * kMiB;
+inline constexpr std::size_t kConnectionBytes =
+    10 * kKiB;  // of a client, idle: 9 KiB were measured
 inline constexpr std::size_t kMemoryBudgetBytes =
-    512 * kMiB;  // default; bodies, documents and long heads of all requests together
+    512 * kMiB;  // bodies, documents and long heads of all requests together, if nobody says more
 // What of it each kind of use has for itself, in sixteenths; the rest is for whoever comes first.
 inline constexpr std::size_t kMemoryFloorWork = 1;  // repair, rebuilding, manifest pages
 inline constexpr std::size_t kMemoryFloorReads = 3;
@@ -173,7 +178,8 @@ inline constexpr std::chrono::seconds kConnectTime{1};
 inline constexpr std::chrono::seconds kHelloTime{2};       // all messages of it together
 inline constexpr std::size_t kHelloBytesMax = 4 * kKiB;    // fields of one, before anybody is known
 inline constexpr std::size_t kWelcomeBytesMax = 1 * kMiB;  // it lists the server's volumes
-inline constexpr std::size_t kPeerConnectionsMax = 4096;   // of one server, each 64 KiB while idle
+inline constexpr std::size_t kPeerConnectionsMax = 1536;   // of one server
+inline constexpr std::size_t kPeerConnectionBytes = 64 * kKiB;  // of each while it is idle
 inline constexpr std::chrono::milliseconds kReconnectMin{50};
 inline constexpr std::chrono::milliseconds kReconnectMax{1000};
 inline constexpr std::chrono::seconds kPeerStatusEvery{1};

@@ -23,8 +23,8 @@ struct Queue {
   std::string name;
   std::function<void(const Error&)> listener;  // set before the first job
   unsigned at_once = 1;
-  unsigned running = 0;   // jobs
-  unsigned in_line = 0;   // how often it stands in the pool's line
+  unsigned running = 0;  // jobs
+  unsigned in_line = 0;  // how often it stands in the pool's line
   bool abandoned = false;
   std::condition_variable ended;
 

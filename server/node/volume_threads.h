@@ -29,7 +29,7 @@ class VolumeThreads {
  private:
   WorkerPool& pool(std::uint64_t device);
 
-  std::mutex mutex_;                                           // guards the next one
+  std::mutex mutex_;                                            // guards the next one
   std::map<std::uint64_t, std::unique_ptr<WorkerPool>> pools_;  // of each device, never removed
   WorkerPool compaction_{"compaction", kCompactionThreadsMax};
 };

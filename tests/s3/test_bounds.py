@@ -337,7 +337,7 @@ def test_one_busy_address_leaves_room_that_idle_ones_can_make(tmp_path):
 
 def test_pages_count_before_they_are_made(tmp_path):
     budget = 128 * MIB
-    with Server(tmp_path, config={"memory_budget_bytes": budget}) as server:
+    with Server(tmp_path, config={"memory": 4 * budget}) as server:
         s3 = make_client(server)
         s3.create_bucket(Bucket="greedy")
         names = [f"{i:04d}" + '"' * 1000 for i in range(1000)]  # six bytes each, in XML

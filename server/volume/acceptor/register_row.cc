@@ -40,7 +40,8 @@ Result<RowStart> read_start(ByteReader& reader) {
 }  // namespace
 
 std::size_t RegisterRow::bytes() const {
-  constexpr std::size_t kOverhead = 256;  // this struct, control blocks and string headers
+  // This struct, the strings' heads, the cache's entry: with what malloc adds to each of them.
+  constexpr std::size_t kOverhead = 384;
   return kOverhead + (value ? value->size() : 0);
 }
 

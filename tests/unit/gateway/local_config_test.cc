@@ -15,7 +15,7 @@ TEST_CASE("an empty configuration is all defaults") {
   const auto config = parse_local_config("{}");
   REQUIRE(config);
   CHECK(config->gateway.region == "us-east-1");
-  CHECK(config->memory_budget_bytes == limits::kMemoryBudgetBytes);
+  CHECK(config->memory == 0);
   CHECK_FALSE(config->has_policy);
 }
 

@@ -1,0 +1,87 @@
+#include "gateway/memory_shares.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "penstock/log.h"
+
+namespace penstock {
+namespace {
+
+using limits::kMiB;
+
+constexpr std::size_t kProcessBytes = 32 * kMiB;
+constexpr std::size_t kBodiesMin = 32 * kMiB;
+constexpr std::size_t kVolumeMin = 3 * kMiB;
+constexpr std::size_t kVolumeMax = 128 * kMiB;
+std::size_t in_mib(std::size_t bytes) { return (bytes + kMiB - 1) / kMiB; }
+
+// Of the control group that the process sees as its own; all: none.
+std::size_t group_memory() {
+  std::size_t least = static_cast<std::size_t>(-1);
+  for (const char* const file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::size_t bytes = 0;
+    if (std::ifstream(file) >> bytes && bytes > 0) least = std::min(least, bytes);
+  }
+  return least;
+}
+
+}  // namespace
+
+std::size_t default_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  std::size_t all = group_memory();
+  if (pages > 0 && page_bytes > 0) {
+    all = std::min(all, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes));
+  }
+  return std::clamp(all / 8, limits::kMemoryMin, limits::kMemoryDefault);
+}
+
+Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
+                                  const ConnectionsWanted& connections) {
+  MemoryShares shares;
+  shares.ceiling = ceiling == 0 ? default_memory() : ceiling;
+  shares.process = kProcessBytes;
+  shares.volumes = volumes;
+  shares.connections = std::min(shares.ceiling / 5 / connections.bytes_each, connections.count);
+  shares.connection_bytes = shares.connections * connections.bytes_each;
+  const std::size_t fixed = shares.process + shares.connection_bytes;
+  const std::size_t least = fixed + kBodiesMin + volumes * kVolumeMin;
+  if (shares.ceiling < least) {
+    return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) + " MiB: " +
+                                   std::to_string(volumes) + " volumes need at least " +
+                                   std::to_string(in_mib(least)) + " MiB (\"memory\" in --config)");
+  }
+  const std::size_t rest = shares.ceiling - fixed;
+  if (volumes > 0) {
+    const std::size_t bodies = std::max(std::min(shares.ceiling * 2 / 5, rest), kBodiesMin);
+    const std::size_t left = rest - std::min(bodies, rest - volumes * kVolumeMin);
+    shares.per_volume = std::min(left / volumes, kVolumeMax);
+  }
+  shares.bodies = rest - volumes * shares.per_volume;
+  if (shares.connections < connections.count) {
+    log_event(LogLevel::warn, "connections_limited",
+              {{"connections_max", std::to_string(shares.connections)},
+               {"wanted", std::to_string(connections.count)},
+               {"memory", std::to_string(shares.ceiling)}});
+  }
+  return shares;
+}
+
+std::string memory_line(const MemoryShares& shares) {
+  std::string line = "memory: " + std::to_string(in_mib(shares.ceiling)) + " MiB at most";
+  const char* before = ": ";
+  for (const auto& [part, bytes] : shares.parts()) {
+    if (bytes == 0) continue;
+    line += before + std::string(part) + " " + std::to_string(in_mib(bytes));
+    before = ", ";
+  }
+  return line + "\n";
+}
+
+}  // namespace penstock
