@@ -59,7 +59,7 @@ Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
   }
   const std::size_t rest = shares.ceiling - fixed;
   if (volumes > 0) {
-    const std::size_t bodies = std::max(std::min(shares.ceiling * 2 / 5, rest), kBodiesMin);
+    const std::size_t bodies = std::max(std::min(shares.ceiling / 3, rest), kBodiesMin);
     const std::size_t left = rest - std::min(bodies, rest - volumes * kVolumeMin);
     shares.per_volume = std::min(left / volumes, kVolumeMax);
   }

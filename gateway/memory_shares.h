@@ -4,7 +4,7 @@
 // | part | of the ceiling |
 // | process | 32 MiB: the program, its threads, buffers kept for the next request |
 // | connections | what one holds while it is idle, a fifth at most: then fewer are let in |
-// | bodies | two fifths: all that requests hold (memory_budget.h) |
+// | bodies | a third: all that requests hold (memory_budget.h) |
 // | volumes | the rest: caches, rows not yet in tables, indexes of tables, in equal parts |
 // A volume takes no more than it can use; what is left then is for bodies.
 #pragma once

@@ -39,7 +39,7 @@ TEST_CASE("Six volumes and 10,000 connections in 512 MiB: as the page says") {
   REQUIRE(shares);
   CHECK(shares->connections == 10'000);
   CHECK(memory_line(*shares) ==
-        "memory: 512 MiB at most: process 32, connections 98, bodies 205, volumes 178\n");
+        "memory: 512 MiB at most: process 32, connections 98, bodies 171, volumes 212\n");
   CHECK(memory_line(*share_memory(512 * kMiB, 0, {10'000})) ==
         "memory: 512 MiB at most: process 32, connections 98, bodies 383\n");
 }
