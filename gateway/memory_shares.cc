@@ -53,8 +53,8 @@ Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
   const std::size_t fixed = shares.process + shares.connection_bytes;
   const std::size_t least = fixed + kBodiesMin + volumes * kVolumeMin;
   if (shares.ceiling < least) {
-    return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) + " MiB: " +
-                                   std::to_string(volumes) + " volumes need at least " +
+    return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) +
+                                   " MiB: " + std::to_string(volumes) + " volumes need at least " +
                                    std::to_string(in_mib(least)) + " MiB (\"memory\" in --config)");
   }
   const std::size_t rest = shares.ceiling - fixed;

@@ -30,7 +30,7 @@ struct MemoryShares {
   std::size_t connection_bytes = 0;
   std::size_t bodies = 0;
   std::size_t per_volume = 0;
-  std::size_t volumes = 0;  // how many
+  std::size_t volumes = 0;      // how many
   std::size_t connections = 0;  // how many
 
   std::array<std::pair<std::string_view, std::size_t>, 4> parts() const {

@@ -1,24 +1,22 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
 #include <system_error>
 #include <vector>
 
 #include "penstock/assert.h"
 #include "penstock/limits.h"
+#include "server/volume/disk/cached_pages.h"
 #include "server/volume/disk/disk.h"
 
 // All names are resolved from a descriptor of the directory, so that a volume whose path was taken
@@ -96,45 +94,6 @@ bool direct_works(int fd) {
   const std::unique_ptr<void, Free> page(std::aligned_alloc(kAlignment, kAlignment));
   return retry_interrupted([&] { return ::pread(fd, page.get(), kAlignment, 0); }) >= 0;
 }
-
-// Tells which pages of a file are in memory, without asking for one: mincore(2) of a mapping that
-// nobody reads. It covers the file as long as it was at the first look.
-class CachedPages {
- public:
-  CachedPages() = default;
-  CachedPages(const CachedPages&) = delete;
-  CachedPages& operator=(const CachedPages&) = delete;
-  ~CachedPages() {
-    if (map_ != MAP_FAILED) ::munmap(map_, bytes_);
-  }
-
-  // `length` bytes from `offset` on; what passes the end of the file is never there.
-  bool has(int file, std::uint64_t offset, std::size_t length) {
-    std::call_once(once_, [&] { look_at(file); });
-    if (map_ == MAP_FAILED || offset > bytes_ || length > bytes_ - offset) return false;
-    const std::uint64_t from = offset / kAlignment * kAlignment;
-    const auto span = static_cast<std::size_t>(offset + length - from);
-    std::array<unsigned char, limits::kPieceBytes / kAlignment + 2> pages{};
-    const std::size_t count = (span + kAlignment - 1) / kAlignment;
-    if (count > pages.size()) return false;
-    if (::mincore(static_cast<char*>(map_) + from, span, pages.data()) != 0) return false;
-    return std::all_of(pages.begin(), pages.begin() + static_cast<std::ptrdiff_t>(count),
-                       [](unsigned char page) { return (page & 1) != 0; });
-  }
-
- private:
-  void look_at(int file) {
-    struct stat now {};
-    if (::sysconf(_SC_PAGESIZE) != kAlignment) return;
-    if (::fstat(file, &now) != 0 || now.st_size <= 0) return;
-    bytes_ = static_cast<std::size_t>(now.st_size);
-    map_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file, 0);
-  }
-
-  std::once_flag once_;
-  void* map_ = MAP_FAILED;
-  std::size_t bytes_ = 0;
-};
 
 class PosixFile final : public File {
  public:

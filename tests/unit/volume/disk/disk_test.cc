@@ -13,6 +13,7 @@
 #include "penstock/limits.h"
 #include "tests/fake/code_of.h"
 #include "tests/fake/fake_disk.h"
+#include "tests/fake/temporary_directory.h"
 
 namespace penstock {
 namespace {
@@ -32,17 +33,6 @@ extern "C" int fsync(int fd) {
 
 namespace penstock {
 namespace {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "penstock-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 std::string read_all(File& file) {
   std::string bytes(static_cast<std::size_t>(*file.size()), '\0');
