@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "penstock/log.h"
+#include "penstock/pinned_pages.h"
 
 namespace penstock {
 
@@ -32,7 +33,9 @@ Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volume
   DescriptorShares shares;
   shares.per_volume = std::clamp(room / 2 / std::max<std::size_t>(volumes, 1),
                                  limits::kDescriptorsPerVolumeMin, full);
-  shares.connections = std::min(connections_wanted, room - shares.per_volume * volumes);
+  shares.pipes = std::min<std::size_t>(room / 32, PinnedPages::kPipesMax);
+  shares.connections =
+      std::min(connections_wanted, room - shares.per_volume * volumes - 2 * shares.pipes);
   if (shares.connections < connections_wanted) {
     log_event(LogLevel::warn, "connections_limited",
               {{"connections_max", std::to_string(shares.connections)},

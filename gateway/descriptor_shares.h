@@ -11,6 +11,7 @@ namespace penstock {
 struct DescriptorShares {
   std::size_t connections = limits::kConnectionsMax;
   std::size_t per_volume = 2 * limits::kReadHandlesPerVolume;
+  std::size_t pipes = 0;  // two each: pages on their way to clients (pinned_pages.h)
 };
 
 // Raises the process's limit to what it may be raised to, and returns it.

@@ -22,7 +22,7 @@ class HttpExchange {
   virtual std::string_view host_id() const = 0;
   // Who asks: the peer's address without its port; empty if it is not known.
   virtual std::string remote() const { return {}; }
-  // Pieces of files may be in the response: they go out by sendfile(2).
+  // Pinned pages of files may be in the response: they go out without a copy.
   virtual bool file_pieces() const = 0;
 
   // Sends the answer; a HEAD request gets the headers only. `close`: the connection ends

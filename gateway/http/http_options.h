@@ -34,8 +34,9 @@ struct HttpOptions {
   Duration reader_stalled = limits::kReaderStalled;
   Duration paused_evictable = limits::kPausedEvictable;
   Duration linger = limits::kLinger;
-  // Verified pages of files may leave by sendfile(2). Cheaper, but what writes to the file between
-  // the check and the send would be sent unchecked; without it a verified copy in memory leaves.
+  // Verified pages of files may leave as they are, without a copy (pinned_pages.h). Cheaper, but
+  // what writes to the file between the check and the send would be sent unchecked; without it a
+  // verified copy in memory leaves.
   bool sendfile = false;
   Duration deadline_tick = std::chrono::milliseconds(250);
   MemoryBudget* memory = nullptr;  // long heads count; null: they do not

@@ -153,12 +153,12 @@ Task<> ResponseSender::send_stream(ResponseTerms terms, S3Response response) {
 
 Task<std::size_t> ResponseSender::send_piece(ConstBytes head, Piece piece) {
   // Only the head may wait in the kernel: a piece that did would wait for the next one's disk.
-  if (piece.fd < 0) co_return co_await stream_.send_while_taken(head, piece.bytes(), false);
+  if (!piece.pages) co_return co_await stream_.send_while_taken(head, piece.bytes(), false);
   if (!head.empty()) {
     CO_TRY(sent, co_await stream_.send_while_taken(head, ConstBytes(), true));
     if (sent < head.size()) co_return sent;
   }
-  CO_TRY(sent, co_await stream_.send_file_while_taken(piece.fd, piece.file_offset, piece.length));
+  CO_TRY(sent, co_await stream_.send_pages_while_taken(*piece.pages));
   co_return head.size() + sent;
 }
 

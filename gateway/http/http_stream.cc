@@ -3,7 +3,6 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -231,18 +230,14 @@ Result<HttpStream::Push> HttpStream::push(ConstBytes& first, ConstBytes& second,
   return Push::done;
 }
 
-Result<HttpStream::Push> HttpStream::push_file(int fd, std::uint64_t& offset, std::size_t& length) {
-  while (length > 0) {
-    auto position = static_cast<off_t>(offset);
-    const std::size_t step = std::min(length, kSendBytesMax);
-    const ssize_t count = ::sendfile(socket_.native_handle(), fd, &position, step);
+Result<HttpStream::Push> HttpStream::push_pages(PinnedPages& pages) {
+  while (pages.left() > 0) {
+    const ssize_t count = pages.send(socket_.native_handle(), kSendBytesMax);
     if (count > 0) {
       sent(static_cast<std::size_t>(count));
-      offset += static_cast<std::uint64_t>(count);
-      length -= static_cast<std::size_t>(count);
       if (turn_is_over(static_cast<std::size_t>(count))) return Push::turn_over;
     } else if (count == 0) {
-      return fail(Errc::io, "connection: a file piece ends too early");
+      return fail(Errc::io, "connection: pages are gone");
     } else if (would_block(errno)) {
       return Push::blocked;
     } else if (errno != EINTR) {
@@ -283,18 +278,17 @@ Task<std::size_t> HttpStream::send_while_taken(ConstBytes first, ConstBytes seco
   }
 }
 
-Task<std::size_t> HttpStream::send_file_while_taken(int fd, std::uint64_t offset,
-                                                    std::size_t length) {
-  const std::size_t all = length;
+Task<std::size_t> HttpStream::send_pages_while_taken(PinnedPages& pages) {
+  const std::size_t all = pages.left();
   while (true) {
-    CO_TRY(state, push_file(fd, offset, length));
+    CO_TRY(state, push_pages(pages));
     if (state == Push::done) co_return all;
     if (state == Push::turn_over) {
       co_await let_others_run();
       continue;
     }
     CO_TRY(has_room, co_await wait_writable(options_.reader_stalled));
-    if (!has_room) co_return all - length;
+    if (!has_room) co_return all - pages.left();
   }
 }
 

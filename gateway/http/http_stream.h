@@ -16,6 +16,7 @@
 
 #include "gateway/http/http_deadlines.h"
 #include "gateway/http/http_options.h"
+#include "penstock/pinned_pages.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
 
@@ -92,8 +93,8 @@ class HttpStream final : private DeadlineWheel::Entry {
   // sent, when the peer takes nothing for options.reader_stalled. `more`: further bytes follow at
   // once, so the last packet may wait for them.
   Task<std::size_t> send_while_taken(ConstBytes first, ConstBytes second, bool more);
-  // The same for a range of a file, without copying it through this process.
-  Task<std::size_t> send_file_while_taken(int fd, std::uint64_t offset, std::size_t length);
+  // The same for pages of a file, without copying them through this process.
+  Task<std::size_t> send_pages_while_taken(PinnedPages& pages);
   // Waits until the peer takes bytes again, at most `most`. False: not yet. Errors: timeout - it
   // took nothing for options.reader_pause.
   Task<bool> wait_for_room(Duration most) { return wait_for_room(most, options_.reader_pause); }
@@ -119,7 +120,7 @@ class HttpStream final : private DeadlineWheel::Entry {
   void start_wait(Duration most);
   Error wait_error(const boost::system::error_code& error) const;
   Result<Push> push(ConstBytes& first, ConstBytes& second, bool more);
-  Result<Push> push_file(int fd, std::uint64_t& offset, std::size_t& length);
+  Result<Push> push_pages(PinnedPages& pages);
   void sent(std::size_t bytes);
   void bound_unsent(bool bounded);
   bool look_at_peer();

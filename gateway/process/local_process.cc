@@ -15,6 +15,7 @@
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
 #include "penstock/log.h"
+#include "penstock/pinned_pages.h"
 #include "server/node/store_directories.h"
 #include "server/node/volume_metrics.h"
 
@@ -48,7 +49,9 @@ LocalProcess::LocalProcess(const LocalConfig& config, const LocalArguments& argu
     : config_(config),
       arguments_(arguments),
       disk_call_max_(config.disk_call_max_seconds),
-      server_(options_of(config, arguments)) {}
+      server_(options_of(config, arguments)) {
+  PinnedPages::allow(static_cast<unsigned>(arguments.shares.descriptors.pipes));
+}
 
 LocalProcess::~LocalProcess() {
   if (gateway_) gateway_->end_soon();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "penstock/buffer.h"
+#include "penstock/pinned_pages.h"
 #include "penstock/register_value.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
@@ -134,14 +135,15 @@ struct FragmentShape {
   std::uint64_t data_bytes = 0;  // known before the first byte: S3 bodies announce their length
   FragmentOwner owner{};
 };
-// Bytes of a fragment on their way out: verified. Either in memory, or a range of a file whose
-// pages were just verified and which may be sent with sendfile. Keep `keepalive` until the bytes
-// are sent. With checksums it is all blocks that the range touches, each with its
-// fragment_block_crc().
+// Bytes of a fragment on their way out: verified. In memory, or pages of its file that are pinned
+// (pinned_pages.h), or, with checksums, a range of the file whose pages were just verified and
+// which may be sent with sendfile. Keep `keepalive` until the bytes are sent. With checksums it is
+// all blocks that the range touches, each with its fragment_block_crc().
 struct Piece {
   Buffer memory;
   std::size_t memory_offset = 0;
-  int fd = -1;  // >= 0: a file range instead of memory
+  std::shared_ptr<PinnedPages> pages;  // instead of memory
+  int fd = -1;                         // >= 0: a file range instead of memory
   std::uint64_t file_offset = 0;
   std::size_t length = 0;
   std::shared_ptr<const void> keepalive;
@@ -175,7 +177,7 @@ struct FragmentReadRequest {
   FragmentId id;
   std::uint64_t offset = 0;   // any byte; whole blocks are verified, exactly the range is returned
   std::uint64_t length = 0;   // <= 1 MiB
-  bool file_allowed = false;  // the caller can sendfile from this process
+  bool file_allowed = false;  // the caller can send from pages, or with checksums from the file
   bool with_checksums = false;  // the caller checks the blocks once more, where they are used
 };
 

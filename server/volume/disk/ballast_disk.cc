@@ -26,6 +26,9 @@ class BallastFile final : public File {
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
     return file_->read_now(offset, buffer);
   }
+  bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) override {
+    return file_->pin(pages, offset, length, may_block);
+  }
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return retry_when_full(release_, [&] { return file_->write_at(offset, data); });
   }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/pinned_pages.h"
 #include "penstock/result.h"
 #include "penstock/types.h"
 
@@ -28,6 +29,12 @@ class File {
   virtual Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) = 0;
   // The same only if it needs no I/O (pages in memory); nullopt: it would block, or passes the end.
   virtual std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) = 0;
+  // Pins the pages of these bytes; without `may_block` only if that needs no I/O. False: it could
+  // not, or not now. Pre: descriptor() is one; as PinnedPages::pin().
+  virtual bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) {
+    (void)pages, (void)offset, (void)length, (void)may_block;
+    return false;
+  }
   // Writes all of `data`. With `direct` opened files: offset, length and address are multiples of
   // 4096.
   virtual Result<> write_at(std::uint64_t offset, ConstBytes data) = 0;
@@ -36,7 +43,9 @@ class File {
   virtual Result<> allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Result<> truncate(std::uint64_t length) = 0;
   virtual Result<std::uint64_t> size() const = 0;
-  virtual int descriptor() const { return -1; }  // for sendfile; -1 if the file is not a real one
+  virtual int descriptor() const {
+    return -1;
+  }  // for sendfile and pin(); -1 if the file is not a real one
 };
 
 enum class OpenMode : std::uint8_t {

@@ -45,6 +45,11 @@ class WatchedFile final : public File {
     const DiskWatch::Call call(*watch_, "cached read");
     return file_->read_now(offset, buffer);
   }
+  bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) override {
+    if (watch_->closed() || (!may_block && watch_->late())) return false;
+    const DiskWatch::Call call(*watch_, may_block ? "read" : "cached read");
+    return file_->pin(pages, offset, length, may_block);
+  }
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return watched("write", [&] { return file_->write_at(offset, data); });
   }

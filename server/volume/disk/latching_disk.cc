@@ -86,6 +86,9 @@ class LatchingFile final : public File {
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override {
     return contained([&] { return file_->read_now(offset, buffer); });
   }
+  bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) override {
+    return file_->pin(pages, offset, length, may_block);  // which throws nothing
+  }
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return latch_->change([&] { return file_->write_at(offset, data); });
   }

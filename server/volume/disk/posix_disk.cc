@@ -138,6 +138,11 @@ class PosixFile final : public File {
     return Result<std::size_t>(done);
   }
 
+  bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) override {
+    if (!may_block && (notes_reads_ || !cached_.has(buffered_.get(), offset, length))) return false;
+    return pages.pin(buffered_.get(), offset, length);
+  }
+
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     const int fd = direct_ ? direct_.get() : buffered_.get();
     if (direct_) {

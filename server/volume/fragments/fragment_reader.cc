@@ -11,8 +11,8 @@ namespace {
 
 using limits::kBlockBytes;
 
-constexpr std::uint64_t kFileBytesMin =
-    128 * limits::kKiB;  // below, a copy is cheaper than sendfile
+// Below, a copy is as cheap as pinned pages, and cheaper than sendfile.
+constexpr std::size_t kUncopiedBytesMin = 128 * limits::kKiB;
 constexpr std::uint64_t kStepBytes =
     limits::kColumnBytes;  // read and checked while in the L2 cache
 
@@ -119,6 +119,34 @@ Result<Step> read_exactly(const Reading& reading, const FragmentHandle& handle,
   return Step::done;
 }
 
+// Into memory: the blocks of `span`, or exactly the range where they would not fit.
+Result<Step> read_copy(const Reading& reading, const FragmentHandle& handle, Span span,
+                       const FragmentReadRequest& request, BufferPool& buffers, Piece& piece) {
+  if (request.with_checksums || span.size() <= limits::kPieceBytes) {
+    const std::uint64_t from = request.with_checksums ? span.from : request.offset;
+    piece.memory = buffers.get(span.size());
+    piece.memory_offset = static_cast<std::size_t>(from - span.from);
+    return reading.blocks(span.from, piece.memory.mutable_bytes());
+  }
+  // With the edges it would not fit into a pooled buffer.
+  piece.memory = buffers.get(piece.length);
+  return read_exactly(reading, handle, request.offset, piece.memory.mutable_bytes(), buffers);
+}
+
+// Checks the blocks and pins their pages at once. Without pages in the piece it could not.
+Result<Step> pin_checked(const Reading& reading, const FragmentHandlePtr& handle, Span span,
+                         std::uint64_t offset, bool may_block, BufferPool& buffers, Piece& piece) {
+  const std::uint64_t at = handle->row.offset + offset;
+  auto pages = PinnedPages::fits(at, piece.length) ? PinnedPages::make() : nullptr;
+  if (!pages) return Step::done;
+  TRY(outcome, verify_in_place(reading, span, buffers));
+  if (outcome == Step::would_block) return outcome;
+  if (!handle->file->file().pin(*pages, at, piece.length, may_block)) return Step::done;
+  piece.pages = std::move(pages);
+  piece.keepalive = handle;  // the space is not reused while the bytes are on their way
+  return Step::done;
+}
+
 }  // namespace
 
 Result<> check_range(const FragmentHandle& handle, const FragmentReadRequest& request) {
@@ -137,24 +165,24 @@ std::optional<Result<Piece>> read_verified(const FragmentHandlePtr& handle,
   const Span span = blocks_of(*handle, request.offset, request.length);
   const bool whole = request.with_checksums;
   const std::uint64_t from = whole ? span.from : request.offset;
-  const auto length = whole ? span.size() : static_cast<std::size_t>(request.length);
   const int descriptor = handle->file->file().descriptor();
   Piece piece;
-  piece.length = length;
+  piece.length = whole ? span.size() : static_cast<std::size_t>(request.length);
   if (whole) piece.block_crcs = crcs_of(*handle, span);
+  const bool uncopied =
+      request.file_allowed && piece.length >= kUncopiedBytesMin && descriptor >= 0;
   Result<Step> outcome = Step::done;
-  if (request.file_allowed && length >= kFileBytesMin && descriptor >= 0) {
+  if (uncopied && whole) {
     outcome = verify_in_place(reading, span, buffers);
     piece.fd = descriptor;
     piece.file_offset = handle->row.offset + from;
     piece.keepalive = handle;  // the space is not reused while the bytes are on their way
-  } else if (whole || span.size() <= limits::kPieceBytes) {
-    piece.memory = buffers.get(span.size());
-    piece.memory_offset = static_cast<std::size_t>(from - span.from);
-    outcome = reading.blocks(span.from, piece.memory.mutable_bytes());
-  } else {
-    piece.memory = buffers.get(length);  // with the edges it would not fit into a pooled buffer
-    outcome = read_exactly(reading, *handle, request.offset, piece.memory.mutable_bytes(), buffers);
+  } else if (uncopied) {
+    outcome = pin_checked(reading, handle, span, from, may_block, buffers, piece);
+  }
+  const bool has_bytes = piece.pages || piece.fd >= 0;
+  if (outcome && *outcome == Step::done && !has_bytes) {
+    outcome = read_copy(reading, *handle, span, request, buffers, piece);
   }
   if (!outcome) return Result<Piece>(std::move(outcome).error());
   if (*outcome == Step::would_block) return std::nullopt;

@@ -11,8 +11,8 @@ namespace penstock {
 Result<> check_range(const FragmentHandle& handle, const FragmentReadRequest& request);
 
 // Reads whole blocks, checks each, returns exactly the range, or the blocks with their checksums:
-// in memory of `buffers`, or, from 128 KiB up and if the request allows it, as a range of the file
-// for sendfile.
+// in memory of `buffers`, or, from 128 KiB up and if the request allows it, as pinned pages, with
+// checksums as a range of the file for sendfile.
 // nullopt: it would block, and `may_block` is false. Pre: check_range().
 // Errors: corrupt; io. Thread-safety: any thread.
 std::optional<Result<Piece>> read_verified(const FragmentHandlePtr& handle,

@@ -49,7 +49,7 @@ TEST_CASE("Both ways tell what is in memory, page by page") {
   CHECK(has(0, 64 * kPage + 100));
   CHECK(has(5, 1));
   CHECK(has(64 * kPage + 50, 50));
-  CHECK_FALSE(has(65 * kPage, 1));        // behind the end
+  CHECK_FALSE(has(65 * kPage, 1));          // behind the end
   CHECK_FALSE(has(64 * kPage, 2 * kPage));  // past it
   if (!file.evict()) return;
   CHECK_FALSE(has(0, 1));

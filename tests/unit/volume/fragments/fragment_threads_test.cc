@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "tests/fake/piece_bytes.h"
 #include "tests/unit/volume/fragments/fragment_fixture.h"
 
 namespace penstock::fragment_test {
@@ -77,15 +78,6 @@ struct RealVolume {
   ThreadWorker reader{"test-read", 2};
 };
 
-std::string read_piece(const Piece& piece) {
-  if (piece.fd < 0) return std::string(as_text(piece.bytes()));
-  std::string bytes(piece.length, '\0');
-  const auto got =
-      pread(piece.fd, bytes.data(), bytes.size(), static_cast<off_t>(piece.file_offset));
-  bytes.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-  return bytes;
-}
-
 Task<> put(RealVolume& volume, FragmentId id, std::uint64_t size) {
   const std::string bytes = pattern(id, size);
   const FragmentShape shape{size};
@@ -120,15 +112,16 @@ Task<> churn(RealVolume& volume, std::uint64_t who, std::uint64_t rounds) {
     const std::string bytes = pattern(id, size);
     const FragmentReadRequest request{id, size / 3, size - size / 3, round % 2 == 0};
     CO_TRY(piece, co_await volume.store->read(request));
-    if (read_piece(piece) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "read");
+    if (piece_bytes(piece) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "read");
     auto now = volume.store->read_now(request);
-    if (now && (!*now || read_piece(now->value()) != bytes.substr(size / 3))) {
+    if (now && (!*now || piece_bytes(now->value()) != bytes.substr(size / 3))) {
       co_return fail(Errc::corrupt, "read_now");
     }
     now.reset();
+    CO_TRY(kept, co_await volume.store->read(request));
     CO_CHECK(co_await volume.store->remove(id));
     // Whoever may still read it finds its bytes, whatever is written meanwhile.
-    if (read_piece(piece) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "after removal");
+    if (piece_bytes(kept) != bytes.substr(size / 3)) co_return fail(Errc::corrupt, "after removal");
   }
   co_return Result<>{};
 }
@@ -157,7 +150,7 @@ TEST_CASE("writers, readers and removers on several threads never see each other
   CHECK(now.segment_count <= 2);
 }
 
-TEST_CASE("large ranges are answered as file ranges, small ones from memory") {
+TEST_CASE("large ranges are answered as pinned pages or file ranges, small ones from memory") {
   RealVolume volume;
   const FragmentId id = make_id(1);
   const FragmentId big = make_id(2);
@@ -166,14 +159,36 @@ TEST_CASE("large ranges are answered as file ranges, small ones from memory") {
   REQUIRE(run_here(volume, put(volume, big, big_size)));
   const auto read = [&](FragmentReadRequest request) {
     auto piece = run_here(volume, volume.store->read(request)).value();
-    CHECK(read_piece(piece) ==
-          pattern(request.id, big_size).substr(request.offset, request.length));
-    return piece.fd >= 0;
+    const bool from_file = piece.pages || piece.fd >= 0;
+    CHECK((piece.fd >= 0) == (from_file && request.with_checksums));
+    // With checksums it is whole blocks.
+    const auto offset = request.with_checksums ? request.offset / 16'384 * 16'384 : request.offset;
+    CHECK(piece_bytes(piece) == pattern(request.id, big_size).substr(offset, piece.length));
+    CHECK(piece.length >= request.length);
+    return from_file;
   };
   CHECK(read({id, 1000, 200'000, true}));
+  CHECK(read({id, 1000, 200'000, true, true}));
   CHECK_FALSE(read({id, 1000, 200'000, false}));
   CHECK_FALSE(read({id, 1000, 100'000, true}));
-  CHECK(read({big, big_size - limits::kMiB, limits::kMiB, true}));
+  CHECK_FALSE(read({id, 1000, 100'000, true, true}));
+  CHECK(read({big, big_size - limits::kMiB + 4096, limits::kMiB - 4096, true}));
+  CHECK(read({big, 0, limits::kMiB, true}));
+}
+
+TEST_CASE("without a pipe to pin pages with, a large range is copied") {
+  RealVolume volume;
+  const FragmentId id = make_id(1);
+  REQUIRE(run_here(volume, put(volume, id, 400'000)));
+  PinnedPages::allow(0);
+  const FragmentReadRequest request{id, 0, 400'000, true};
+  std::vector<Piece> pieces;
+  while (pieces.empty() || pieces.back().pages) {  // those that a thread has kept
+    pieces.push_back(run_here(volume, volume.store->read(request)).value());
+  }
+  PinnedPages::allow(PinnedPages::kPipesMax);
+  CHECK(pieces.size() < PinnedPages::kPipesMax);
+  CHECK(piece_bytes(pieces.back()) == pattern(id, 400'000));
 }
 
 }  // namespace penstock::fragment_test
