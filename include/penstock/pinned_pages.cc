@@ -90,8 +90,8 @@ bool PinnedPages::pin(int file, std::uint64_t offset, std::size_t length) {
 }
 
 ssize_t PinnedPages::send(int socket, std::size_t most) {
-  const ssize_t sent = ::splice(pipe_.read_end, nullptr, socket, nullptr, std::min(most, left_),
-                                SPLICE_F_NONBLOCK);
+  const ssize_t sent =
+      ::splice(pipe_.read_end, nullptr, socket, nullptr, std::min(most, left_), SPLICE_F_NONBLOCK);
   if (sent > 0) left_ -= static_cast<std::size_t>(sent);
   return sent;
 }

@@ -1,43 +1,70 @@
 #include "server/volume/acceptor/register_cache.h"
 
+#include <memory>
+#include <utility>
+
 #include "penstock/assert.h"
 
 namespace penstock {
+namespace {
+constexpr std::size_t kBucketsMin = 64;
+}
+
+RegisterCache::RegisterCache(std::size_t bytes_max)
+    : bytes_max_(bytes_max),
+      buckets_(kBucketsMin),
+      rows_(Rows::bucket_traits(buckets_.data(), buckets_.size())) {}
+
+RegisterCache::~RegisterCache() {
+  while (!order_.empty()) drop(order_.back());
+}
 
 const RowPtr* RegisterCache::find(const RegisterKey& key) {
-  const auto found = rows_.find(&key);
+  const auto found = rows_.find(key);
   if (found == rows_.end()) return nullptr;
-  PENSTOCK_ASSERT(found->second->row != nullptr);
-  order_.splice(order_.begin(), order_, found->second);
-  return &found->second->row;
+  PENSTOCK_ASSERT(found->row != nullptr);
+  order_.splice(order_.begin(), order_, order_.iterator_to(*found));
+  return &found->row;
 }
 
 void RegisterCache::put(const RegisterKey& key, RowPtr row) {
   const std::size_t bytes = row->bytes() + key.key.size() + key.upload_id.size();
-  if (const auto found = rows_.find(&key); found != rows_.end()) {
-    Entry& entry = *found->second;
-    bytes_ += bytes - entry.bytes;
-    entry.row = std::move(row);
-    entry.bytes = bytes;
-    order_.splice(order_.begin(), order_, found->second);
+  if (const auto found = rows_.find(key); found != rows_.end()) {
+    bytes_ += bytes - found->bytes;
+    found->row = std::move(row);
+    found->bytes = bytes;
+    order_.splice(order_.begin(), order_, order_.iterator_to(*found));
   } else {
-    order_.push_front(Entry{key, std::move(row), bytes});
-    rows_.emplace(&order_.front().key, order_.begin());
+    grow();
+    auto entry = std::make_unique<Entry>();
+    entry->key = key;
+    entry->row = std::move(row);
+    entry->bytes = bytes;
+    rows_.insert(*entry);
+    order_.push_front(*entry.release());
     bytes_ += bytes;
   }
-  PENSTOCK_ASSERT(rows_.size() == order_.size());
-  while (bytes_ > bytes_max_ && !order_.empty()) drop(std::prev(order_.end()));
+  while (bytes_ > bytes_max_ && !order_.empty()) drop(order_.back());
 }
 
 void RegisterCache::erase(const RegisterKey& key) {
-  if (const auto found = rows_.find(&key); found != rows_.end()) drop(found->second);
+  if (const auto found = rows_.find(key); found != rows_.end()) drop(*found);
 }
 
-void RegisterCache::drop(Order::iterator entry) {
-  PENSTOCK_ASSERT(bytes_ >= entry->bytes);
-  bytes_ -= entry->bytes;
-  rows_.erase(&entry->key);
-  order_.erase(entry);
+void RegisterCache::drop(Entry& entry) {
+  PENSTOCK_ASSERT(bytes_ >= entry.bytes);
+  bytes_ -= entry.bytes;
+  rows_.erase(rows_.iterator_to(entry));
+  const std::unique_ptr<Entry> dropped(&entry);
+  order_.erase(order_.iterator_to(entry));
+}
+
+// Before one more entry.
+void RegisterCache::grow() {
+  if (rows_.size() < buckets_.size()) return;
+  std::vector<Rows::bucket_type> more(2 * buckets_.size());
+  rows_.rehash(Rows::bucket_traits(more.data(), more.size()));
+  buckets_.swap(more);
 }
 
 }  // namespace penstock

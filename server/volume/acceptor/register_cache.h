@@ -1,8 +1,13 @@
 // The registers of one volume that were used last, bounded by bytes: least recently used go first.
 // Holds synced rows only, absent ones included. Thread-safety: none; the register store locks.
+//
+// A GET looks here three times, and what it looks at is in no processor's cache: so an entry is one
+// piece of memory, with its hash, and only entries with that hash are compared.
 #pragma once
-#include <list>
-#include <unordered_map>
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/unordered_set.hpp>
+#include <cstddef>
+#include <vector>
 
 #include "server/volume/acceptor/register_row.h"
 
@@ -10,7 +15,8 @@ namespace penstock {
 
 class RegisterCache {
  public:
-  explicit RegisterCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+  explicit RegisterCache(std::size_t bytes_max);
+  ~RegisterCache();
   // Null if it is not here. The pointer stays valid until the next change. Cost: a hash of the key,
   // one comparison; no allocation.
   const RowPtr* find(const RegisterKey& key);
@@ -20,26 +26,33 @@ class RegisterCache {
   std::size_t size() const { return rows_.size(); }
 
  private:
-  struct Entry {
+  using Links =
+      boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+  using Place = boost::intrusive::unordered_set_base_hook<
+      boost::intrusive::link_mode<boost::intrusive::normal_link>,
+      boost::intrusive::store_hash<true>>;
+  struct Entry : Place, Links {
     RegisterKey key;
     RowPtr row;
     std::size_t bytes = 0;
   };
-  using Order = std::list<Entry>;  // most recently used first
-  struct Hash {
-    std::size_t operator()(const RegisterKey* key) const noexcept {
-      return RegisterKeyHash{}(*key);
-    }
+  struct KeyOf {
+    using type = RegisterKey;
+    const RegisterKey& operator()(const Entry& entry) const { return entry.key; }
   };
-  struct Equal {
-    bool operator()(const RegisterKey* a, const RegisterKey* b) const { return *a == *b; }
-  };
-  void drop(Order::iterator entry);
+  using Order = boost::intrusive::list<Entry, boost::intrusive::base_hook<Links>>;
+  using Rows = boost::intrusive::unordered_set<
+      Entry, boost::intrusive::base_hook<Place>, boost::intrusive::key_of_value<KeyOf>,
+      boost::intrusive::hash<RegisterKeyHash>, boost::intrusive::equal<std::equal_to<RegisterKey>>,
+      boost::intrusive::compare_hash<true>, boost::intrusive::power_2_buckets<true>>;
+  void drop(Entry& entry);
+  void grow();
 
   const std::size_t bytes_max_;
   std::size_t bytes_ = 0;
-  Order order_;
-  std::unordered_map<const RegisterKey*, Order::iterator, Hash, Equal> rows_;  // keys in order_
+  std::vector<Rows::bucket_type> buckets_;
+  Rows rows_;
+  Order order_;  // most recently used first; owns the entries
 };
 
 }  // namespace penstock

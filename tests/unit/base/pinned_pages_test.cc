@@ -63,10 +63,10 @@ struct Fixture {
 TEST_CASE("Pinned bytes are sent as they are, whatever the reader takes at a time") {
   Fixture fixture;
   for (const auto& [offset, length] : {std::pair<std::size_t, std::size_t>{0, kMiB},
-                                      {kMiB + 1, kMiB - 1},
-                                      {4095, 2},
-                                      {3 * kMiB, 17},
-                                      {12'345, 700'001}}) {
+                                       {kMiB + 1, kMiB - 1},
+                                       {4095, 2},
+                                       {3 * kMiB, 17},
+                                       {12'345, 700'001}}) {
     CAPTURE(offset);
     REQUIRE(PinnedPages::fits(offset, length));
     const auto pages = PinnedPages::make();

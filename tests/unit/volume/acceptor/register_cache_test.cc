@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 namespace penstock {
 namespace {
 
@@ -48,6 +51,49 @@ TEST_CASE("who was not used longest goes first, and what is above the bound alon
   CHECK(cache.find(key("c")) != nullptr);
   cache.put(key("big"), row_of(4'000));
   CHECK(cache.bytes() == 0);
+}
+
+TEST_CASE("many rows are all found, and the bound keeps the newest of them") {
+  RegisterCache cache(1 << 30);
+  RegisterCache small(100 * row_of(10)->bytes() + 600);
+  for (int i = 0; i < 5'000; ++i) {
+    cache.put(key(std::to_string(i)), row_of(10 + static_cast<std::size_t>(i % 7)));
+    small.put(key(std::to_string(i)), row_of(10));
+  }
+  CHECK(cache.size() == 5'000);
+  for (int i = 0; i < 5'000; i += 2) cache.erase(key(std::to_string(i)));
+  CHECK(cache.size() == 2'500);
+  std::size_t bytes = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    const RowPtr* const found = cache.find(key(std::to_string(i)));
+    REQUIRE((found != nullptr) == (i % 2 == 1));
+    if (found == nullptr) continue;
+    CHECK((*found)->value->size() == 10 + static_cast<std::size_t>(i % 7));
+    bytes += (*found)->bytes() + std::to_string(i).size();
+  }
+  CHECK(cache.bytes() == bytes);
+  CHECK(small.size() == 100);
+  for (int i = 0; i < 5'000; ++i) {
+    CHECK((small.find(key(std::to_string(i))) != nullptr) == (i >= 4'900));
+  }
+}
+
+TEST_CASE("keys that differ in one part only are different") {
+  RegisterCache cache(1 << 20);
+  std::vector<RegisterKey> keys(5, key("name"));
+  keys[1].bucket = BucketId{2};
+  keys[2].kind = RowKind::upload;
+  keys[2].upload_id = "id";
+  keys[3] = keys[2];
+  keys[3].kind = RowKind::part;
+  keys[3].part = 1;
+  keys[4] = keys[3];
+  keys[4].part = 2;
+  for (std::size_t i = 0; i < keys.size(); ++i) cache.put(keys[i], row_of(i));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    REQUIRE(cache.find(keys[i]) != nullptr);
+    CHECK((*cache.find(keys[i]))->value->size() == i);
+  }
 }
 
 }  // namespace penstock
