@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kSkewMax = 15min;
-constexpr std::size_t kSigningKeysMax = 4096;  // 200 bytes each
+constexpr std::size_t kSigningKeysMax = 1024;  // 200 bytes each, of a thread
 
 S3Error invalid_argument(std::string message, std::string name, std::string value) {
   S3Error error = s3_error(S3Code::InvalidArgument, std::move(message));
@@ -102,27 +102,35 @@ bool signature_matches(const HmacSha256& key, std::string_view string_to_sign,
 
 std::optional<HmacSha256> SigningKeyCache::find(std::string_view credential,
                                                 const Account& account) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(credential);
-  if (found == entries_.end() || found->second.account.get() != &account) return std::nullopt;
+  const Part& part = parts_.mine();
+  const std::lock_guard lock(part.mutex);
+  const auto found = part.entries.find(credential);
+  if (found == part.entries.end() || found->second.account.get() != &account) return std::nullopt;
   return found->second.key;
 }
 
 void SigningKeyCache::keep(std::string_view credential, std::shared_ptr<const Account> account,
                            const HmacSha256& key) {
-  const std::lock_guard lock(mutex_);
-  if (entries_.size() >= entries_max_) entries_.clear();
-  entries_.insert_or_assign(std::string(credential), Entry{std::move(account), key});
+  Part& part = parts_.mine();
+  const std::lock_guard lock(part.mutex);
+  if (part.entries.size() >= entries_max_) part.entries.clear();
+  part.entries.insert_or_assign(std::string(credential), Entry{std::move(account), key});
 }
 
 std::size_t SigningKeyCache::size() const {
-  const std::lock_guard lock(mutex_);
-  return entries_.size();
+  std::size_t sum = 0;
+  parts_.all([&sum](const Part& part) {
+    const std::lock_guard lock(part.mutex);
+    sum += part.entries.size();
+  });
+  return sum;
 }
 
 void SigningKeyCache::clear() {
-  const std::lock_guard lock(mutex_);
-  entries_.clear();
+  parts_.all([](Part& part) {
+    const std::lock_guard lock(part.mutex);
+    part.entries.clear();
+  });
 }
 
 Authenticator::Authenticator(const CredentialStore& credentials, const Clock& clock,

@@ -17,6 +17,7 @@
 #include "gateway/s3/request.h"
 #include "gateway/s3/s3_error.h"
 #include "penstock/runtime.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 
@@ -30,7 +31,8 @@ struct AuthResult {
 };
 
 // Signing keys that have verified a signature: one per access key, day, region. Each saves five
-// HMACs. Bounded: when full it forgets all. Thread-safety: any thread.
+// HMACs. Each thread has those of its own requests. Bounded: when full it forgets all of them.
+// Thread-safety: any thread.
 class SigningKeyCache {
  public:
   explicit SigningKeyCache(std::size_t entries_max) : entries_max_(entries_max) {}
@@ -53,9 +55,12 @@ class SigningKeyCache {
         account;  // shared: an entry is good only for the account it was made for
     HmacSha256 key;
   };
-  std::size_t entries_max_;
-  mutable std::mutex mutex_;  // guards entries_
-  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries_;
+  struct Part {
+    mutable std::mutex mutex;  // guards entries
+    std::unordered_map<std::string, Entry, Hash, std::equal_to<>> entries;
+  };
+  std::size_t entries_max_;  // of a part
+  ThreadParts<Part> parts_;
 };
 
 // Ownership: borrows the store and the clock. Thread-safety: any thread.

@@ -105,7 +105,7 @@ inline constexpr std::size_t kVolumeQueueMax = 4096;  // register calls waiting 
 // ---- names, lists, multipart
 inline constexpr std::chrono::seconds kBucketCacheAge{
     1};  // positive answers; volumes check the number
-inline constexpr std::size_t kBucketCacheEntries = 10'000;
+inline constexpr std::size_t kBucketCacheEntries = 2'000;       // of a thread
 inline constexpr std::chrono::seconds kBucketDeletingWait{30};  // then busy
 inline constexpr std::chrono::seconds kBucketTakeover{2};  // then its deleter is taken for dead
 inline constexpr std::chrono::seconds kScanCall{5};        // one scan: it may pass 64k tombstones

@@ -3,13 +3,13 @@
 // keeps to the service it was given, so that what its connections send stays near one core.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "penstock/md5_service.h"
 #include "penstock/runtime.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 
@@ -25,11 +25,7 @@ class Md5Services {
   }
 
   // Always the same one for a thread.
-  Md5Service& of_this_thread() {
-    static std::atomic<std::size_t> threads{0};
-    thread_local const std::size_t number = threads++;
-    return services_[number % services_.size()]->service;
-  }
+  Md5Service& of_this_thread() { return services_[thread_number() % services_.size()]->service; }
   std::size_t size() const { return services_.size(); }
 
  private:

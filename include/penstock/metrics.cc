@@ -72,7 +72,7 @@ void add(std::atomic<std::uint64_t>& number, std::uint64_t amount) {
 }
 }  // namespace
 
-// One cache line apart, so that operations on different threads do not slow each other.
+// One cache line apart, so that operations do not slow each other.
 struct alignas(64) Metrics::PerOperation {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
@@ -99,14 +99,16 @@ struct Metrics::HistogramCollector {
 Metrics::Metrics(std::vector<std::string> operations, std::vector<std::string> error_codes)
     : operations_(std::move(operations)),
       error_codes_(std::move(error_codes)),
-      per_operation_(std::make_unique<PerOperation[]>(operations_.size())),
-      errors_(std::make_unique<std::atomic<std::uint64_t>[]>(error_codes_.size())) {}
+      errors_(std::make_unique<std::atomic<std::uint64_t>[]>(error_codes_.size())) {
+  per_operation_.all(
+      [this](auto& part) { part = std::make_unique<PerOperation[]>(operations_.size()); });
+}
 
 Metrics::~Metrics() = default;
 
 void Metrics::record(std::size_t operation, const Outcome& outcome) {
   PENSTOCK_ASSERT(operation < operations_.size());
-  PerOperation& numbers = per_operation_[operation];
+  PerOperation& numbers = per_operation_.mine()[operation];
   numbers.durations.record(outcome.duration);
   if (outcome.bytes_in != 0) add(numbers.bytes_in, outcome.bytes_in);
   if (outcome.bytes_out != 0) add(numbers.bytes_out, outcome.bytes_out);
@@ -136,12 +138,18 @@ void Metrics::add_requests(Families& families) const {
   auto durations = make_family("penstock_request_duration_seconds",
                                "From the request's head to its end", MetricType::Histogram);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
-    const PerOperation& numbers = per_operation_[i];
     const Labels labels = {{"operation", operations_[i]}};
-    const auto counts = numbers.durations.counts();
+    double in = 0, out = 0;
+    LatencyHistogram::Counts counts;
+    per_operation_.all([&](const auto& part) {
+      const PerOperation& numbers = part[i];
+      in += load(numbers.bytes_in);
+      out += load(numbers.bytes_out);
+      counts += numbers.durations.counts();
+    });
     requests.metric.push_back(counted(labels, static_cast<double>(counts.count())));
-    bytes_in.metric.push_back(counted(labels, load(numbers.bytes_in)));
-    bytes_out.metric.push_back(counted(labels, load(numbers.bytes_out)));
+    bytes_in.metric.push_back(counted(labels, in));
+    bytes_out.metric.push_back(counted(labels, out));
     durations.metric.push_back(histogram_of(labels, counts));
   }
   auto errors =

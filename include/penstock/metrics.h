@@ -18,6 +18,7 @@
 
 #include "penstock/latency.h"
 #include "penstock/runtime.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 
@@ -72,7 +73,7 @@ class Metrics {
 
   std::vector<std::string> operations_;
   std::vector<std::string> error_codes_;
-  std::unique_ptr<PerOperation[]> per_operation_;
+  ThreadParts<std::unique_ptr<PerOperation[]>> per_operation_;  // sums over all threads count
   std::unique_ptr<std::atomic<std::uint64_t>[]> errors_;
   std::vector<Collector> collectors_;
   std::vector<HistogramCollector> histograms_;

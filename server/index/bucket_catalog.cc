@@ -57,24 +57,28 @@ RegisterRef BucketCatalog::register_of(const std::string& name) {
 
 std::shared_ptr<const Bucket> BucketCatalog::cached(const std::string& name) const {
   const BootTime now = clock_.boot();
-  const std::lock_guard lock(mutex_);
-  const auto found = cache_.find(name);
-  if (found == cache_.end() || found->second.until <= now) return nullptr;
+  const Part& part = parts_.mine();
+  const std::lock_guard lock(part.mutex);
+  const auto found = part.cache.find(name);
+  if (found == part.cache.end() || found->second.until <= now) return nullptr;
   return found->second.bucket;
 }
 
 void BucketCatalog::forget(const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  cache_.erase(name);
+  parts_.all([&name](Part& part) {
+    const std::lock_guard lock(part.mutex);
+    part.cache.erase(name);
+  });
 }
 
 // The answer is as old as the question.
 void BucketCatalog::remember(std::shared_ptr<const Bucket> bucket, BootTime asked) {
-  const std::lock_guard lock(mutex_);
+  Part& part = parts_.mine();
+  const std::lock_guard lock(part.mutex);
   // Entries live for a second: what is thrown away here is soon asked for again or never.
-  if (cache_.size() >= limits::kBucketCacheEntries) cache_.clear();
+  if (part.cache.size() >= limits::kBucketCacheEntries) part.cache.clear();
   const std::string name = bucket->name;
-  cache_[name] = Cached{std::move(bucket), asked + limits::kBucketCacheAge};
+  part.cache[name] = Cached{std::move(bucket), asked + limits::kBucketCacheAge};
 }
 
 Task<std::shared_ptr<const Bucket>> BucketCatalog::read(std::string name, Deadline deadline) {

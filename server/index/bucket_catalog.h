@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "penstock/thread_parts.h"
 #include "server/membership/membership.h"
 #include "server/proposer/proposer.h"
 #include "server/records/object_record.h"
@@ -50,8 +51,12 @@ class BucketCatalog {
   Proposer& proposer_;
   Clock& clock_;
   Random& random_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, Cached> cache_;  // guarded by mutex_; only looked up by name
+  // What each thread has read: the count of who holds a bucket is written by each request.
+  struct Part {
+    mutable std::mutex mutex;
+    std::unordered_map<std::string, Cached> cache;  // guarded by mutex; only looked up by name
+  };
+  ThreadParts<Part> parts_;
 };
 
 }  // namespace penstock

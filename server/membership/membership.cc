@@ -244,6 +244,9 @@ Result<bool> Membership::adopt(std::shared_ptr<const ClusterMap> map, SameEpoch 
 }
 
 std::shared_ptr<const ClusterMap> Membership::map() const { return state_->view().map; }
+bool Membership::is_current(const ClusterMap& map) const {
+  return state_->view().map.get() == &map;
+}
 
 const Ring& Membership::ring() const { return *state_->view().ring; }
 

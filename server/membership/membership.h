@@ -39,6 +39,8 @@ class Membership {
   Result<bool> adopt(std::shared_ptr<const ClusterMap> map, SameEpoch other = SameEpoch::stays);
 
   std::shared_ptr<const ClusterMap> map() const;
+  // Is this very object the map that holds now? Touches nothing that others write.
+  bool is_current(const ClusterMap& map) const;
   // Valid until the caller's next await.
   const Ring& ring() const;
   // Null if unknown. The client stays valid as long as the caller holds it.

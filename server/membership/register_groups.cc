@@ -3,11 +3,11 @@
 namespace penstock {
 
 std::shared_ptr<const RegisterGroups::Table> RegisterGroups::table() {
-  auto map = membership_.map();
-  const std::lock_guard lock(mutex_);
-  if (table_ != nullptr && table_->map == map) return table_;
+  Part& part = parts_.mine();
+  const std::lock_guard lock(part.mutex);
+  if (part.table != nullptr && membership_.is_current(*part.table->map)) return part.table;
   auto table = std::make_shared<Table>();
-  table->map = std::move(map);
+  table->map = membership_.map();
   for (std::uint32_t g = 0; g < table->map->groups.size(); ++g) {
     RegisterGroup& group = table->groups.emplace_back();
     group.id = GroupId{g};
@@ -16,8 +16,8 @@ std::shared_ptr<const RegisterGroups::Table> RegisterGroups::table() {
     group.set = std::move(*set);
     for (const VolumeId id : group.set.volumes) group.clients.push_back(membership_.volume(id));
   }
-  table_ = table;
-  return table_;
+  part.table = table;
+  return table;
 }
 
 Result<std::shared_ptr<const RegisterGroup>> RegisterGroups::find(BucketId bucket,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/thread_parts.h"
 #include "server/membership/membership.h"
 #include "server/membership/replica_set.h"
 
@@ -37,11 +38,15 @@ class RegisterGroups {
     std::shared_ptr<const ClusterMap> map;
     std::vector<RegisterGroup> groups;
   };
+  // Of each thread its own: the count of who holds one is written by each request.
+  struct Part {
+    std::mutex mutex;
+    std::shared_ptr<const Table> table;  // guarded by mutex
+  };
   std::shared_ptr<const Table> table();
 
   Membership& membership_;
-  std::mutex mutex_;
-  std::shared_ptr<const Table> table_;  // guarded by mutex_
+  ThreadParts<Part> parts_;
 };
 
 }  // namespace penstock

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -24,10 +25,12 @@
 #include <vector>
 
 #include "gateway/http/http_server.h"
+#include "penstock/assert.h"
+#include "penstock/pinned_pages.h"
 
 namespace penstock::test {
 
-// Gives the pieces of a list, then ends or fails.
+// Gives the pieces of a list, then ends or fails. Those that name a file come as its pinned pages.
 class ListSource final : public BodySource {
  public:
   ListSource(std::vector<Piece> pieces, bool fails) : pieces_(std::move(pieces)), fails_(fails) {}
@@ -37,6 +40,7 @@ class ListSource final : public BodySource {
       piece.memory_offset += used_of_piece_;
       piece.file_offset += used_of_piece_;
       piece.length -= std::exchange(used_of_piece_, 0);
+      if (piece.fd >= 0) pin(piece);
       co_return piece;
     }
     if (fails_) co_return fail(Errc::io, "the disk is gone");
@@ -54,6 +58,13 @@ class ListSource final : public BodySource {
   std::atomic<int>* kept = nullptr;
 
  private:
+  static void pin(Piece& piece) {
+    piece.pages = PinnedPages::make();
+    PENSTOCK_ASSERT(piece.pages != nullptr);
+    const bool pinned = piece.pages->pin(piece.fd, piece.file_offset, piece.length);
+    PENSTOCK_ASSERT(pinned);
+    piece.fd = -1;
+  }
   std::vector<Piece> pieces_;
   bool fails_;
   std::size_t next_ = 0;
@@ -99,7 +110,12 @@ class ScriptedService final : public Service {
       text = "failed";
     } else if (path == "/file") {
       response.content_length = 7 + file_bytes.size();
-      std::vector<Piece> pieces = {file_piece(0, file_bytes.size()), memory_piece("-memory")};
+      std::vector<Piece> pieces;
+      constexpr std::size_t kStep = 700'000;  // no page ends there
+      for (std::size_t at = 0; at < file_bytes.size(); at += kStep) {
+        pieces.push_back(file_piece(at, std::min(kStep, file_bytes.size() - at)));
+      }
+      pieces.push_back(memory_piece("-memory"));
       auto source = std::make_unique<ListSource>(std::move(pieces), false);
       source->stalls = &stalls;
       source->kept = &kept;
