@@ -28,9 +28,10 @@ void add_collectors_of_shares(Metrics& metrics, const MemoryShares& shares) {
   }
   metrics.add_collector(gauge, "penstock_memory_ceiling_bytes",
                         "Memory that the process may have, by part.", [parts] { return parts; });
-  metrics.add_collector(gauge, "process_resident_memory_bytes", "Memory that the process has.", [] {
-    return Samples{Sample{{}, resident_bytes()}};
-  });
+  metrics.add_collector(gauge, "penstock_memory_resident_bytes", "Memory that the process has.",
+                        [] {
+                          return Samples{Sample{{}, resident_bytes()}};
+                        });
 }
 
 }  // namespace penstock
