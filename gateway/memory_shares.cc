@@ -45,9 +45,11 @@ std::size_t default_memory() {
 Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
                                   const ConnectionsWanted& connections) {
   MemoryShares shares;
-  shares.ceiling = ceiling == 0 ? default_memory() : ceiling;
   shares.process = kProcessBytes;
   shares.volumes = volumes;
+  // A ceiling that nobody has chosen is no reason not to start.
+  const std::size_t needed = kProcessBytes + kBodiesMin + volumes * kVolumeMin;
+  shares.ceiling = ceiling == 0 ? std::max(default_memory(), needed * 5 / 4 + 1) : ceiling;
   shares.connections = std::min(shares.ceiling / 5 / connections.bytes_each, connections.count);
   shares.connection_bytes = shares.connections * connections.bytes_each;
   const std::size_t fixed = shares.process + shares.connection_bytes;

@@ -45,7 +45,8 @@ struct MemoryShares {
 // smaller; no less than kMemoryMin.
 std::size_t default_memory();
 
-// `ceiling` 0: the default. Says in the log if there are fewer connections than wanted.
+// `ceiling` 0: the default, or more if the volumes need it. Says in the log if there are fewer
+// connections than wanted.
 // Errors: invalid - it is not enough for the volumes; the context says what is.
 Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
                                   const ConnectionsWanted& connections);

@@ -100,6 +100,7 @@ Task<std::size_t> HttpConnection::wait_for_request() {
   auto received = co_await stream_.receive_within(input_.free_space(), moment);
   if (received || received.error().code != Errc::timeout) co_return received;
   release_buffers();
+  stream_.release_taken();
   BootTime end = loop_->wheel().now() + patience - moment;
   while (true) {
     const Duration left = end - loop_->wheel().now();

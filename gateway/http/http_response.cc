@@ -158,7 +158,9 @@ Task<std::size_t> ResponseSender::send_piece(ConstBytes head, Piece piece) {
     CO_TRY(sent, co_await stream_.send_while_taken(head, ConstBytes(), true));
     if (sent < head.size()) co_return sent;
   }
-  CO_TRY(sent, co_await stream_.send_pages_while_taken(*piece.pages));
+  const auto pages_sent = co_await stream_.send_pages_while_taken(*piece.pages);
+  stream_.keep_until_taken(std::move(piece.keepalive));
+  CO_TRY(sent, pages_sent);
   co_return head.size() + sent;
 }
 

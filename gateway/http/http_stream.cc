@@ -164,11 +164,26 @@ Task<bool> HttpStream::wait_writable(Duration most) {
   co_return false;
 }
 
+std::uint64_t HttpStream::taken_now() {
+  int queued = 0;
+  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &queued) != 0 || queued < 0) return taken_bytes_;
+  return sent_bytes_ - std::min<std::uint64_t>(sent_bytes_, queued);
+}
+
+void HttpStream::keep_until_taken(std::shared_ptr<const void> keepalive) {
+  release_taken();
+  if (keepalive != nullptr) kept_.push_back({sent_bytes_, std::move(keepalive)});
+}
+
+void HttpStream::release_taken() {
+  if (kept_.empty()) return;
+  const std::uint64_t taken = taken_now();
+  while (!kept_.empty() && kept_.front().end <= taken) kept_.pop_front();
+}
+
 // Room here comes in large steps; what the peer's host acknowledges tells of each byte.
 bool HttpStream::look_at_peer() {
-  int queued = 0;
-  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &queued) != 0 || queued < 0) return false;
-  const std::uint64_t taken = sent_bytes_ - std::min<std::uint64_t>(sent_bytes_, queued);
+  const std::uint64_t taken = taken_now();
   if (taken == taken_bytes_) return false;
   taken_bytes_ = taken;
   taken_at_ = wheel_.now();

@@ -12,6 +12,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 
 #include "gateway/http/http_deadlines.h"
@@ -95,6 +97,10 @@ class HttpStream final : private DeadlineWheel::Entry {
   Task<std::size_t> send_while_taken(ConstBytes first, ConstBytes second, bool more);
   // The same for pages of a file, without copying them through this process.
   Task<std::size_t> send_pages_while_taken(PinnedPages& pages);
+  // What was sent so far may still be in the file's pages: `keepalive` stays until the peer's host
+  // has all of it, at the earliest, and goes with a later call or with this stream.
+  void keep_until_taken(std::shared_ptr<const void> keepalive);
+  void release_taken();  // what is kept no longer
   // Waits until the peer takes bytes again, at most `most`. False: not yet. Errors: timeout - it
   // took nothing for options.reader_pause.
   Task<bool> wait_for_room(Duration most) { return wait_for_room(most, options_.reader_pause); }
@@ -122,6 +128,7 @@ class HttpStream final : private DeadlineWheel::Entry {
   Result<Push> push(ConstBytes& first, ConstBytes& second, bool more);
   Result<Push> push_pages(PinnedPages& pages);
   void sent(std::size_t bytes);
+  std::uint64_t taken_now();  // of sent_bytes_, by the peer's host
   void bound_unsent(bool bounded);
   bool look_at_peer();
   // False: not within `most`.
@@ -141,6 +148,11 @@ class HttpStream final : private DeadlineWheel::Entry {
   std::uint64_t sent_bytes_ = 0;       // given to the kernel
   std::uint64_t taken_bytes_ = 0;      // of them, by the peer's host, at the last look
   BootTime taken_at_;                  // when that was less
+  struct Kept {
+    std::uint64_t end = 0;  // of the bytes, by sent_bytes_
+    std::shared_ptr<const void> keepalive;
+  };
+  std::deque<Kept> kept_;  // no more than fit into the socket's buffer
   std::size_t turn_bytes_ = 0;
   bool paused_ = false;
   bool expired_ = false;

@@ -20,7 +20,7 @@ class VolumeThreads {
   // Six volumes on one device may have all that they can use: 1 commit, 2 reads of rows, 2 writes
   // and 2 reads of fragments each.
   static constexpr unsigned kDeviceThreadsMax = 42;
-  static constexpr unsigned kCompactionThreadsMax = 12;
+  static constexpr unsigned kCompactionThreadsMax = 24;
 
   // For the volumes on a device, by Disk::Space::device. The workers must go before this object, or
   // be abandoned.

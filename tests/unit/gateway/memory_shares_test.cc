@@ -61,6 +61,9 @@ TEST_CASE("A ceiling that nobody names is 512 MiB or less") {
   const auto shares = share_memory(0, 6, {1'000});
   REQUIRE(shares);
   CHECK(shares->ceiling == default_memory());
+  const auto many = share_memory(0, 1'000, {10'000});
+  REQUIRE(many);
+  CHECK(many->ceiling > 3'000 * kMiB);
 }
 
 }  // namespace

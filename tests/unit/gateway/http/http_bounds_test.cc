@@ -241,6 +241,24 @@ TEST_CASE("a piece that is not taken is put back, and comes again when the clien
   }
 }
 
+TEST_CASE("what pages are held by stays until the client's host has them, and no longer") {
+  HttpOptions options = LoopbackServer::fast();
+  options.idle_holds = milliseconds(10);
+  options.reader_pause = std::chrono::seconds(20);
+  LoopbackServer server(options);
+  RawClient client(server);
+  constexpr int kAnswers = 6;
+  for (int i = 0; i < kAnswers; ++i) client.send(request("GET", "/file"));
+  wait_until([&] { return server.service.stalls > 0 && server.service.kept > 3; });
+  // The list that the answer is made of holds its pieces, and those that were sent are held, too.
+  const auto pieces = static_cast<long>(server.service.file_bytes.size() / 700'000 + 1);
+  CHECK(server.service.held.use_count() > 1 + pieces);
+  for (int i = 0; i < kAnswers; ++i) {
+    CHECK(client.answer().body == server.service.file_bytes + "-memory");
+  }
+  wait_until([&] { return server.service.held.use_count() == 1; });
+}
+
 TEST_CASE("long heads take memory, and are refused without it") {
   MemoryBudget budget(18 << 10);
   HttpOptions options = LoopbackServer::fast();

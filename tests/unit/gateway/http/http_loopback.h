@@ -135,6 +135,7 @@ class ScriptedService final : public Service {
   }
 
   std::string file_bytes;
+  std::shared_ptr<int> held = std::make_shared<int>(0);  // by pieces of the file
   int file = -1;
   void make_file(std::size_t length) {
     for (std::size_t i = 0; i < length; ++i) file_bytes += static_cast<char>('a' + i * 7 % 26);
@@ -160,6 +161,7 @@ class ScriptedService final : public Service {
     piece.fd = file;
     piece.file_offset = offset;
     piece.length = length;
+    piece.keepalive = held;
     return piece;
   }
 };
