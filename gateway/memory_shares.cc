@@ -47,17 +47,20 @@ Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
   MemoryShares shares;
   shares.process = kProcessBytes;
   shares.volumes = volumes;
+  // With it connections get their fifth, or all that they want if that is less.
+  const std::size_t others = kProcessBytes + kBodiesMin + volumes * kVolumeMin;
+  const std::size_t enough =
+      std::min(others * 5 / 4 + 1, others + connections.count * connections.bytes_each);
   // A ceiling that nobody has chosen is no reason not to start.
-  const std::size_t needed = kProcessBytes + kBodiesMin + volumes * kVolumeMin;
-  shares.ceiling = ceiling == 0 ? std::max(default_memory(), needed * 5 / 4 + 1) : ceiling;
+  shares.ceiling = ceiling == 0 ? std::max(default_memory(), enough) : ceiling;
   shares.connections = std::min(shares.ceiling / 5 / connections.bytes_each, connections.count);
   shares.connection_bytes = shares.connections * connections.bytes_each;
   const std::size_t fixed = shares.process + shares.connection_bytes;
-  const std::size_t least = fixed + kBodiesMin + volumes * kVolumeMin;
-  if (shares.ceiling < least) {
+  if (shares.ceiling < fixed + kBodiesMin + volumes * kVolumeMin) {
     return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) +
                                    " MiB: " + std::to_string(volumes) + " volumes need at least " +
-                                   std::to_string(in_mib(least)) + " MiB (\"memory\" in --config)");
+                                   std::to_string(in_mib(enough)) +
+                                   " MiB (\"memory\" in --config)");
   }
   const std::size_t rest = shares.ceiling - fixed;
   if (volumes > 0) {

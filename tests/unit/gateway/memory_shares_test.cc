@@ -48,8 +48,13 @@ TEST_CASE("Too little memory is refused with what would be enough; little lets f
   const auto many = share_memory(256 * kMiB, 64, {10'000});
   CHECK(code_of(many) == Errc::invalid);
   CHECK(many.error().context ==
-        "memory is 256 MiB: 64 volumes need at least 308 MiB (\"memory\" in --config)");
+        "memory is 256 MiB: 64 volumes need at least 321 MiB (\"memory\" in --config)");
   CHECK(share_memory(512 * kMiB, 64, {10'000}));
+  CHECK(share_memory(321 * kMiB, 64, {10'000}));
+  CHECK_FALSE(share_memory(319 * kMiB, 64, {10'000}));
+  CHECK(share_memory(103 * kMiB, 6, {10'000}));
+  CHECK(code_of(share_memory(1, 6, {10})) == Errc::invalid);
+  CHECK(share_memory(83 * kMiB, 6, {10}));
   const auto fewer = share_memory(128 * kMiB, 6, {10'000});
   REQUIRE(fewer);
   CHECK(fewer->connections == 128 * kMiB / 5 / limits::kConnectionBytes);
