@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "penstock/assert.h"
-#include "penstock/caught.h"
+#include "penstock/worker_job.h"
 
 namespace penstock {
 namespace {
@@ -73,14 +73,6 @@ struct ThreadWorker::State {
   bool abandoned = false;
   unsigned running = 0;  // threads
 
-  void run_job(const std::function<void()>& job) {
-    try {
-      job();
-    } catch (...) {
-      const Error error = error_of_exception("a job of " + name);
-      if (listener) listener(error);
-    }
-  }
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -89,7 +81,7 @@ struct ThreadWorker::State {
       auto job = std::move(jobs.front());
       jobs.pop_front();
       lock.unlock();
-      run_job(job);
+      run_worker_job(name, job, listener);
       job = nullptr;  // what it holds may need locks of others
       lock.lock();
     }
@@ -99,7 +91,7 @@ struct ThreadWorker::State {
 };
 
 ThreadWorker::ThreadWorker(std::string name, unsigned threads) : state_(std::make_shared<State>()) {
-  name.resize(std::min<std::size_t>(name.size(), 15));  // pthread_setname_np's bound
+  name = thread_name(std::move(name));
   state_->name = name;
   state_->running = threads;
   for (unsigned i = 0; i < threads; ++i) {

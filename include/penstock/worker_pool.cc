@@ -2,17 +2,16 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
+#include "penstock/worker_job.h"
 
 namespace penstock {
 namespace {
@@ -27,15 +26,6 @@ struct Queue {
   unsigned in_line = 0;  // how often it stands in the pool's line
   bool abandoned = false;
   std::condition_variable ended;
-
-  void run_job(const std::function<void()>& job) const {
-    try {
-      job();
-    } catch (...) {
-      const Error error = error_of_exception("a job of " + name);
-      if (listener) listener(error);
-    }
-  }
 };
 
 }  // namespace
@@ -56,7 +46,7 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
   unsigned free = 0;                        // of these wait for a turn, or are about to
   bool stopping = false;
 
-  // Pre, of both: the mutex is held.
+  // Pre, of these three: the mutex is held.
   void line_up(const std::shared_ptr<Queue>& queue) {
     while (queue->in_line < queue->jobs.size() &&
            queue->running + queue->in_line < queue->at_once) {
@@ -119,7 +109,7 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
     queue->jobs.pop_front();
     ++queue->running;
     lock.unlock();
-    queue->run_job(job);
+    run_worker_job(queue->name, job, queue->listener);
     job = nullptr;  // what it holds may need locks of others
     lock.lock();
     if (queue->abandoned) return false;
@@ -170,8 +160,7 @@ class WorkerPool::PoolWorker final : public Worker {
 
 WorkerPool::WorkerPool(std::string name, unsigned threads_max, std::chrono::milliseconds idle_max) {
   PENSTOCK_ASSERT(threads_max > 0);
-  name.resize(std::min<std::size_t>(name.size(), 15));  // pthread_setname_np's bound
-  state_ = std::make_shared<State>(std::move(name), threads_max, idle_max);
+  state_ = std::make_shared<State>(thread_name(std::move(name)), threads_max, idle_max);
   const std::lock_guard lock(state_->mutex);
   state_->begin_thread();
 }
