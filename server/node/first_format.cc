@@ -81,14 +81,12 @@ Result<bool> wants_first_format(const FirstFormat& store) {
 }
 
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
-                      const std::function<std::unique_ptr<Worker>()>& make_worker,
-                      std::size_t at_once) {
+                      Worker& worker, std::size_t at_once) {
   for (const auto& volume : store.volumes) CHECK_OK(check_formattable(*volume));
   const std::string json = map.to_json();
   const auto begin = [&](std::size_t i) {
     const VolumeIdentity identity{map.cluster, map.volumes[i].id};
-    const auto worker = make_worker();
-    return begin_format(*store.volumes[i], clock, random, *worker, identity, json);
+    return begin_format(*store.volumes[i], clock, random, worker, identity, json);
   };
   CHECK_OK(run_side_by_side(store.volumes.size(), at_once, begin));
   return end_first_format(store, at_once);

@@ -9,8 +9,8 @@
 // start formats anew. A cut after it leaves a whole store: the next start does 2 and 3.
 // Thread-safety: none; a start does it. All of it blocks.
 #pragma once
+#include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,11 +34,14 @@ Result<std::unique_ptr<Disk>> make_volume_directory(const std::filesystem::path&
 // volumes are gone; invalid - the directory above is itself a volume; io; full.
 Result<bool> wants_first_format(const FirstFormat& store);
 
-// Makes the volumes of `map`, `at_once` at a time. Durable when it succeeds. Blocks. `make_worker`:
-// of each volume's database, while it is made. Pre: no volume is null.
+// Volumes that are formatted at a time: each waits for a few dozen syncs, and disks join those that
+// come together.
+inline constexpr std::size_t kFormatsAtOnce = 16;
+
+// Makes the volumes of `map`, `at_once` at a time; with 1 in its order. Durable when it succeeds.
+// `worker`: of all their databases, while they are made. Pre: no volume is null.
 // Errors: invalid - a directory holds other files; io; full.
 Result<> format_store(const FirstFormat& store, const ClusterMap& map, Clock& clock, Random& random,
-                      const std::function<std::unique_ptr<Worker>()>& make_worker,
-                      std::size_t at_once);
+                      Worker& worker, std::size_t at_once);
 
 }  // namespace penstock

@@ -8,10 +8,6 @@
 
 namespace penstock {
 
-// Volumes that are formatted at a time: each waits for a few dozen syncs, and disks join those that
-// come together.
-constexpr std::size_t kFormatsAtOnce = 16;
-
 // Calls work(0) … work(count - 1), at most `at_once` of them at a time. With 1 they run here, in
 // order. After an error no other begins; those under way end. Blocks.
 // Errors: that of the lowest index that failed; io - one has thrown.

@@ -7,7 +7,6 @@
 #include "penstock/log.h"
 #include "server/node/first_format.h"
 #include "server/node/mounts.h"
-#include "server/node/side_by_side.h"
 #include "server/node/volume_notes.h"
 
 namespace penstock {
@@ -100,8 +99,8 @@ Result<bool> format_if_new(const StoreFormat& store) {
   CHECK_OK(may_format(store, paths));
   TRY(map, make_first_map(store, paths.size()));
   TRY(made, open_disks(store.directories, paths, true, make_volume_directory));
-  const auto make_worker = [] { return std::make_unique<ThreadWorker>("format", 1); };
-  CHECK_OK(format_store(made, map, store.clock, store.random, make_worker, kFormatsAtOnce));
+  ThreadWorker worker("format", 1);
+  CHECK_OK(format_store(made, map, store.clock, store.random, worker, kFormatsAtOnce));
   for (std::size_t i = 0; i < paths.size(); ++i) {
     log_event(LogLevel::info, "volume_format",
               {{"volume", map.volumes[i].name}, {"path", paths[i]}});

@@ -43,8 +43,7 @@ struct Directories {
   Result<> start() {
     TRY(wanted, wants_first_format(store()));
     if (!wanted) return {};
-    const auto make_worker = [] { return std::make_unique<HereWorker>(); };
-    return format_store(store(), map(), clock, random, make_worker, 1);
+    return format_store(store(), map(), clock, random, worker, 1);
   }
   void crash() {
     for (auto& disk : disks) disk->crash(random);
@@ -62,6 +61,7 @@ struct Directories {
 
   SeededRandom random;
   FakeClock clock;
+  HereWorker worker;
   std::vector<std::unique_ptr<FakeDisk>> disks;  // the last one is that above the others
 };
 
