@@ -44,7 +44,7 @@ struct LocalConfig {
       64 * limits::kMiB;  // kept on each volume so that its log can always end well
   std::uint64_t disk_call_max_seconds = limits::kDiskCallMax.count();
   bool read_on_caller = true;  // cached reads on the I/O threads: VolumeOptions
-  bool sendfile = true;        // send verified file pages without a copy: see HttpOptions
+  bool sendfile = false;       // send verified file pages without a copy: see HttpOptions
   bool has_policy = false;     // "layout" was given; it counts when the store is formatted
   LayoutPolicy policy;
   bool signature_v2 = true;  // false: Signature Version 2 is refused
