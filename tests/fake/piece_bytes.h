@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ inline std::string sent_bytes(PinnedPages& pages) {
   std::vector<char> step(64 * 1024);
   ssize_t taken = 0;
   do {
-    if (pages.left() > 0) (void)pages.send(ends[0], pages.left());
+    const ssize_t sent = pages.left() > 0 ? pages.send(ends[0], pages.left()) : 0;
+    CHECK((sent >= 0 || errno == EAGAIN));
     taken = ::recv(ends[1], step.data(), step.size(), 0);
     if (taken > 0) got.append(step.data(), static_cast<std::size_t>(taken));
   } while (taken > 0);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/fake/piece_bytes.h"
 #include "tests/fake/temporary_directory.h"
 
 namespace penstock {
@@ -23,7 +24,7 @@ std::string pattern(std::size_t bytes) {
   return text;
 }
 
-// A file with known bytes, and a socket whose other end is read here.
+// A file with known bytes.
 struct Fixture {
   Fixture() : file(::open((where.path / "f").c_str(), O_CREAT | O_RDWR, 0600)) {
     REQUIRE(file >= 0);
@@ -35,25 +36,6 @@ struct Fixture {
     ::close(file);
     for (const int end : ends) ::close(end);
   }
-  // Sends all, and gives back what the other end got.
-  std::string send(PinnedPages& pages) {
-    std::string got;
-    std::vector<char> step(100'000);
-    while (pages.left() > 0) {
-      const ssize_t sent = pages.send(ends[0], kMiB);
-      CHECK((sent > 0 || errno == EAGAIN));
-      if (sent > 0) continue;
-      const ssize_t taken = ::recv(ends[1], step.data(), step.size(), 0);
-      REQUIRE(taken > 0);
-      got.append(step.data(), static_cast<std::size_t>(taken));
-    }
-    ssize_t taken = 0;
-    while ((taken = ::recv(ends[1], step.data(), step.size(), 0)) > 0) {
-      got.append(step.data(), static_cast<std::size_t>(taken));
-    }
-    return got;
-  }
-
   TemporaryDirectory where;
   std::string text = pattern(3 * kMiB + 17);
   int file;
@@ -73,7 +55,7 @@ TEST_CASE("Pinned bytes are sent as they are, whatever the reader takes at a tim
     REQUIRE(pages);
     REQUIRE(pages->pin(fixture.file, offset, length));
     CHECK(pages->left() == length);
-    CHECK(fixture.send(*pages) == fixture.text.substr(offset, length));
+    CHECK(sent_bytes(*pages) == fixture.text.substr(offset, length));
   }
 }
 
@@ -89,7 +71,7 @@ TEST_CASE("What is pinned stays what it was when the disk's bytes change under t
   }
   ::close(direct);
   REQUIRE(::posix_fadvise(fixture.file, 0, 0, POSIX_FADV_DONTNEED) == 0);
-  CHECK(fixture.send(*pages) == fixture.text.substr(0, kMiB));
+  CHECK(sent_bytes(*pages) == fixture.text.substr(0, kMiB));
 }
 
 TEST_CASE("What does not fit, or is not there, is not pinned") {
@@ -115,7 +97,7 @@ TEST_CASE("Pages that nobody has sent are in nobody else's way") {
   REQUIRE(::recv(fixture.ends[1], taken.data(), taken.size(), 0) == 100);
   const auto next = PinnedPages::make();
   REQUIRE(next->pin(fixture.file, kMiB, 5'000));
-  CHECK(fixture.send(*next) == fixture.text.substr(kMiB, 5'000));
+  CHECK(sent_bytes(*next) == fixture.text.substr(kMiB, 5'000));
 }
 
 TEST_CASE("There are no more pipes than allowed, and those of a thread end with it") {
@@ -128,7 +110,7 @@ TEST_CASE("There are no more pipes than allowed, and those of a thread end with 
         auto pages = PinnedPages::make();
         if (pages) all.push_back(std::move(pages));
       }
-      CHECK(all.size() >= kMost - 16);  // another thread keeps the others
+      CHECK(all.size() >= kMost - PinnedPages::kKeptMax);  // another thread keeps the others
       CHECK(PinnedPages::make() == nullptr);
       all.pop_back();
       CHECK(PinnedPages::make() != nullptr);

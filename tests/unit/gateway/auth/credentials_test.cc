@@ -1,7 +1,6 @@
 #include "gateway/auth/credentials.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,24 +8,10 @@
 #include <fstream>
 
 #include "tests/fake/code_of.h"
+#include "tests/fake/temporary_directory.h"
 
 namespace penstock {
 namespace {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "credentials-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class CountingRandom final : public Random {
  public:
@@ -128,7 +113,7 @@ TEST_CASE("whatever of an account changes is in force, not only its secret") {
 
 TEST_CASE("a file of secrets that is open to others is refused, and what is no file too") {
   const TemporaryDirectory directory;
-  const std::string path = directory.path() + "/accounts.json";
+  const std::string path = directory.path.string() + "/accounts.json";
   std::ofstream(path) << R"([{"access_key": "abc", "secret_key": "12345678"}])";
   for (const mode_t mode : {0644u, 0604u, 0602u, 0601u, 0620u, 0660u, 0777u}) {
     CAPTURE(mode);
@@ -142,8 +127,8 @@ TEST_CASE("a file of secrets that is open to others is refused, and what is no f
     REQUIRE(::chmod(path.c_str(), mode) == 0);
     if (mode != 0400u || ::geteuid() == 0) CHECK(read_accounts(path));
   }
-  CHECK(code_of(read_accounts(directory.path())) == Errc::invalid);
-  const std::string pipe = directory.path() + "/pipe";
+  CHECK(code_of(read_accounts(directory.path.string())) == Errc::invalid);
+  const std::string pipe = directory.path.string() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(code_of(read_accounts(pipe)) == Errc::invalid);  // and does not wait for a writer
 }
@@ -165,28 +150,28 @@ TEST_CASE("the root pair's file is private, read back as written, and never over
   const TemporaryDirectory directory;
   CountingRandom random;
   const Account account = make_root_account(random);
-  CHECK(read_root_credentials(directory.path()).error().code == Errc::not_found);
+  CHECK(read_root_credentials(directory.path.string()).error().code == Errc::not_found);
   // A crash may have left the file that is renamed last.
-  std::ofstream(root_credentials_path(directory.path()) + ".tmp") << "half";
-  REQUIRE(write_root_credentials(directory.path(), account));
+  std::ofstream(root_credentials_path(directory.path.string()) + ".tmp") << "half";
+  REQUIRE(write_root_credentials(directory.path.string(), account));
   struct stat status;
-  REQUIRE(::stat(root_credentials_path(directory.path()).c_str(), &status) == 0);
+  REQUIRE(::stat(root_credentials_path(directory.path.string()).c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
-  const auto read = read_root_credentials(directory.path());
+  const auto read = read_root_credentials(directory.path.string());
   REQUIRE(read);
   CHECK(read->access_key == account.access_key);
   CHECK(read->secret_key == account.secret_key);
   CHECK(read->account_id == account.account_id);
   const Account other = make_root_account(random);
-  CHECK(code_of(write_root_credentials(directory.path(), other)) == Errc::invalid);
-  CHECK(read_root_credentials(directory.path())->access_key == account.access_key);
+  CHECK(code_of(write_root_credentials(directory.path.string(), other)) == Errc::invalid);
+  CHECK(read_root_credentials(directory.path.string())->access_key == account.access_key);
   // One that is damaged is replaced, and is for nobody else whatever it was.
-  std::ofstream(root_credentials_path(directory.path())) << "half";
-  REQUIRE(::chmod(root_credentials_path(directory.path()).c_str(), 0644) == 0);
-  REQUIRE(replace_root_credentials(directory.path(), other));
-  REQUIRE(::stat(root_credentials_path(directory.path()).c_str(), &status) == 0);
+  std::ofstream(root_credentials_path(directory.path.string())) << "half";
+  REQUIRE(::chmod(root_credentials_path(directory.path.string()).c_str(), 0644) == 0);
+  REQUIRE(replace_root_credentials(directory.path.string(), other));
+  REQUIRE(::stat(root_credentials_path(directory.path.string()).c_str(), &status) == 0);
   CHECK((status.st_mode & 07777) == 0600);
-  CHECK(read_root_credentials(directory.path())->access_key == other.access_key);
+  CHECK(read_root_credentials(directory.path.string())->access_key == other.access_key);
 }
 
 TEST_CASE("the environment replaces the root pair as a whole and keeps what it owns") {

@@ -226,37 +226,49 @@ TEST_CASE("a new connection has to ask soon, one that has asked may idle for lon
   CHECK(asked.answer().status == 200);
 }
 
+namespace {
+
+// A client that asks for large answers and takes nothing of them yet.
+struct SlowReader {
+  explicit SlowReader(HttpOptions options) : server(patient(options)), client(server) {
+    for (int i = 0; i < kAnswers; ++i) client.send(request("GET", "/file"));
+    wait_until([this] { return server.service.kept > 3; });
+    CHECK(server.service.stalls > 0);
+  }
+  static HttpOptions patient(HttpOptions options) {
+    options.reader_pause = std::chrono::seconds(20);
+    return options;
+  }
+  void take_all() {
+    for (int i = 0; i < kAnswers; ++i) {
+      CHECK(client.answer().body == server.service.file_bytes + "-memory");
+    }
+  }
+
+  static constexpr int kAnswers = 6;
+  LoopbackServer server;
+  RawClient client;
+};
+
+}  // namespace
+
 TEST_CASE("a piece that is not taken is put back, and comes again when the client reads on") {
   HttpOptions options = LoopbackServer::fast();
   options.reader_stalled = milliseconds(10);
-  options.reader_pause = std::chrono::seconds(20);
-  LoopbackServer server(options);
-  RawClient client(server);
-  constexpr int kAnswers = 6;
-  for (int i = 0; i < kAnswers; ++i) client.send(request("GET", "/file"));
-  wait_until([&] { return server.service.kept > 3; });
-  CHECK(server.service.stalls > 0);
-  for (int i = 0; i < kAnswers; ++i) {
-    CHECK(client.answer().body == server.service.file_bytes + "-memory");
-  }
+  SlowReader reader(options);
+  reader.take_all();
 }
 
 TEST_CASE("what pages are held by stays until the client's host has them, and no longer") {
   HttpOptions options = LoopbackServer::fast();
   options.idle_holds = milliseconds(10);
-  options.reader_pause = std::chrono::seconds(20);
-  LoopbackServer server(options);
-  RawClient client(server);
-  constexpr int kAnswers = 6;
-  for (int i = 0; i < kAnswers; ++i) client.send(request("GET", "/file"));
-  wait_until([&] { return server.service.stalls > 0 && server.service.kept > 3; });
+  SlowReader reader(options);
+  const ScriptedService& service = reader.server.service;
   // The list that the answer is made of holds its pieces, and those that were sent are held, too.
-  const auto pieces = static_cast<long>(server.service.file_bytes.size() / 700'000 + 1);
-  CHECK(server.service.held.use_count() > 1 + pieces);
-  for (int i = 0; i < kAnswers; ++i) {
-    CHECK(client.answer().body == server.service.file_bytes + "-memory");
-  }
-  wait_until([&] { return server.service.held.use_count() == 1; });
+  const auto pieces = static_cast<long>(service.file_bytes.size() / 700'000 + 1);
+  CHECK(service.held.use_count() > 1 + pieces);
+  reader.take_all();
+  wait_until([&] { return service.held.use_count() == 1; });
 }
 
 TEST_CASE("long heads take memory, and are refused without it") {

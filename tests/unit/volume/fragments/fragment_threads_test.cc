@@ -1,11 +1,9 @@
 // The fragment store on real files and real threads: what the simulator's single thread cannot
 // show.
-#include <unistd.h>
-
 #include <atomic>
-#include <filesystem>
 
 #include "tests/fake/piece_bytes.h"
+#include "tests/fake/temporary_directory.h"
 #include "tests/unit/volume/fragments/fragment_fixture.h"
 
 namespace penstock::fragment_test {
@@ -43,20 +41,9 @@ class LockedRows final : public ExtentRows {
   std::map<FragmentId, std::string> rows_;
 };
 
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string name = std::filesystem::temp_directory_path() / "penstock-fragments-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~ScratchDirectory() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
 struct RealVolume {
   RealVolume() {
-    disk = make_posix_disk(directory.path).value();
+    disk = make_posix_disk(directory.path.string()).value();
     FragmentStoreOptions options;
     options.segment_bytes = 8 * limits::kMiB;
     FragmentStoreParts parts{*disk,   rows,   clock,
@@ -64,7 +51,7 @@ struct RealVolume {
                              buffers, room,   [this](const Error&) { ++failures; }};
     store = FragmentStore::open(std::move(parts), options).value();
   }
-  ScratchDirectory directory;
+  TemporaryDirectory directory;
   std::unique_ptr<Disk> disk;
   LockedRows rows;
   RealClock clock;
