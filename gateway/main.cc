@@ -93,7 +93,7 @@ int run_local(LocalArguments arguments) {
   const auto shares = share_process(config, volumes, {config.connections_max});
   if (!shares) return complain(shares.error());
   arguments.shares = *shares;
-  config.connections_max = shares->connections;
+  config.connections_max = shares->memory.connections;
   LocalProcess process(config, arguments);
   return run_process(process, signals, endpoints);
 }
@@ -122,7 +122,7 @@ int run_gateway(GatewayArguments arguments) {
   const auto shares = share_process(config, 0, {config.connections_max});
   if (!shares) return complain(shares.error());
   arguments.shares = *shares;
-  config.connections_max = shares->connections;
+  config.connections_max = shares->memory.connections;
   GatewayProcess process(config, arguments, std::move(*trust));
   return run_process(process, signals, endpoints);
 }

@@ -17,6 +17,7 @@ constexpr std::size_t kProcessBytes = 32 * kMiB;
 constexpr std::size_t kBodiesMin = 32 * kMiB;
 constexpr std::size_t kVolumeMin = 3 * kMiB;
 constexpr std::size_t kVolumeMax = 128 * kMiB;
+
 std::size_t in_mib(std::size_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
 // Of the control group that the process sees as its own; all: none.
@@ -55,18 +56,17 @@ Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
   shares.ceiling = ceiling == 0 ? std::max(default_memory(), enough) : ceiling;
   shares.connections = std::min(shares.ceiling / 5 / connections.bytes_each, connections.count);
   shares.connection_bytes = shares.connections * connections.bytes_each;
-  const std::size_t fixed = shares.process + shares.connection_bytes;
-  if (shares.ceiling < fixed + kBodiesMin + volumes * kVolumeMin) {
+  if (shares.ceiling < others + shares.connection_bytes) {
     return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) +
                                    " MiB: " + std::to_string(volumes) + " volumes need at least " +
                                    std::to_string(in_mib(enough)) +
                                    " MiB (\"memory\" in --config)");
   }
-  const std::size_t rest = shares.ceiling - fixed;
+  const std::size_t rest = shares.ceiling - shares.process - shares.connection_bytes;
   if (volumes > 0) {
-    const std::size_t bodies = std::max(std::min(shares.ceiling / 3, rest), kBodiesMin);
-    const std::size_t left = rest - std::min(bodies, rest - volumes * kVolumeMin);
-    shares.per_volume = std::min(left / volumes, kVolumeMax);
+    const std::size_t bodies =
+        std::clamp(shares.ceiling / 3, kBodiesMin, rest - volumes * kVolumeMin);
+    shares.per_volume = std::min((rest - bodies) / volumes, kVolumeMax);
   }
   shares.bodies = rest - volumes * shares.per_volume;
   if (shares.connections < connections.count) {

@@ -2,9 +2,9 @@
 // it. What is not used is not held, so most of the time the process is far below.
 //
 // | part | of the ceiling |
-// | process | 32 MiB: the program, its threads, buffers kept for the next request |
+// | process | 32 MiB: the program, its threads |
 // | connections | what one holds while it is idle, a fifth at most: then fewer are let in |
-// | bodies | a third: all that requests hold (memory_budget.h) |
+// | bodies | a third: all that requests hold (memory_budget.h), or leave for the next ones |
 // | volumes | the rest: caches, rows not yet in tables, indexes of tables, in equal parts |
 // A volume takes no more than it can use; what is left then is for bodies.
 #pragma once

@@ -10,7 +10,6 @@ Result<ProcessShares> share_process(const LocalConfig& config, std::size_t volum
   TRY(memory, share_memory(static_cast<std::size_t>(config.memory), volumes, connections));
   shares.descriptors = descriptors;
   shares.memory = memory;
-  shares.connections = memory.connections;
   return shares;
 }
 

@@ -11,8 +11,7 @@ namespace penstock {
 
 struct ProcessShares {
   DescriptorShares descriptors;
-  MemoryShares memory;
-  std::size_t connections = 0;  // that both allow
+  MemoryShares memory;  // its connections are no more than the descriptors allow
 };
 
 // Raises the limit of open files as far as it may. Says in the log what is less than wanted.

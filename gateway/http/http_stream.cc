@@ -178,7 +178,7 @@ void HttpStream::keep_until_taken(std::shared_ptr<const void> keepalive) {
 void HttpStream::release_taken() {
   if (kept_.empty()) return;
   const std::uint64_t taken = taken_now();
-  while (!kept_.empty() && kept_.front().end <= taken) kept_.pop_front();
+  std::erase_if(kept_, [taken](const Kept& kept) { return kept.end <= taken; });
 }
 
 // Room here comes in large steps; what the peer's host acknowledges tells of each byte.

@@ -12,9 +12,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "gateway/http/http_deadlines.h"
 #include "gateway/http/http_options.h"
@@ -152,7 +152,7 @@ class HttpStream final : private DeadlineWheel::Entry {
     std::uint64_t end = 0;  // of the bytes, by sent_bytes_
     std::shared_ptr<const void> keepalive;
   };
-  std::deque<Kept> kept_;  // no more than fit into the socket's buffer
+  std::vector<Kept> kept_;  // no more than fit into the socket's buffer
   std::size_t turn_bytes_ = 0;
   bool paused_ = false;
   bool expired_ = false;

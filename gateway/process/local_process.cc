@@ -14,6 +14,7 @@
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"
 #include "gateway/process/volume_line.h"
+#include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/pinned_pages.h"
 #include "server/node/store_directories.h"
@@ -39,7 +40,13 @@ std::size_t LocalProcess::count_volumes(const LocalArguments& arguments) {
   auto counted = std::make_shared<std::promise<std::size_t>>();
   auto answer = counted->get_future();
   std::thread([counted, directories = arguments.directories, volumes = arguments.volumes] {
-    counted->set_value(StoreDirectories(directories, volumes).first_places().size());
+    std::size_t count = std::max<std::size_t>(directories.size(), volumes);
+    try {
+      count = StoreDirectories(directories, volumes).first_places().size();
+    } catch (...) {  // the start looks again
+      report_exception("the count of volumes");
+    }
+    counted->set_value(count);
   }).detach();
   if (answer.wait_for(kCountPatience) == std::future_status::ready) return answer.get();
   return std::max<std::size_t>(arguments.directories.size(), arguments.volumes);

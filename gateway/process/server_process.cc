@@ -169,8 +169,8 @@ Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
                        std::move(stamp), [this] { return own_places(); });
   clocks_ = std::make_unique<ClockWatch>(*others_, server_.base().clock, true);
   follower_ = make_follower();
-  peers_ =
-      std::make_unique<PeerServer>(contexts_of(io), service_parts(), arguments_.shares.connections);
+  peers_ = std::make_unique<PeerServer>(contexts_of(io), service_parts(),
+                                        arguments_.shares.memory.connections);
   add_collectors();
   const auto serve = [&] { return peers_->listen(peers.address, peers.port); };
   CHECK_OK(call_on(io.at(0), serve, "start"));

@@ -1,6 +1,5 @@
 // MD5 for the bodies of a process: one service for every kThreadsEach I/O threads. One thread fills
-// its lanes better the more streams it has, but hashes no more than one core can; each I/O thread
-// keeps to the service it was given, so that what its connections send stays near one core.
+// its lanes better the more streams it has, but hashes no more than one core can.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +15,7 @@ namespace penstock {
 // Thread-safety: any thread.
 class Md5Services {
  public:
-  // One thread hashes some 4 GB/s in 16 lanes: what eight I/O threads receive.
+  // For readers and writers together; of uploads alone, two or three I/O threads keep one busy.
   static constexpr std::size_t kThreadsEach = 8;
 
   explicit Md5Services(std::size_t io_threads) {

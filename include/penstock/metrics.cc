@@ -72,7 +72,7 @@ void add(std::atomic<std::uint64_t>& number, std::uint64_t amount) {
 }
 }  // namespace
 
-// One cache line apart, so that operations do not slow each other.
+// Whole cache lines, so that those of two threads meet in none.
 struct alignas(64) Metrics::PerOperation {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};

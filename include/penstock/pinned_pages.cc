@@ -57,7 +57,7 @@ class PinnedPages::Pipes {
     ::close(pipe.write_end);
     forget(pipe);
   }
-  std::array<Pipe, 16> kept_;
+  std::array<Pipe, kKeptMax> kept_;
   std::size_t count_ = 0;
 };
 

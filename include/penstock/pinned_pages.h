@@ -16,8 +16,10 @@ class PinnedPages {
  public:
   // Of the pages that the bytes are in: as much as a pipe holds that everybody may make.
   static constexpr std::size_t kBytesMax = 1024 * 1024;
-  // At most so many in a process, if it allows no fewer; each has two descriptors.
+  // At most so many in a process, or as many as allow() says; each has two descriptors.
   static constexpr unsigned kPipesMax = 64;
+  // Of these a thread that has sent its pages keeps so many for its next ones.
+  static constexpr unsigned kKeptMax = 16;
   static void allow(unsigned pipes_max);  // any thread; of those that are made from now on
 
   // Without any page yet. Null: there are too many, or no descriptors.

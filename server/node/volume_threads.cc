@@ -14,7 +14,7 @@ WorkerPool& VolumeThreads::pool(std::uint64_t device) {
 WorkerFactory VolumeThreads::of_device(std::uint64_t device) {
   WorkerPool& disk = pool(device);
   return [this, &disk](std::string role, unsigned threads) {
-    WorkerPool& from = role == "compaction" ? compaction_ : disk;
+    WorkerPool& from = role == kCompactionRole ? compaction_ : disk;
     return from.make_worker(std::move(role), threads);
   };
 }

@@ -70,7 +70,7 @@ std::unique_ptr<Worker> Volume::guarded_worker(const WorkerFactory& factory, con
 }
 
 Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
-  compaction_worker_ = guarded_worker(make_worker, "compaction", 1);
+  compaction_worker_ = guarded_worker(make_worker, kCompactionRole, 1);
   const std::string& boot_id = options_.boot_id;
   DatabaseOptions options = options_.database;
   options.same_boot = !boot_id.empty() && read_boot(*disk_) == boot_id;

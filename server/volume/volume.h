@@ -33,6 +33,8 @@
 
 namespace penstock {
 
+// The role of the worker that others of the same volume may wait for.
+inline constexpr const char* kCompactionRole = "compaction";
 using WorkerFactory = std::function<std::unique_ptr<Worker>(std::string name, unsigned threads)>;
 
 struct VolumeParts {

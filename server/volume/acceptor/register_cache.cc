@@ -44,6 +44,7 @@ void RegisterCache::put(const RegisterKey& key, RowPtr row) {
     order_.push_front(*entry.release());
     bytes_ += bytes;
   }
+  PENSTOCK_ASSERT(rows_.size() == order_.size());
   while (bytes_ > bytes_max_ && !order_.empty()) drop(order_.back());
 }
 

@@ -1,8 +1,8 @@
 // The registers of one volume that were used last, bounded by bytes: least recently used go first.
 // Holds synced rows only, absent ones included. Thread-safety: none; the register store locks.
 //
-// A GET looks here three times, and what it looks at is in no processor's cache: so an entry is one
-// piece of memory, with its hash, and only entries with that hash are compared.
+// A GET looks into three volumes, and what it looks at is seldom in a processor's cache: so an
+// entry has its links and its hash with it, and only keys with that hash are compared.
 #pragma once
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>

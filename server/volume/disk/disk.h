@@ -2,10 +2,10 @@
 // segments and fragment files all go through it, so that faults, power cuts and the simulator's
 // disk reach everything that is stored.
 //
-// All calls block; they are made on workers, never on an I/O thread, except read_now(). Names are
-// relative to the volume's directory. Errors: io - the call failed; not_found; full - no space;
-// overloaded - the process or the machine has no descriptor or memory left for the call: nothing
-// was done, and nothing is said of the disk.
+// All calls block; they are made on workers, never on an I/O thread, except read_now() and a pin()
+// that may not block. Names are relative to the volume's directory. Errors: io - the call failed;
+// not_found; full - no space; overloaded - the process or the machine has no descriptor or memory
+// left for the call: nothing was done, and nothing is said of the disk.
 // Thread-safety: Disk: any thread. File: reads from any thread; writes and sync from one thread at
 // a time per range.
 #pragma once
@@ -43,9 +43,8 @@ class File {
   virtual Result<> allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Result<> truncate(std::uint64_t length) = 0;
   virtual Result<std::uint64_t> size() const = 0;
-  virtual int descriptor() const {
-    return -1;
-  }  // for sendfile and pin(); -1 if the file is not a real one
+  // For sendfile and pin(); -1 if the file is not a real one.
+  virtual int descriptor() const { return -1; }
 };
 
 enum class OpenMode : std::uint8_t {
