@@ -1,8 +1,10 @@
 #include "penstock/checksum.h"
 
+#include <immintrin.h>
 #include <isa-l/crc.h>
 #include <openssl/evp.h>
 
+#include <cstring>
 #include <limits>
 
 #include "penstock/assert.h"
@@ -57,6 +59,26 @@ const EVP_MD* fetched(ChecksumAlgorithm algorithm) {
 // ISA-L's lengths are signed or small; one call takes a piece.
 constexpr std::size_t kPieceMax = std::size_t{1} << 30;
 
+// A call of ISA-L takes 14 ns at least; below this the processor's own instruction, 8 bytes at a
+// time, is done before. Rows have a key of some 20 bytes and a version of four.
+constexpr std::size_t kFewBytes = 256;
+
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_of_few(ConstBytes bytes,
+                                                              std::uint32_t state) {
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  std::uint64_t wide = state;
+  for (; left >= sizeof(std::uint64_t); left -= sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    wide = _mm_crc32_u64(wide, word);
+    at += sizeof word;
+  }
+  auto narrow = static_cast<std::uint32_t>(wide);
+  for (; left > 0; --left) narrow = _mm_crc32_u8(narrow, std::to_integer<unsigned char>(*at++));
+  return narrow;
+}
+
 }  // namespace
 
 std::string_view to_string(ChecksumAlgorithm algorithm) { return traits(algorithm).lower; }
@@ -80,7 +102,9 @@ bool is_combinable(ChecksumAlgorithm algorithm) {
 }
 
 std::uint32_t crc32c(ConstBytes bytes, std::uint32_t crc) {
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
   std::uint32_t state = ~crc;  // crc32_iscsi leaves both inversions to the caller
+  if (bytes.size() < kFewBytes && has_instruction) return ~crc32c_of_few(bytes, state);
   while (!bytes.empty()) {
     const ConstBytes piece = bytes.first(std::min(bytes.size(), kPieceMax));
     // ISA-L takes a pointer to mutable bytes but only reads them.

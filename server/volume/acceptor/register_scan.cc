@@ -1,6 +1,7 @@
 #include "penstock/planted.h"
 #include "penstock/row_key.h"
 #include "server/volume/acceptor/register_reader.h"
+#include "server/volume/rows/read_ahead.h"
 
 namespace penstock {
 namespace {
@@ -94,6 +95,7 @@ class Scan {
     return row;
   }
 
+  const ReadAhead read_ahead_;
   const ScanRequest& request_;
   const std::string row_prefix_;
   std::unique_ptr<Database::Cursor> cursor_;

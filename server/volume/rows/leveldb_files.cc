@@ -1,9 +1,12 @@
 #include "server/volume/rows/leveldb_files.h"
 
+#include <atomic>
+
 #include "penstock/byte_codec.h"
 #include "penstock/checksum.h"
 #include "penstock/log.h"
 #include "server/volume/log/log_frames.h"
+#include "server/volume/rows/read_ahead.h"
 
 namespace penstock {
 namespace {
@@ -101,16 +104,25 @@ class RandomAccessFile final : public leveldb::RandomAccessFile {
       *result = Slice(scratch, now && *now ? now->value() : 0);
       return now ? to_status(*now) : Status::IOError("it would wait for the disk");
     }
+    ReadAhead* const ahead = ReadAhead::of_this_thread();
+    if (ahead != nullptr && ahead->read(number_, *file_, offset, buffer)) {
+      *result = Slice(scratch, bytes);
+      return Status::OK();
+    }
     const auto got = patience_.in_background([&] { return file_->read_at(offset, buffer); });
     *result = Slice(scratch, got ? got.value() : 0);
     return to_status(got);
   }
 
  private:
+  static std::atomic<std::uint64_t> files_;
+
   std::unique_ptr<File> file_;
+  const std::uint64_t number_ = ++files_;  // of those that this process has opened
   const Patience& patience_;
   LeftFiles& left_;
 };
+std::atomic<std::uint64_t> RandomAccessFile::files_{0};
 
 // Collects appends until a sync, the close or a full buffer. LevelDB also flushes after each block
 // of a table; but every table is synced before it counts, so the bytes may wait for that: one

@@ -50,6 +50,22 @@ TEST_CASE("the CRC-64 of NVM Express' test blocks is the published one") {
   CHECK(crc64nvme(as_bytes(block)) == 0xc0ddba7302eca3ac);
 }
 
+// Short texts take another way than long ones.
+TEST_CASE("the CRC32C of any length and alignment is that of its bits") {
+  std::mt19937_64 random(4);
+  const std::string text = random_text(random, 1000);
+  for (std::size_t size = 0; size <= 600; ++size) {
+    const ConstBytes bytes = as_bytes(text).subspan(size % 64, size);
+    const auto before = static_cast<std::uint32_t>(random());
+    std::uint32_t state = ~before;
+    for (const std::byte byte : bytes) {
+      state ^= std::to_integer<std::uint32_t>(byte);
+      for (int bit = 0; bit < 8; ++bit) state = state >> 1 ^ ((state & 1) != 0 ? 0x82f63b78 : 0);
+    }
+    CHECK(crc32c(bytes, before) == ~state);
+  }
+}
+
 TEST_CASE("all CRC-64 kernels agree for every length and alignment") {
   std::mt19937_64 random(1);
   const std::string text = random_text(random, 3000);
