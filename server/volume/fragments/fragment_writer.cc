@@ -54,7 +54,9 @@ struct Stream {
   bool row_uncertain = false;  // a row may name the space: only the next start can tell
   std::vector<std::uint32_t> table;
   std::uint64_t received = 0;
-  Buffer held;  // what was received but not given to the disk: all of it, or less than a granule
+  // What was received but not given to the disk: all of it, with room for padding and tail, or less
+  // than a granule.
+  Buffer held;
   std::size_t held_bytes = 0;
 
   // Shared with the jobs.
@@ -208,11 +210,16 @@ LastWrite make_last_write(Stream& stream) {
   LastWrite last;
   last.offset = stream.is_coalesced() ? 0 : geometry.data_bytes / kGranuleBytes * kGranuleBytes;
   const auto padded = static_cast<std::size_t>(geometry.tail_offset() - last.offset);
-  last.bytes =
-      stream.core->parts.buffers.get(padded + static_cast<std::size_t>(geometry.tail_bytes()));
-  const MutBytes bytes = last.bytes.mutable_bytes();
+  const auto tail = static_cast<std::size_t>(geometry.tail_bytes());
   PENSTOCK_ASSERT(stream.held_bytes <= padded);
-  if (stream.held_bytes > 0) std::memcpy(bytes.data(), stream.held.data(), stream.held_bytes);
+  if (stream.is_coalesced()) {
+    last.bytes = std::move(stream.held);
+  } else {
+    last.bytes = stream.core->parts.buffers.get(padded + tail);
+    std::memcpy(last.bytes.data(), stream.held.data(), stream.held_bytes);
+  }
+  const MutBytes bytes = last.bytes.mutable_bytes();
+  PENSTOCK_ASSERT(bytes.size() == padded + tail);
   std::memset(bytes.data() + stream.held_bytes, 0, padded - stream.held_bytes);
   last.row.digest = encode_tail(stream.id, geometry, stream.table, bytes.subspan(padded));
   last.row.data_bytes = geometry.data_bytes;
@@ -382,8 +389,7 @@ Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<Fragm
         co_await core->pending->run_on<void>(core->parts.write_worker, std::move(job), deadline));
   }
   if (stream->is_coalesced()) {
-    const auto bytes = static_cast<std::size_t>(geometry.data_bytes);
-    if (bytes > 0) stream->held = core->parts.buffers.get(bytes);
+    stream->held = core->parts.buffers.get(static_cast<std::size_t>(geometry.total_bytes()));
     stream->table.reserve(static_cast<std::size_t>(geometry.blocks()));
   } else {
     stream->held = core->parts.buffers.get(kGranuleBytes);

@@ -17,8 +17,7 @@ ReadAhead::Window& ReadAhead::window_of(std::uint64_t file_number) {
   return window;
 }
 
-bool ReadAhead::read(std::uint64_t file_number, File& file, std::uint64_t offset,
-                     MutBytes buffer) {
+bool ReadAhead::read(std::uint64_t file_number, File& file, std::uint64_t offset, MutBytes buffer) {
   Window& window = window_of(file_number);
   const bool in_order = offset == window.next;
   window.next = offset + buffer.size();

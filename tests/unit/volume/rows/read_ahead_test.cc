@@ -20,7 +20,8 @@ class CountedFile final : public File {
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override {
     ++reads;
     if (offset + buffer.size() > broken_from) return fail(Errc::io, "broken");
-    const auto got = std::min<std::size_t>(buffer.size(), text.size() - std::min(text.size(), offset));
+    const auto got =
+        std::min<std::size_t>(buffer.size(), text.size() - std::min(text.size(), offset));
     std::copy_n(as_bytes(text).data() + offset, got, buffer.data());
     return got;
   }
