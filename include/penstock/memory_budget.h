@@ -90,6 +90,8 @@ class MemoryBudget {
   std::size_t limit_bytes() const { return limit_bytes_; }
   // `bytes` more would leave half of the budget free: there is room for what only speeds things up.
   bool has_plenty(std::size_t bytes) const { return used_bytes() + bytes <= limit_bytes_ / 2; }
+  // A quarter of it is free: what was taken may be kept a while to save work.
+  bool has_some() const { return used_bytes() <= limit_bytes_ / 4 * 3; }
 
  private:
   struct alignas(64) Part {

@@ -1,5 +1,6 @@
 #include "server/blobs/blob_fetch.h"
 
+#include <algorithm>
 #include <boost/asio/detached.hpp>
 
 #include "penstock/assert.h"
@@ -32,6 +33,18 @@ bool is_busy(const Result<Piece>& answer) {
 
 }  // namespace
 
+std::uint64_t stored_columns(const OpenBlob& open, const Layout::Run& run, std::uint32_t unit) {
+  const std::uint64_t stored = open.layout.stored_bytes(run.stripe, unit);
+  return stored <= run.unit_offset ? 0 : std::min(stored - run.unit_offset, run.length);
+}
+
+bool comes_later(const OpenBlob& open, const Layout::Run& run, std::uint64_t end,
+                 std::uint32_t unit) {
+  if (unit <= run.unit || unit >= open.blob.shape.k) return false;
+  const std::uint64_t ahead = (unit - run.unit) * open.layout.unit_bytes(run.stripe);
+  return run.blob_offset + ahead < end && stored_columns(open, run, unit) == run.length;
+}
+
 std::shared_ptr<BlobFetcher> BlobFetcher::successor() {
   auto fetcher = std::make_shared<BlobFetcher>(context, std::move(damaged_), user);
   damaged_ = nullptr;
@@ -51,6 +64,33 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
   if (!answer || !*answer) return std::nullopt;
   context.hedges.earn();
   return std::move(*answer).value();
+}
+
+std::optional<Piece> BlobFetcher::take_kept(const OpenBlob& open, const Layout::Run& run,
+                                            std::uint32_t slot) {
+  return kept.take(open.blob.fragment(slot), open.layout.fragment_offset(run.stripe),
+                   run.fragment_offset, run.length);
+}
+
+void BlobFetcher::keep_to_rebuild(const OpenBlob& open, const Layout::Run& run, std::uint64_t end,
+                                  const Piece& piece) {
+  if (piece.memory.size() == 0) return;
+  for (std::uint32_t unit = run.unit + 1; unit < open.blob.shape.k; ++unit) {
+    if (!comes_later(open, run, end, unit)) return;
+    if (!is_out(open, open.layout.slot_of_unit(run.stripe, unit))) continue;
+    if (!context.budget.has_some()) return;
+    auto lease = context.budget.take(user, run.length);
+    if (lease) {
+      kept.keep({{open.blob.fragment(run.slot), run.fragment_offset, piece}}, std::move(*lease));
+    }
+    return;
+  }
+}
+
+bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {
+  const VolumeId volume = open.blob.locations[slot].volume;
+  return open.lost[slot] || volume.value == 0 || context.membership.suspect(volume) ||
+         context.membership.volume(volume) == nullptr;
 }
 
 std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,

@@ -17,6 +17,7 @@
 #include "penstock/wakeup.h"
 #include "server/blobs/blob_context.h"
 #include "server/blobs/blob_reader.h"
+#include "server/blobs/kept_columns.h"
 
 namespace penstock {
 
@@ -30,6 +31,12 @@ struct OpenBlob {
   std::array<std::optional<Errc>, limits::kFragmentsPerStripeMax> lost{};
   IndexMask reported;  // slots
 };
+
+// How much of the columns of `run` unit `unit` of its stripe has; what is missing are zeros.
+std::uint64_t stored_columns(const OpenBlob& open, const Layout::Run& run, std::uint32_t unit);
+// Does a reader who wants the blob up to `end` want these columns of a data unit after `run`?
+bool comes_later(const OpenBlob& open, const Layout::Run& run, std::uint64_t end,
+                 std::uint32_t unit);
 
 // One read of one fragment.
 struct Fetch {
@@ -51,6 +58,13 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   // The bytes, if they can be had without waiting; an error is left to fetch().
   std::optional<Piece> read_now(const OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                 std::uint64_t length, bool file_allowed);
+  // The columns of `run` in `slot`, if they are kept.
+  std::optional<Piece> take_kept(const OpenBlob& open, const Layout::Run& run, std::uint32_t slot);
+  // Keeps the bytes of `run` if a unit that comes later will have to be rebuilt with them.
+  void keep_to_rebuild(const OpenBlob& open, const Layout::Run& run, std::uint64_t end,
+                       const Piece& piece);
+  // No read of this fragment would help: it failed, or nobody asks its volume now.
+  bool is_out(const OpenBlob& open, std::uint32_t slot) const;
   // Starts a read. Pre: executor is set.
   std::shared_ptr<Fetch> fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                std::uint64_t length, bool file_allowed);
@@ -67,6 +81,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
     damaged_ = nullptr;
     memory = {};
     window_memory = {};
+    kept = {};
   }
 
   BlobContext& context;
@@ -77,6 +92,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
   // Of the pieces on their way; given back with the reader, though a volume may never answer.
   MemoryBudget::Lease memory;
   MemoryBudget::Lease window_memory;
+  KeptColumns kept;
 
  private:
   static Awaitable<void> run(std::shared_ptr<BlobFetcher> self, std::shared_ptr<Fetch> fetch,

@@ -153,8 +153,10 @@ Result<> BlobReader::State::fill_window() {
     CHECK_OK(open_range());
     if (offset == end) break;
     const Layout::Run run = next_run();
-    runs.push_back(std::make_unique<BlobRun>(fetcher, open, run, file_pieces));
+    runs.push_back(std::make_unique<BlobRun>(fetcher, open, run, end, file_pieces));
     pass(run);
+    // What it has to rebuild with is of use to the runs behind it, too.
+    runs.back()->look(fetcher->context.clock.boot(), false);
   }
   return {};
 }
@@ -174,8 +176,8 @@ void BlobReader::State::split_front() {
   second.fragment_offset += first.length;
   second.blob_offset += first.length;
   second.length -= first.length;
-  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), second, file_pieces));
-  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), first, file_pieces));
+  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), second, 0, file_pieces));
+  runs.push_front(std::make_unique<BlobRun>(fetcher, whole->open(), first, 0, file_pieces));
 }
 
 // Two volumes or more are asked, and none of them answers in time.
@@ -228,7 +230,11 @@ Task<std::optional<Piece>> BlobReader::State::begin(Deadline deadline) {
   if (std::exchange(grows, true) && piece_max < limits::kPieceBytes) piece_max *= 2;
   CO_CHECK(co_await take_memory(deadline));
   const Layout::Run run = next_run();
-  auto piece = fetcher->read_now(*open, run.slot, run.fragment_offset, run.length, file_pieces);
+  auto piece = fetcher->take_kept(*open, run, run.slot);
+  if (!piece) {
+    piece = fetcher->read_now(*open, run.slot, run.fragment_offset, run.length, file_pieces);
+    if (piece) fetcher->keep_to_rebuild(*open, run, end, *piece);
+  }
   if (piece) {
     pass(run);
     co_return piece;

@@ -1,13 +1,23 @@
 #include "server/blobs/blob_run.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "server/membership/slow_volumes.h"
+
 namespace penstock {
 
 BlobRun::BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open,
-                 Layout::Run run, bool file_allowed)
-    : fetcher_(std::move(fetcher)), open_(std::move(open)), run_(run), file_allowed_(file_allowed) {
+                 Layout::Run run, std::uint64_t end, bool file_allowed)
+    : fetcher_(std::move(fetcher)),
+      open_(std::move(open)),
+      run_(run),
+      end_(end),
+      file_allowed_(file_allowed) {
+  if (auto kept = fetcher_->take_kept(*open_, run_, run_.slot)) {
+    outcome_.emplace(std::move(*kept));
+    return;
+  }
   const VolumeId volume = open_->blob.locations[run_.slot].volume;
   Membership& membership = fetcher_->context.membership;
   if (volume.value != 0 && membership.suspect(volume)) {
@@ -42,6 +52,7 @@ void BlobRun::look(BootTime now, bool hedge_allowed) {
 void BlobRun::look_at_direct(BootTime now) {
   if (direct_->result) {
     if (*direct_->result) {
+      fetcher_->keep_to_rebuild(*open_, run_, end_, direct_->result->value());
       outcome_.emplace(std::move(*direct_->result));
       return;
     }
@@ -61,18 +72,13 @@ void BlobRun::fail_slot(std::uint32_t slot, const Error& error) {
   fetcher_->note_failure(*open_, slot, error);
 }
 
-std::uint64_t BlobRun::stored_columns(std::uint32_t unit) const {
-  const std::uint64_t stored = open_->layout.stored_bytes(run_.stripe, unit);
-  return stored <= run_.unit_offset ? 0 : std::min(stored - run_.unit_offset, run_.length);
-}
-
 // Units that need no read first, then those on healthy volumes, then the suspects.
 std::optional<std::uint32_t> BlobRun::next_unit() const {
   std::optional<std::uint32_t> suspect;
   std::optional<std::uint32_t> healthy;
   for (std::uint32_t unit = 0; unit < open_->blob.shape.slots(); ++unit) {
     if (unit == run_.unit || units_tried_.has(unit)) continue;
-    if (stored_columns(unit) == 0) return unit;
+    if (stored_columns(*open_, run_, unit) == 0) return unit;
     const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
     const VolumeId volume = open_->blob.locations[slot].volume;
     if (volume.value == 0 || open_->lost[slot]) continue;
@@ -91,11 +97,15 @@ bool BlobRun::add_column() {
   units_tried_.add(*unit);
   Column column;
   column.unit = *unit;
-  column.length = stored_columns(*unit);
-  if (column.length > 0) {
-    const std::uint64_t offset = open_->layout.fragment_offset(run_.stripe) + run_.unit_offset;
-    column.fetch = fetcher_->fetch(*open_, open_->layout.slot_of_unit(run_.stripe, *unit), offset,
-                                   column.length, file_allowed_ && open_->blob.shape.k == 1);
+  column.length = stored_columns(*open_, run_, *unit);
+  const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, *unit);
+  if (auto kept = fetcher_->take_kept(*open_, run_, slot)) {
+    column.fetch = std::make_shared<Fetch>();
+    column.fetch->slot = slot;
+    column.fetch->result.emplace(std::move(*kept));
+  } else if (column.length > 0) {
+    column.fetch = fetcher_->fetch(*open_, slot, run_.fragment_offset, column.length,
+                                   file_allowed_ && open_->blob.shape.k == 1);
   }
   columns_.push_back(std::move(column));
   return true;
@@ -206,6 +216,31 @@ void BlobRun::finish() {
   memory_ = {};
 }
 
+// This one; and those that come later and that no read will give, while there is memory for them.
+std::vector<std::uint32_t> BlobRun::units_to_rebuild(const std::vector<std::uint32_t>& present) {
+  std::vector<std::uint32_t> units{run_.unit};
+  for (std::uint32_t unit = run_.unit + 1; unit < open_->blob.shape.k; ++unit) {
+    const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
+    const bool read = std::find(present.begin(), present.end(), unit) != present.end();
+    if (read || !comes_later(*open_, run_, end_, unit) || !fetcher_->is_out(*open_, slot)) continue;
+    if (!fetcher_->context.budget.has_some() || !memory_.grow(run_.length)) break;
+    units.push_back(unit);
+  }
+  return units;
+}
+
+KeptColumns::Column BlobRun::kept_column(std::uint32_t unit, Piece piece) const {
+  const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
+  return {open_->blob.fragment(slot), run_.fragment_offset, std::move(piece)};
+}
+
+void BlobRun::keep(std::vector<KeptColumns::Column> columns) {
+  const std::size_t bytes = columns.size() * run_.length;
+  if (bytes == 0 || !fetcher_->context.budget.has_some()) return;
+  memory_.shrink_to(bytes);
+  fetcher_->kept.keep(std::move(columns), std::exchange(memory_, {}));
+}
+
 Result<Piece> BlobRun::rebuild() {
   const BlobShape& shape = open_->blob.shape;
   TRY(codec, fetcher_->context.codecs.get(shape.k, shape.m));
@@ -213,10 +248,14 @@ Result<Piece> BlobRun::rebuild() {
   std::vector<std::uint32_t> present;
   std::vector<ConstBytes> bytes;
   std::vector<Buffer> padded;
+  std::vector<KeptColumns::Column> later;
   for (const Column& column : columns_) {
     present.push_back(column.unit);
     if (column.length == run_.length) {
-      bytes.push_back(column.fetch->result->value().bytes());
+      const Piece& piece = column.fetch->result->value();
+      bytes.push_back(piece.bytes());
+      if (comes_later(*open_, run_, end_, column.unit))
+        later.push_back(kept_column(column.unit, piece));
       continue;
     }
     Buffer whole = buffers.get(run_.length);
@@ -227,12 +266,20 @@ Result<Piece> BlobRun::rebuild() {
     bytes.push_back(whole.bytes());
     padded.push_back(std::move(whole));
   }
-  Piece piece;
-  piece.memory = buffers.get(run_.length);
-  piece.length = run_.length;
-  const MutBytes out = piece.memory.mutable_bytes();
-  CHECK_OK(codec->rebuild(present, bytes, std::span(&run_.unit, 1), std::span(&out, 1)));
-  return piece;
+  const std::vector<std::uint32_t> wanted = units_to_rebuild(present);
+  std::vector<Piece> rebuilt(wanted.size());
+  std::vector<MutBytes> out;
+  for (Piece& piece : rebuilt) {
+    piece.memory = buffers.get(run_.length);
+    piece.length = run_.length;
+    out.push_back(piece.memory.mutable_bytes());
+  }
+  CHECK_OK(codec->rebuild(present, bytes, wanted, out));
+  for (std::size_t i = 1; i < wanted.size(); ++i) {
+    later.push_back(kept_column(wanted[i], std::move(rebuilt[i])));
+  }
+  keep(std::move(later));
+  return std::move(rebuilt[0]);
 }
 
 std::optional<VolumeId> BlobRun::waits_for() const {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "server/blobs/blob_fetch.h"
 
@@ -25,8 +26,9 @@ namespace penstock {
 
 class BlobRun {
  public:
+  // `end`: of what the reader wants of the blob.
   BlobRun(std::shared_ptr<BlobFetcher> fetcher, std::shared_ptr<OpenBlob> open, Layout::Run run,
-          bool file_allowed);
+          std::uint64_t end, bool file_allowed);
 
   // Looks at what has arrived and starts what is needed next. `hedge_allowed`: a late direct read
   // may be raced against its columns.
@@ -64,15 +66,18 @@ class BlobRun {
   void look_at_columns(BootTime now);
   bool add_column();
   std::optional<std::uint32_t> next_unit() const;
-  std::uint64_t stored_columns(std::uint32_t unit) const;
   void fail_slot(std::uint32_t slot, const Error& error);
   void finish();
   Result<Piece> rebuild();
+  std::vector<std::uint32_t> units_to_rebuild(const std::vector<std::uint32_t>& present);
+  KeptColumns::Column kept_column(std::uint32_t unit, Piece piece) const;
+  void keep(std::vector<KeptColumns::Column> columns);
   void give_up();
 
   std::shared_ptr<BlobFetcher> fetcher_;
   std::shared_ptr<OpenBlob> open_;
   Layout::Run run_;
+  std::uint64_t end_;
   bool file_allowed_;
   std::shared_ptr<Fetch> direct_;
   bool raced_ = false;  // its volume is slow: beside its columns, to see whether it still is

@@ -177,6 +177,67 @@ TEST_CASE("an aligned range of 8 MiB costs eight reads and no more") {
   CHECK(sum(&FakeHolder::Counters::reads) == 8);
 }
 
+TEST_CASE("a stripe without one or two of its units is read once") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  for (std::uint32_t lost = 1; lost < 1u << 6; ++lost) {
+    if (std::popcount(lost) > 2) continue;
+    CAPTURE(lost);
+    BlobWorld world(shape);
+    const std::string body = BlobWorld::body(8 << 20);
+    const auto blob = world.put(body, 1 << 20);
+    REQUIRE(blob.has_value());
+    world.set_cached(true);
+    CHECK(world.get(without(*blob, lost)).value() == body);
+    std::uint64_t bytes = 0;
+    for (auto& volume : world.volumes) bytes += volume->counters.bytes_read;
+    CHECK(bytes == body.size());
+    world.settle();
+    CHECK(world.budget.used_bytes() == 0);
+  }
+}
+
+TEST_CASE("a reader keeps nothing of a stripe while others need the memory") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(8 << 20);
+  const auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  world.set_cached(true);
+  const auto most = world.budget.take(world.budget.limit_bytes() / 4 * 3 + 1);
+  REQUIRE(most.has_value());
+  CHECK(world.get(without(*blob, 0b101)).value() == body);
+  std::uint64_t bytes = 0;
+  for (auto& volume : world.volumes) bytes += volume->counters.bytes_read;
+  CHECK(bytes > body.size());
+  world.settle();
+  CHECK(world.budget.used_bytes() == most->bytes());
+}
+
+TEST_CASE("what a reader keeps is given back with the bytes that a slow client could not use") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(8 << 20);
+  const auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  world.set_cached(true);
+  std::vector<BlobRange> ranges(1);
+  ranges[0].blob = without(*blob, 0b1);
+  ranges[0].length = body.size();
+  {
+    BlobReader reader = world.blobs->read(std::move(ranges), false, nullptr);
+    const auto piece = run_task(world.io, world.clock, reader.next(world.deadline()));
+    REQUIRE(piece.has_value());
+    CHECK(as_text(piece->bytes()) == body.substr(0, piece->length));
+    CHECK(world.budget.used_bytes() > 4 * (1 << 20));
+    reader.put_back(piece->length);
+    CHECK(world.budget.used_bytes() == 0);
+  }
+  world.settle();
+}
+
 TEST_CASE("a small range of a lost unit reads only its columns") {
   BlobWorldShape shape;
   shape.unit_bytes = 2 << 20;
