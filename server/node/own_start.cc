@@ -11,13 +11,14 @@ namespace penstock {
 
 Task<> OwnStart::count_start() {
   auto begin = [volume = volume_](Completion<void> done) {
-    std::thread([volume, done] {
+    std::thread([volume, done]() mutable {
       Result<> counted;
       try {
         counted = StartNotes::count_start(volume);
       } catch (...) {  // there is no other thread to be had
         counted = error_of_exception("the count of a start");
       }
+      volume = nullptr;  // who is told may end all that a volume stands on
       done(counted);
     }).detach();
   };

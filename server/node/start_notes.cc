@@ -62,13 +62,14 @@ std::vector<std::pair<std::shared_ptr<VolumeSlot>, std::string>> StartNotes::adm
 Result<> StartNotes::count_start(const std::shared_ptr<Volume>& volume) {
   auto counted = std::make_shared<std::promise<Result<>>>();
   auto answer = counted->get_future();
-  std::thread([counted, volume] {
+  std::thread([counted, volume = volume]() mutable {
     Result<> done;
     try {
       done = volume->count_start();
     } catch (...) {
       done = error_of_exception("the count of a start");
     }
+    volume = nullptr;  // who is told may end all that a volume stands on
     counted->set_value(std::move(done));
   }).detach();
   while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {

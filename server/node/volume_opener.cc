@@ -94,13 +94,14 @@ Result<> VolumeOpener::run_watched(const std::string& path, const std::shared_pt
                                    std::function<void()> job) {
   auto ended = std::make_shared<std::promise<Result<>>>();
   auto answer = ended->get_future();
-  std::thread([ended, job = std::move(job)] {
+  std::thread([ended, job = std::move(job)]() mutable {
     Result<> result;
     try {
       job();
     } catch (...) {
       result = error_of_exception("a look at a disk");
     }
+    job = nullptr;  // with what it holds: who is told may end all that this stands on
     ended->set_value(std::move(result));
   }).detach();
   while (answer.wait_for(limits::kDiskLook) != std::future_status::ready) {

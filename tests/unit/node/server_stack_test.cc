@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <memory>
 
+#include "server/node/start_notes.h"
 #include "tests/fake/code_of.h"
 
 namespace penstock {
@@ -47,6 +49,20 @@ std::string states_of(ServerStack& server) {
     text += volume.name + " " + std::string(state_name(volume.status.state)) + ";";
   }
   return text;
+}
+
+// The thread that counts must not be the last who holds the volume: whoever is told may end the
+// clock, the workers and all else that a volume stands on.
+TEST_CASE("Who is told that a start is counted holds the volume alone") {
+  const TestStore store;
+  const auto server = store.make();
+  REQUIRE(server->start());
+  const auto volume = server->volumes().slots().front()->volume;
+  const long holders = volume.use_count();
+  for (int i = 0; i < 500; ++i) {
+    REQUIRE(StartNotes::count_start(volume));
+    REQUIRE(volume.use_count() <= holders);
+  }
 }
 
 TEST_CASE("A store is formatted by its first start and found again by the next") {
