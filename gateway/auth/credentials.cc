@@ -19,6 +19,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kAccountsFileBytesMax = 16 * 1024 * 1024;
+constexpr std::size_t kAccountsOfThread = 1024;
 constexpr std::size_t kAccessKeyMin = 3, kSecretKeyMin = 8, kKeyMax = 128;
 
 std::string system_error(const std::string& what, const std::string& path) {
@@ -136,9 +137,29 @@ std::shared_ptr<const CredentialStore::Accounts> CredentialStore::accounts() con
 }
 
 std::shared_ptr<const Account> CredentialStore::find(std::string_view access_key) const {
+  // Asked before the pointer: what is kept under this number is at least as new.
+  const std::uint64_t exchange = state_->exchanges.load();
+  Part& part = state_->parts.mine();
+  {
+    const std::lock_guard lock(part.mutex);
+    if (part.exchange == exchange) {
+      const auto kept = part.accounts.find(access_key);
+      if (kept != part.accounts.end()) return kept->second;
+    }
+  }
   const auto now = accounts();
   const auto found = now->find(access_key);
-  return found == now->end() ? nullptr : found->second;
+  if (found == now->end()) return nullptr;
+  const Account* const account = found->second.get();
+  const auto holder = std::make_shared<std::shared_ptr<const Account>>(found->second);
+  const std::shared_ptr<const Account> own(holder, account);
+  const std::lock_guard lock(part.mutex);
+  if (part.exchange != exchange || part.accounts.size() >= kAccountsOfThread) {
+    part.accounts.clear();
+    part.exchange = exchange;
+  }
+  part.accounts.insert_or_assign(found->first, own);
+  return own;
 }
 
 std::size_t CredentialStore::size() const { return accounts()->size(); }
@@ -158,8 +179,11 @@ CredentialStore::Difference CredentialStore::replace(CredentialStore next) {
     }
   }
   difference.removed = before->size() + difference.added - after->size();
-  const std::unique_lock lock(state_->mutex);
-  state_->accounts = std::move(after);
+  {
+    const std::unique_lock lock(state_->mutex);
+    state_->accounts = std::move(after);
+  }
+  state_->exchanges.fetch_add(1);
   return difference;
 }
 

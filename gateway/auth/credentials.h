@@ -1,9 +1,12 @@
 // The accounts that may log in: by access key, the accounts file, and the root pair that is made
 // with a data directory.
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -11,6 +14,7 @@
 
 #include "penstock/result.h"
 #include "penstock/runtime.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 
@@ -23,8 +27,9 @@ struct Account {
   bool operator==(const Account&) const = default;
 };
 
-// The accounts in force. Thread-safety: any thread; a look-up waits for no reload, only for the
-// exchange of one pointer.
+// The accounts in force. Each thread keeps those that its own requests came with, so that they
+// share no lock and no count of references with other threads. Thread-safety: any thread; a look-up
+// waits for no reload, only for the exchange of one pointer.
 class CredentialStore {
  public:
   // Errors: invalid - an account fails check_account(), or two have the same access key.
@@ -41,9 +46,17 @@ class CredentialStore {
 
  private:
   using Accounts = std::map<std::string, std::shared_ptr<const Account>, std::less<>>;
+  // Of one thread. Each pointer counts its own references, not those of the account's other users.
+  struct Part {
+    std::mutex mutex;            // guards the next two
+    std::uint64_t exchange = 0;  // of the accounts below
+    Accounts accounts;           // when full it forgets all of them
+  };
   struct State {
     mutable std::shared_mutex mutex;  // guards the pointer; what it points to never changes
     std::shared_ptr<const Accounts> accounts = std::make_shared<const Accounts>();
+    std::atomic<std::uint64_t> exchanges{0};  // counted behind the exchange of the pointer
+    ThreadParts<Part> parts;
   };
   std::shared_ptr<const Accounts> accounts() const;
 

@@ -75,6 +75,7 @@ Result<> GatewayProcess::open() {
   Metrics& metrics = gateway_->metrics();
   add_collectors_of_peers(metrics, *peers_);
   add_collectors_of_shares(metrics, arguments_.shares.memory);
+  add_collector_of_locks(metrics);
   clocks_ = std::make_unique<ClockWatch>(*peers_, base_.clock, false);
   clocks_->add_collectors(metrics);
   add_collectors_of_cluster(metrics, [this] { return &gateway_->objects().membership(); });

@@ -84,6 +84,7 @@ Result<> LocalProcess::open() {
                                                        config_.removal});
   add_collectors_of_volumes(gateway_->metrics(), server_.volumes());
   add_collectors_of_shares(gateway_->metrics(), arguments_.shares.memory);
+  add_collector_of_locks(gateway_->metrics());
   add_collectors_of_cluster(gateway_->metrics(),
                             [this] { return &gateway_->objects().membership(); });
   work_->add_collectors(gateway_->metrics());

@@ -150,6 +150,7 @@ void ServerProcess::add_collectors() {
   });
   add_collectors_of_memory(metrics_, server_.base().budget);
   add_collectors_of_shares(metrics_, arguments_.shares.memory);
+  add_collector_of_locks(metrics_);
   add_collectors_of_background(
       metrics_, [this] { return work_ ? work_->background->status() : BackgroundStatus{}; });
   metrics_.add_collector(Metrics::Kind::counter, "penstock_exceptions_total",

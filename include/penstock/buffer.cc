@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 
 #include "penstock/assert.h"
+#include "penstock/counted_mutex.h"
 
 namespace penstock {
 namespace {
@@ -73,6 +73,7 @@ Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
   return Buffer(std::shared_ptr<std::byte[]>(both, data_.get()), size_);
 }
 
+// What all threads share: the buffers that no thread keeps for itself.
 struct BufferPool::State {
   explicit State(std::size_t keep) : keep_bytes(keep) {}
   // Nothing is in use any more: the buffers keep it.
@@ -85,7 +86,7 @@ struct BufferPool::State {
     }
   }
   std::byte* take(std::size_t index) {
-    const std::lock_guard lock(mutex);
+    const CountedLock lock(mutex);
     auto& list = idle[index];
     if (list.empty()) {
       if (index != kHugeClass) return nullptr;
@@ -101,7 +102,7 @@ struct BufferPool::State {
   void give_back(std::byte* memory, std::size_t index) {
     std::byte* unmapped = nullptr;
     {
-      const std::lock_guard lock(mutex);
+      const CountedLock lock(mutex);
       if (index < kClasses.size() && idle_bytes + kClasses[index] <= keep_bytes) {
         return keep(memory, index);
       }
@@ -125,26 +126,84 @@ struct BufferPool::State {
     idle[index].push_back(memory);
     idle_bytes += kClasses[index];
   }
-  mutable std::mutex mutex;
+  mutable CountedMutex mutex{LockName::buffers};  // guards the next two
   std::array<std::vector<std::byte*>, kClasses.size()> idle;
   std::size_t idle_bytes = 0;
-  std::size_t keep_bytes;
+  const std::size_t keep_bytes;
 };
 
-BufferPool::BufferPool(std::size_t keep_bytes) : state_(std::make_shared<State>(keep_bytes)) {}
+// The small buffers that one thread took last and will take again, without a look at what the
+// others share. A buffer comes back to the thread that took it, and keeps its part alive.
+struct BufferPool::ThreadState {
+  ThreadState(std::shared_ptr<State> shared_in, std::size_t keep)
+      : shared(std::move(shared_in)), keep_bytes(keep) {}
+  ~ThreadState() {
+    for (auto& list : idle) {
+      for (std::byte* memory : list) std::free(memory);
+    }
+  }
+  // Null: allocate it.
+  std::byte* take(std::size_t index) {
+    if (index < kHugeClass) {
+      const CountedLock lock(mutex);
+      auto& list = idle[index];
+      if (!list.empty()) {
+        std::byte* const memory = list.back();
+        list.pop_back();
+        idle_bytes -= kClasses[index];
+        return memory;
+      }
+    }
+    return index < kClasses.size() ? shared->take(index) : nullptr;
+  }
+  void give_back(std::byte* memory, std::size_t index) {
+    if (index < kHugeClass) {
+      const CountedLock lock(mutex);
+      if (idle_bytes + kClasses[index] <= keep_bytes) {
+        idle[index].push_back(memory);
+        idle_bytes += kClasses[index];
+        return;
+      }
+    }
+    shared->give_back(memory, index);
+  }
+  const std::shared_ptr<State> shared;
+  CountedMutex mutex{LockName::buffers};  // guards the next two
+  std::array<std::vector<std::byte*>, kHugeClass> idle;
+  std::size_t idle_bytes = 0;
+  const std::size_t keep_bytes;
+};
+
+BufferPool::BufferPool(std::size_t keep_bytes) {
+  // All threads together keep a quarter, if there are so many.
+  const std::size_t own = keep_bytes / 4 / Threads::kParts;
+  state_ = std::make_shared<State>(keep_bytes - own * Threads::kParts);
+  threads_.all([&](std::shared_ptr<ThreadState>& part) {
+    part = std::make_shared<ThreadState>(state_, own);
+  });
+}
 BufferPool::~BufferPool() = default;
 
 Buffer BufferPool::get(std::size_t size) {
   const std::size_t index = class_of(size);
-  std::byte* memory = index < kClasses.size() ? state_->take(index) : nullptr;
+  const std::shared_ptr<ThreadState>& mine = threads_.mine();
+  std::byte* memory = mine->take(index);
   if (memory == nullptr) memory = allocate(index < kClasses.size() ? kClasses[index] : size);
-  auto deleter = [state = state_, index](std::byte* bytes) { state->give_back(bytes, index); };
+  auto deleter = [part = mine, index](std::byte* bytes) { part->give_back(bytes, index); };
   return Buffer(std::shared_ptr<std::byte[]>(memory, std::move(deleter)), size);
 }
 
 std::size_t BufferPool::idle_bytes() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->idle_bytes;
+  std::size_t sum = 0;
+  {
+    const CountedLock lock(state_->mutex);
+    sum = state_->idle_bytes;
+  }
+  threads_.all([&sum](const std::shared_ptr<ThreadState>& part) {
+    const CountedLock lock(part->mutex);
+    sum += part->idle_bytes;
+  });
+  return sum;
 }
 
 }  // namespace penstock

@@ -7,6 +7,7 @@
 
 #include "penstock/memory_budget.h"
 #include "penstock/result.h"
+#include "penstock/thread_parts.h"
 #include "penstock/types.h"
 
 namespace penstock {
@@ -41,8 +42,10 @@ class Buffer {
 // Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 1 MiB: a fresh mapping per
 // request costs more in page faults than the copy it saves. Keeps at most `keep_bytes` of idle
 // memory, and besides the idle halves of huge pages whose other half is in use: no more of them
-// than were in use at the same time. The rest goes back to the system. Thread-safety: all methods
-// from any thread. A Buffer may outlive its pool.
+// than were in use at the same time. The rest goes back to the system. A 128th of `keep_bytes` is
+// each thread's own, of the three smaller classes: what it takes and gives back there touches no
+// memory of other threads. Thread-safety: all methods from any thread. A Buffer may outlive its
+// pool.
 class BufferPool {
  public:
   explicit BufferPool(std::size_t keep_bytes);
@@ -53,7 +56,10 @@ class BufferPool {
 
  private:
   struct State;
+  struct ThreadState;
+  using Threads = ThreadParts<std::shared_ptr<ThreadState>>;
   std::shared_ptr<State> state_;
+  Threads threads_;
 };
 
 }  // namespace penstock

@@ -162,8 +162,11 @@ inline constexpr std::size_t kMemoryFloorWrites = 4;
 inline constexpr std::size_t kMemoryFloorDocuments = 1;
 inline constexpr std::size_t kAccountFactor = 4;  // an account holds at most so many times what is
                                                   // free: alone 4/5, and a fifth stays for others
-inline constexpr std::size_t kBudgetAccounts = 2048;   // counters; accounts share one by their hash
-inline constexpr std::chrono::seconds kMemoryWait{2};  // of a request, then SlowDown
+inline constexpr std::size_t kBudgetAccounts = 2048;  // counters; accounts share one by their hash
+inline constexpr std::size_t kMemoryStockBytes =
+    128 * kKiB;  // that a thread takes at a time; at most one of so many parts of the budget:
+inline constexpr std::size_t kMemoryStocks = 1024;
+inline constexpr std::chrono::seconds kMemoryWait{2};            // of a request, then SlowDown
 inline constexpr std::chrono::seconds kWriteMemoryWait{20};      // of an upload that has begun
 inline constexpr std::chrono::milliseconds kMemoryLookMax{100};  // between two tries
 inline constexpr std::size_t kSmallPieceBytes =

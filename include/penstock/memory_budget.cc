@@ -12,7 +12,9 @@ constexpr std::chrono::milliseconds kFirstLook{5};
 constexpr std::size_t kSixteenths = 16;
 }  // namespace
 
-MemoryBudget::MemoryBudget(std::size_t limit_bytes, Floors floors) : limit_bytes_(limit_bytes) {
+MemoryBudget::MemoryBudget(std::size_t limit_bytes, Floors floors)
+    : limit_bytes_(limit_bytes),
+      stock_bytes_(std::min(limits::kMemoryStockBytes, limit_bytes / limits::kMemoryStocks)) {
   const std::size_t kept = std::accumulate(floors.begin(), floors.end(), std::size_t{0});
   PENSTOCK_ASSERT(kept <= limit_bytes);
   common_bytes_ = limit_bytes - kept;
@@ -30,35 +32,68 @@ MemoryBudget::Floors MemoryBudget::floors_of(std::size_t limit_bytes) {
 }
 
 MemoryAccount MemoryBudget::account(std::string_view id) {
-  std::call_once(accounts_made_,
-                 [this] { accounts_ = std::make_unique<AccountUse[]>(limits::kBudgetAccounts); });
   const std::size_t others = limits::kBudgetAccounts - 1;  // place 0 is the process
   return {static_cast<std::uint32_t>(1 + std::hash<std::string_view>()(id) % others)};
 }
 
-// Counts first and looks then: of two that meet at the bound both may be refused, never both let
-// through.
 bool MemoryBudget::reserve(MemoryUser user, std::size_t bytes) {
-  Part& part = parts_[index_of(user.use)];
-  const std::size_t before = part.used.fetch_add(bytes);
-  const std::size_t common = part.beyond(before + bytes) - part.beyond(before);
-  const std::size_t common_after = common > 0 ? common_used_.fetch_add(common) + common
-                                              : common_used_.load(std::memory_order_relaxed);
-  const bool fits = common == 0 || common_after <= common_bytes_;
-  if (fits && user.account.place == 0) return true;
-  if (fits) {
-    const std::size_t own = part.floor - std::min(part.floor, before + bytes);
-    const std::size_t free = own + common_bytes_ - std::min(common_bytes_, common_after);
-    auto& held = accounts_[user.account.place].used[index_of(user.use)];
-    if (held.fetch_add(bytes) + bytes <= limits::kAccountFactor * free) return true;
-    const std::size_t before_it = held.fetch_sub(bytes);
-    PENSTOCK_ASSERT(before_it >= bytes);
+  if (!take_bytes(user.use, bytes)) {
+    give_back_stocks();
+    if (!take_shared(user.use, bytes)) return false;
   }
-  give_back_part(part, bytes);
+  if (user.account.place == 0) return true;
+  // Counts first and looks then: of two that meet at the bound both may be refused, never both let
+  // through.
+  auto& held = account_bytes(user);
+  held.fetch_add(bytes);
+  if (fits_account(user)) return true;
+  give_back_stocks();
+  if (fits_account(user)) return true;
+  held.fetch_sub(bytes);
+  put_bytes(user.use, bytes);
   return false;
 }
 
-void MemoryBudget::give_back_part(Part& part, std::size_t bytes) {
+void MemoryBudget::give_back(MemoryUser user, std::size_t bytes) {
+  if (user.account.place != 0) account_bytes(user).fetch_sub(bytes);
+  put_bytes(user.use, bytes);
+}
+
+bool MemoryBudget::take_bytes(MemoryUse use, std::size_t bytes) {
+  if (bytes > stock_bytes_) return take_shared(use, bytes);
+  auto& stock = shares_.mine().stocks[index_of(use)];
+  std::size_t left = stock.load();
+  while (left >= bytes) {
+    if (stock.compare_exchange_weak(left, left - bytes)) return true;
+  }
+  if (!take_shared(use, stock_bytes_)) return false;
+  stock.fetch_add(stock_bytes_ - bytes);
+  return true;
+}
+
+// As with accounts: counts first and looks then.
+bool MemoryBudget::take_shared(MemoryUse use, std::size_t bytes) {
+  Part& part = parts_[index_of(use)];
+  const std::size_t before = part.used.fetch_add(bytes);
+  const std::size_t common = part.beyond(before + bytes) - part.beyond(before);
+  if (common == 0 || common_used_.fetch_add(common) + common <= common_bytes_) return true;
+  put_shared(use, bytes);
+  return false;
+}
+
+// A stock that has grown to more than two goes back to one.
+void MemoryBudget::put_bytes(MemoryUse use, std::size_t bytes) {
+  if (bytes > stock_bytes_) return put_shared(use, bytes);
+  auto& stock = shares_.mine().stocks[index_of(use)];
+  std::size_t left = stock.fetch_add(bytes) + bytes;
+  while (left > 2 * stock_bytes_) {
+    if (!stock.compare_exchange_weak(left, stock_bytes_)) continue;
+    return put_shared(use, left - stock_bytes_);
+  }
+}
+
+void MemoryBudget::put_shared(MemoryUse use, std::size_t bytes) {
+  Part& part = parts_[index_of(use)];
   const std::size_t before = part.used.fetch_sub(bytes);
   PENSTOCK_ASSERT(before >= bytes);
   const std::size_t common = part.beyond(before) - part.beyond(before - bytes);
@@ -67,13 +102,42 @@ void MemoryBudget::give_back_part(Part& part, std::size_t bytes) {
   if (common > 0) common_used_.fetch_sub(common);
 }
 
-void MemoryBudget::give_back(MemoryUser user, std::size_t bytes) {
-  if (user.account.place != 0) {
-    auto& held = accounts_[user.account.place].used[index_of(user.use)];
-    const std::size_t before = held.fetch_sub(bytes);
-    PENSTOCK_ASSERT(before >= bytes);
+void MemoryBudget::give_back_stocks() {
+  shares_.all([this](Share& share) {
+    for (std::size_t i = 0; i < kUses; ++i) {
+      if (share.stocks[i].load() == 0) continue;
+      put_shared(static_cast<MemoryUse>(i), share.stocks[i].exchange(0));
+    }
+  });
+}
+
+std::atomic<std::size_t>& MemoryBudget::account_bytes(MemoryUser user) {
+  Share& share = shares_.mine();
+  Counters* accounts = share.accounts.load();
+  if (accounts == nullptr) {
+    auto made = std::make_unique<Counters[]>(limits::kBudgetAccounts);
+    if (share.accounts.compare_exchange_strong(accounts, made.get())) accounts = made.release();
   }
-  give_back_part(parts_[index_of(user.use)], bytes);
+  return accounts[user.account.place][index_of(user.use)];
+}
+
+std::size_t MemoryBudget::held_by(MemoryUser user) const {
+  std::size_t sum = 0;
+  shares_.all([&](const Share& share) {
+    const Counters* accounts = share.accounts.load();
+    if (accounts != nullptr) sum += accounts[user.account.place][index_of(user.use)].load();
+  });
+  // Counted by one thread and given back by another while this was summed: below zero.
+  return static_cast<std::ptrdiff_t>(sum) < 0 ? 0 : sum;
+}
+
+bool MemoryBudget::fits_account(MemoryUser user) const {
+  const Part& part = parts_[index_of(user.use)];
+  const std::size_t used = part.used.load();
+  const std::size_t own = part.floor - std::min(part.floor, used);
+  const std::size_t free = own + common_bytes_ - std::min(common_bytes_, common_used_.load());
+  const std::size_t most = limits::kAccountFactor * free;
+  return used <= most || held_by(user) <= most;  // nobody holds more than all do
 }
 
 Result<MemoryBudget::Lease> MemoryBudget::take(MemoryUser user, std::size_t bytes) {
@@ -112,8 +176,21 @@ Task<MemoryBudget::Lease> MemoryBudget::take_patiently(Clock& clock, MemoryUser 
 
 std::size_t MemoryBudget::used_bytes() const {
   std::size_t used = 0;
-  for (const Part& part : parts_) used += part.used.load();
+  for (std::size_t i = 0; i < kUses; ++i) used += used_bytes(static_cast<MemoryUse>(i));
   return used;
+}
+
+std::size_t MemoryBudget::used_bytes(MemoryUse use) const {
+  std::size_t stocks = 0;
+  shares_.all([&](const Share& share) { stocks += share.stocks[index_of(use)].load(); });
+  const std::size_t reserved = parts_[index_of(use)].used.load();
+  return reserved - std::min(reserved, stocks);
+}
+
+std::size_t MemoryBudget::reserved_bytes() const {
+  std::size_t reserved = 0;
+  for (const Part& part : parts_) reserved += part.used.load(std::memory_order_relaxed);
+  return reserved;
 }
 
 }  // namespace penstock

@@ -5,19 +5,24 @@
 // is for whoever comes first. Within a kind an account holds at most limits::kAccountFactor times
 // what is still free. Alone it gets four fifths; as others come, all of them meet at equal parts;
 // and something is always left for one more. Nobody has to know how many accounts are active.
+//
+// A small request touches no counter that those of other threads touch: each thread takes a stock
+// of the budget and serves its small leases from that. Before anything is refused, all stocks are
+// given back. What an account holds is counted by thread, and summed only once its kind has so
+// little left that one account might have too much.
 #pragma once
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
 #include "penstock/limits.h"
 #include "penstock/result.h"
 #include "penstock/runtime.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 
@@ -85,36 +90,56 @@ class MemoryBudget {
   // The place of an account, by its id. Ids may share one, and then its part.
   MemoryAccount account(std::string_view id);
 
+  // Of leases; stocks do not count. Cost: a look at all threads' stocks.
   std::size_t used_bytes() const;
-  std::size_t used_bytes(MemoryUse use) const { return parts_[index_of(use)].used.load(); }
+  std::size_t used_bytes(MemoryUse use) const;
   std::size_t limit_bytes() const { return limit_bytes_; }
   // `bytes` more would leave half of the budget free: there is room for what only speeds things up.
-  bool has_plenty(std::size_t bytes) const { return used_bytes() + bytes <= limit_bytes_ / 2; }
+  // Here and in the next one stocks count as used.
+  bool has_plenty(std::size_t bytes) const { return reserved_bytes() + bytes <= limit_bytes_ / 2; }
   // A quarter of it is free: what was taken may be kept a while to save work.
-  bool has_some() const { return used_bytes() <= limit_bytes_ / 4 * 3; }
+  bool has_some() const { return reserved_bytes() <= limit_bytes_ / 4 * 3; }
 
  private:
+  static constexpr std::size_t kUses = kMemoryUseNames.size();
+  using Counters = std::array<std::atomic<std::size_t>, kUses>;
   struct alignas(64) Part {
     std::atomic<std::size_t> used{0};
     std::size_t floor = 0;
     // What `used` bytes take of the common bytes.
     std::size_t beyond(std::size_t bytes) const { return bytes > floor ? bytes - floor : 0; }
   };
-  struct alignas(64) AccountUse {
-    std::array<std::atomic<std::size_t>, kMemoryUseNames.size()> used{};
+  // Of one thread. What is taken by one thread may be given back by another: so a thread's count of
+  // an account may be below zero, and only the sum over all threads is what the account holds.
+  struct Share {
+    Share() = default;
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+    ~Share() { delete[] accounts.load(); }
+    Counters stocks{};                         // taken of the budget, by use, for leases to come
+    std::atomic<Counters*> accounts{nullptr};  // by place; made for the thread's first account
   };
   static constexpr std::size_t index_of(MemoryUse use) { return static_cast<std::size_t>(use); }
+  std::size_t reserved_bytes() const;
   bool reserve(MemoryUser user, std::size_t bytes);
   void give_back(MemoryUser user, std::size_t bytes);
-  void give_back_part(Part& part, std::size_t bytes);
+  // From the thread's stock or the budget; the latter alone.
+  bool take_bytes(MemoryUse use, std::size_t bytes);
+  bool take_shared(MemoryUse use, std::size_t bytes);
+  void put_bytes(MemoryUse use, std::size_t bytes);
+  void put_shared(MemoryUse use, std::size_t bytes);
+  void give_back_stocks();
+  std::atomic<std::size_t>& account_bytes(MemoryUser user);
+  std::size_t held_by(MemoryUser user) const;
+  bool fits_account(MemoryUser user) const;
 
   const std::size_t limit_bytes_;
+  const std::size_t stock_bytes_;  // taken at a time; no larger lease comes from a stock
   std::size_t common_bytes_;
-  std::array<Part, kMemoryUseNames.size()> parts_;
+  std::array<Part, kUses> parts_;
   // Always the sum of what the parts have beyond their floors.
   alignas(64) std::atomic<std::size_t> common_used_{0};
-  std::once_flag accounts_made_;
-  std::unique_ptr<AccountUse[]> accounts_;  // made for the first account
+  ThreadParts<Share> shares_;
 };
 
 }  // namespace penstock

@@ -10,8 +10,8 @@ namespace penstock {
 
 // The turn comes from another thread, so it may come before the wait has begun.
 struct KeyQueue::Waiter {
-  bool has_turn = false;                  // guarded by the queue's mutex
-  std::optional<Completion<void>> awake;  // guarded by the queue's mutex
+  bool has_turn = false;                  // guarded by the mutex of its key's part
+  std::optional<Completion<void>> awake;  // guarded by the mutex of its key's part
 };
 
 std::size_t KeyQueue::Hash::operator()(const RegisterKey& key) const {
@@ -21,8 +21,9 @@ std::size_t KeyQueue::Hash::operator()(const RegisterKey& key) const {
 }
 
 Result<std::shared_ptr<KeyQueue::Waiter>> KeyQueue::join(const RegisterKey& key) {
-  const std::lock_guard lock(mutex_);
-  const auto [at, first] = queues_.try_emplace(key);
+  Part& part = part_of(key);
+  const CountedLock lock(part.mutex);
+  const auto [at, first] = part.queues.try_emplace(key);
   if (first) return std::shared_ptr<Waiter>();
   if (at->second.size() >= limits::kKeyQueueMax) {
     return fail(Errc::overloaded, "too many updates of one key");
@@ -33,11 +34,12 @@ Result<std::shared_ptr<KeyQueue::Waiter>> KeyQueue::join(const RegisterKey& key)
 void KeyQueue::next(const RegisterKey& key) {
   std::optional<Completion<void>> awake;
   {
-    const std::lock_guard lock(mutex_);
-    const auto at = queues_.find(key);
-    PENSTOCK_ASSERT(at != queues_.end() && "who leaves was in");
+    Part& part = part_of(key);
+    const CountedLock lock(part.mutex);
+    const auto at = part.queues.find(key);
+    PENSTOCK_ASSERT(at != part.queues.end() && "who leaves was in");
     if (at->second.empty()) {
-      queues_.erase(at);
+      part.queues.erase(at);
       return;
     }
     const auto waiter = std::move(at->second.front());
@@ -50,10 +52,11 @@ void KeyQueue::next(const RegisterKey& key) {
 }
 
 bool KeyQueue::give_up(const RegisterKey& key, const std::shared_ptr<Waiter>& waiter) {
-  const std::lock_guard lock(mutex_);
+  Part& part = part_of(key);
+  const CountedLock lock(part.mutex);
   if (waiter->has_turn) return false;
-  const auto at = queues_.find(key);
-  PENSTOCK_ASSERT(at != queues_.end() && "somebody has the turn");
+  const auto at = part.queues.find(key);
+  PENSTOCK_ASSERT(at != part.queues.end() && "somebody has the turn");
   const std::size_t erased = std::erase(at->second, waiter);
   PENSTOCK_ASSERT(erased == 1);
   return true;
@@ -62,13 +65,14 @@ bool KeyQueue::give_up(const RegisterKey& key, const std::shared_ptr<Waiter>& wa
 Task<KeyQueue::Turn> KeyQueue::enter(RegisterKey key, Deadline deadline) {
   CO_TRY(waiter, join(key));
   if (waiter != nullptr) {
-    auto begin = [this, waiter](Completion<void> done) {
-      const std::lock_guard lock(mutex_);
+    CountedMutex& mutex = part_of(key).mutex;
+    auto begin = [&mutex, waiter](Completion<void> done) {
+      const CountedLock lock(mutex);
       if (waiter->has_turn) return done(Result<>{});
       waiter->awake.emplace(std::move(done));
     };
-    auto ring = [this, waiter] {
-      const std::lock_guard lock(mutex_);
+    auto ring = [&mutex, waiter] {
+      const CountedLock lock(mutex);
       if (waiter->awake) (*waiter->awake)(Result<>{});
     };
     const auto executor = co_await boost::asio::this_coro::executor;

@@ -2,13 +2,14 @@
 // racing writers through one gateway make no duel. First in, first out; bounded.
 // Thread-safety: any thread; a waiter resumes on its own executor.
 #pragma once
+#include <array>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "penstock/async.h"
+#include "penstock/counted_mutex.h"
 #include "penstock/register_value.h"
 
 namespace penstock {
@@ -54,10 +55,15 @@ class KeyQueue {
   // The end of a wait: false if the turn had come before. Then the caller has it.
   bool give_up(const RegisterKey& key, const std::shared_ptr<Waiter>& waiter);
 
+  // Of the keys that have the same hash, modulo the number of parts.
+  struct Part {
+    CountedMutex mutex{LockName::updates};                  // guards the next one
+    std::unordered_map<RegisterKey, Waiters, Hash> queues;  // of keys being updated
+  };
+  Part& part_of(const RegisterKey& key) { return parts_[Hash()(key) % parts_.size()]; }
+
   Clock& clock_;
-  std::mutex mutex_;
-  std::unordered_map<RegisterKey, Waiters, Hash>
-      queues_;  // guarded by mutex_; of keys being updated
+  std::array<Part, 16> parts_;
 };
 
 }  // namespace penstock

@@ -9,7 +9,7 @@ StragglerSet::~StragglerSet() { PENSTOCK_ASSERT(running_.load() == 0 && "calls h
 
 bool StragglerSet::has_room(VolumeId volume) const {
   if (stragglers_.load() == 0) return true;
-  const std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   const auto at = loads_.find(volume);
   return at == loads_.end() || (at->second.frames < limits::kStragglersPerVolume &&
                                 at->second.bytes < limits::kStragglerBytesPerVolume);
@@ -19,7 +19,7 @@ void StragglerSet::ended() {
   if (running_.fetch_sub(1) != 1) return;
   std::vector<Completion<void>> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     waiting.swap(drainers_);
   }
   for (const auto& done : waiting) done(Result<>{});
@@ -27,7 +27,7 @@ void StragglerSet::ended() {
 
 void StragglerSet::add(VolumeId volume, std::size_t bytes) {
   stragglers_.fetch_add(1);
-  const std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   Load& load = loads_[volume];
   ++load.frames;
   load.bytes += bytes;
@@ -35,7 +35,7 @@ void StragglerSet::add(VolumeId volume, std::size_t bytes) {
 
 void StragglerSet::remove(VolumeId volume, std::size_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     Load& load = loads_[volume];
     PENSTOCK_ASSERT(load.frames > 0 && load.bytes >= bytes);
     --load.frames;
@@ -47,7 +47,7 @@ void StragglerSet::remove(VolumeId volume, std::size_t bytes) {
 Awaitable<void> StragglerSet::drain() {
   while (running_.load() != 0) {
     auto wait = [this](Completion<void> done) {
-      const std::lock_guard lock(mutex_);
+      const CountedLock lock(mutex_);
       // Seen under the lock: ended() takes the waiters after the count has reached zero.
       if (running_.load() == 0) return done(Result<>{});
       drainers_.push_back(std::move(done));

@@ -4,10 +4,10 @@
 #pragma once
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "penstock/async.h"
+#include "penstock/counted_mutex.h"
 #include "penstock/types.h"
 
 namespace penstock {
@@ -36,7 +36,7 @@ class StragglerSet {
   };
   std::atomic<std::size_t> running_{0};
   std::atomic<std::size_t> stragglers_{0};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable CountedMutex mutex_{LockName::rounds};  // guards what follows
   std::map<VolumeId, Load> loads_;
   std::vector<Completion<void>> drainers_;
 };

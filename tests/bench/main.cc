@@ -4,6 +4,23 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/bench/microbench.h"
+#include "tests/bench/shared_steps.h"
+
+namespace {
+
+int show_shared_steps(unsigned threads, double seconds) {
+  std::fprintf(stdout, "%-18s %10s %10s %7s %s\n", "step", "alone", "together", "ratio",
+               "lock waits a million calls");
+  const auto steps = penstock::all_shared_steps();
+  for (const auto& result : penstock::measure_shared_steps(steps, threads, seconds)) {
+    std::fprintf(stdout, "%-18s %7.1f ns %7.1f ns %7.2f %.1f\n", result.name.c_str(),
+                 result.alone_ns, result.together_ns, result.together_ns / result.alone_ns,
+                 result.lock_waits);
+  }
+  return 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
@@ -15,7 +32,14 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.1, 3'600.0))
       ->capture_default_str();
   app.add_flag("--json", json, "One object: the ratios by name");
+  unsigned threads = 1;
+  app.add_option("--threads", threads,
+                 "More than one: instead, what warm requests of all threads share, by one thread\n"
+                 "and by so many at once, in processor time; and how often a lock was held")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (threads > 1) return show_shared_steps(threads, seconds);
 
   nlohmann::json ratios;
   if (!json) std::puts("step               time       rate     ratio to");

@@ -1,18 +1,17 @@
-// The rules of one acceptor, apart from threads and disk: which ballots pass, which epochs and
-// bucket numbers are current. Source: CASPaxos (Rystsov, 2018); rules R2 (future bound), R4
-// (ceiling and restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence.
+// The rules of one acceptor, apart from threads and disk: which ballots pass, and by its gate which
+// epochs and bucket numbers are current. Source: CASPaxos (Rystsov, 2018); rules R2 (future bound),
+// R4 (ceiling and restart floor), R5 (accept), R9 (horizon), R12 (epochs), and the bucket fence.
 // Durable state enters here only after its sync. If it were here before, and its batch were not
 // written, the next call for it would find nothing to write.
 // Thread-safety: none; the register store locks.
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <unordered_map>
-#include <vector>
 
 #include "penstock/planted.h"
 #include "penstock/volume_client.h"
 #include "server/volume/acceptor/promise_table.h"
+#include "server/volume/acceptor/round_gate.h"
 #include "server/volume/rows/volume_meta.h"
 
 namespace penstock {
@@ -30,8 +29,8 @@ class AcceptorState {
   // A start: everything at or below the stored ceiling may have been promised before.
   explicit AcceptorState(const VolumeMeta& meta, std::size_t promise_slots = PromiseTable::kSlots);
 
-  // Errors: stale_epoch; epoch_behind; stale_bucket.
-  Result<> gate(const Round& round, BucketId bucket) const;
+  const RoundGate& gate() const { return gate_; }
+  RoundGate& gate() { return gate_; }
 
   // `accepted`: the ballot of the synced row. pass: the promise is given.
   Verdict prepare(std::uint64_t key_hash, Ballot ballot, bool follows, Ballot accepted,
@@ -55,15 +54,6 @@ class AcceptorState {
   std::uint64_t horizon() const { return horizon_; }
   void raise_horizon(std::uint64_t counter) { horizon_ = std::max(horizon_, counter); }
 
-  BucketNumber fence(BucketId bucket) const;
-  const std::unordered_map<BucketId, BucketNumber>& fences() const { return fences_; }
-  void raise_fence(BucketId bucket, BucketNumber number);
-
-  // The rows to write so that `wanted` holds; those that hold already are left out.
-  // Errors: stale_epoch - a lower epoch, or the same with another digest; invalid.
-  Result<std::vector<GroupEpoch>> check_epochs(const std::vector<GroupEpoch>& wanted) const;
-  void set_epoch(const GroupEpoch& epoch);
-
  private:
   std::uint64_t limit() const { return holds(Rule::horizon) ? std::max(floor_, horizon_) : floor_; }
 
@@ -72,8 +62,7 @@ class AcceptorState {
   std::uint64_t ceiling_;
   std::uint64_t horizon_;
   std::uint64_t accepted_max_;  // no row of this volume has a higher counter
-  std::unordered_map<BucketId, BucketNumber> fences_;
-  std::vector<GroupEpoch> epochs_;  // by group; epoch zero: unknown
+  RoundGate gate_;
 };
 
 }  // namespace penstock

@@ -66,7 +66,7 @@ void CommitBatch::send_answers() {
 Result<> CommitBatch::run(std::vector<CommitWork> works) {
   look_up(works);
   {
-    std::lock_guard lock(core_.mutex);
+    const CountedLock lock(core_.mutex);
     for (CommitWork& work : works) decide(std::move(work));
   }
   send_answers();  // refusals and promises need no sync
@@ -92,38 +92,32 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
 
 // Rows not in the cache are read here, before any decision; nobody else writes them meanwhile.
 void CommitBatch::look_up(const std::vector<CommitWork>& works) {
-  std::vector<RegisterKey> missing;
+  std::vector<std::pair<RegisterKey, RegisterParts::Stamp>> missing;
   const auto look = [&](const RegisterKey& key) {
     if (rows_.contains(key)) return;
-    if (const RowPtr* row = core_.cache.find(key)) {
-      rows_.emplace(key, *row);
-    } else {
-      rows_.emplace(key, RowPtr());
-      missing.push_back(key);
-    }
+    auto kept = core_.rows.find(key);
+    if (kept.row == nullptr) missing.emplace_back(key, kept.stamp);
+    rows_.emplace(key, std::move(kept.row));
   };
-  {
-    std::lock_guard lock(core_.mutex);
-    for (const CommitWork& work : works) {
-      const Keys keys = keys_of(work);
-      if (keys.own != nullptr) look(*keys.own);
-      if (keys.upload) look(*keys.upload);
-      const auto* move = std::get_if<MoveWork>(&work);
-      if (move == nullptr) continue;
-      for (const BodyMove& body : move->moves) look(body.key);
-    }
+  for (const CommitWork& work : works) {
+    const Keys keys = keys_of(work);
+    if (keys.own != nullptr) look(*keys.own);
+    if (keys.upload) look(*keys.upload);
+    const auto* move = std::get_if<MoveWork>(&work);
+    if (move == nullptr) continue;
+    for (const BodyMove& body : move->moves) look(body.key);
   }
-  for (const RegisterKey& key : missing) rows_.at(key) = core_.load(key);
-  std::lock_guard lock(core_.mutex);
-  for (const RegisterKey& key : missing) {
-    if (const auto& row = rows_.at(key)) core_.fill_cache(key, row.value(), core_.stamp(key));
+  for (const auto& [key, stamp] : missing) {
+    auto& row = rows_.at(key);
+    row = core_.load(key);
+    if (row) core_.rows.keep(key, row.value(), stamp);
   }
 }
 
 void CommitBatch::decide(CommitWork work) {
   const Keys keys = keys_of(work);
-  const bool waits = (keys.own != nullptr && core_.is_busy(*keys.own)) ||
-                     (keys.upload && core_.is_busy(*keys.upload));
+  const bool waits = (keys.own != nullptr && core_.rows.is_busy(*keys.own)) ||
+                     (keys.upload && core_.rows.is_busy(*keys.upload));
   if (waits) {
     deferred_.push_back(std::move(work));
     return;
@@ -206,7 +200,7 @@ void CommitBatch::decide(AcceptWork work) {
     ceiling_ = std::max(ceiling_, request.ballot.counter);
   }
   PENSTOCK_ASSERT(*next != nullptr && (*next)->ballot == request.ballot);
-  core_.begin_write(request.key);
+  core_.rows.begin_write(request.key);
   const auto& current = rows_.at(request.key);
   RowPtr replaced = current ? current.value() : nullptr;
   accepts_.push_back({std::move(work), std::move(next).value(), std::move(replaced)});
@@ -229,7 +223,7 @@ void CommitBatch::decide(DropWork work) {
   }
   horizon_ = std::max({horizon_, core_.acceptor.horizon(), request.ballot.counter});
   PENSTOCK_ASSERT(horizon_ >= request.ballot.counter);
-  core_.begin_write(request.key);
+  core_.rows.begin_write(request.key);
   drops_.push_back(std::move(work));
 }
 
@@ -249,7 +243,7 @@ void CommitBatch::decide(ControlWork work) {
   if (work.ceiling > core_.acceptor.ceiling()) ceiling_ = std::max(ceiling_, work.ceiling);
   if (work.horizon > core_.acceptor.horizon()) horizon_ = std::max(horizon_, work.horizon);
   for (const auto& [bucket, number] : work.fences) {
-    if (number <= core_.acceptor.fence(bucket)) continue;
+    if (number <= core_.acceptor.gate().fence(bucket)) continue;
     BucketNumber& fence = fences_[bucket];
     fence = std::max(fence, number);
   }
@@ -262,12 +256,12 @@ void CommitBatch::decide(MoveWork work) {
   MoveAnswer moved{std::move(work.done), 0};
   for (BodyMove& move : work.moves) {
     const auto& row = rows_.at(move.key);
-    if (!row || core_.is_busy(move.key)) {
+    if (!row || core_.rows.is_busy(move.key)) {
       ++moved.skipped;
       continue;
     }
     if (row.value()->body != move.from) continue;
-    core_.begin_write(move.key);
+    core_.rows.begin_write(move.key);
     moves_.push_back({std::move(move), nullptr, row.value()});
   }
   moved_.push_back(std::move(moved));
@@ -346,26 +340,26 @@ void CommitBatch::fill_accept(AcceptPlan& plan, LogRecord& record,
 }
 
 void CommitBatch::publish() {
-  std::lock_guard lock(core_.mutex);
+  const CountedLock lock(core_.mutex);
   core_.acceptor.raise_ceiling(ceiling_);
   for (const AcceptPlan& plan : accepts_) {
     PENSTOCK_ASSERT(plan.row->ballot.counter <= core_.acceptor.ceiling());
   }
   core_.acceptor.raise_horizon(horizon_);
-  for (const auto& [bucket, number] : fences_) core_.acceptor.raise_fence(bucket, number);
+  for (const auto& [bucket, number] : fences_) core_.acceptor.gate().raise_fence(bucket, number);
   for (AcceptPlan& plan : accepts_) {
     const RegisterKey& key = plan.work.request->key;
     core_.acceptor.accepted(RegisterKeyHash{}(key), plan.row->ballot);
-    core_.end_write(key, plan.row);
+    core_.rows.end_write(key, plan.row);
     AcceptReply reply;
     reply.accepted = true;
     answer<AcceptReply>(plan.work.done, reply);
   }
   for (DropWork& drop : drops_) {
-    core_.end_write(drop.request->key, absent_row());
+    core_.rows.end_write(drop.request->key, absent_row());
     answer<void>(drop.done, {});
   }
-  for (MovePlan& plan : moves_) core_.end_write(plan.move.key, plan.row);
+  for (MovePlan& plan : moves_) core_.rows.end_write(plan.move.key, plan.row);
   for (const MoveAnswer& moved : moved_) {
     answers_.push_back([done = moved.done, skipped = moved.skipped] { done(skipped); });
   }
@@ -373,6 +367,7 @@ void CommitBatch::publish() {
     if (control.durable) control.durable(core_.acceptor);
     if (control.done) answers_.push_back([done = control.done] { done({}); });
   }
+  core_.tell_gate();
 }
 
 void CommitBatch::answer_all(const Error& error) const {
@@ -387,10 +382,10 @@ void CommitBatch::answer_all(const Error& error) const {
 // Nothing of the batch was written, and the next one may be.
 void CommitBatch::give_back(const Error& error) {
   {
-    std::lock_guard lock(core_.mutex);
-    for (const AcceptPlan& plan : accepts_) core_.abort_write(plan.work.request->key);
-    for (const DropWork& drop : drops_) core_.abort_write(drop.request->key);
-    for (const MovePlan& plan : moves_) core_.abort_write(plan.move.key);
+    const CountedLock lock(core_.mutex);
+    for (const AcceptPlan& plan : accepts_) core_.rows.abort_write(plan.work.request->key);
+    for (const DropWork& drop : drops_) core_.rows.abort_write(drop.request->key);
+    for (const MovePlan& plan : moves_) core_.rows.abort_write(plan.move.key);
   }
   answer_all(error);
 }
@@ -399,8 +394,8 @@ void CommitBatch::give_back(const Error& error) {
 // unknown. The busy keys stay busy; nothing is answered any more.
 void CommitBatch::fail_all(const Error& error) {
   {
-    std::lock_guard lock(core_.mutex);
-    if (!core_.closed) core_.closed = fail(Errc::unavailable, error.context);
+    const CountedLock lock(core_.mutex);
+    core_.close(fail(Errc::unavailable, error.context));
   }
   answer_all(error);
 }

@@ -19,11 +19,13 @@ RegisterCache::~RegisterCache() {
   while (!order_.empty()) drop(order_.back());
 }
 
-const RowPtr* RegisterCache::find(const RegisterKey& key) {
-  const auto found = rows_.find(key);
+const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
+  const auto found = rows_.find(
+      key, [hash](const RegisterKey&) { return hash; }, rows_.key_eq());
   if (found == rows_.end()) return nullptr;
   PENSTOCK_ASSERT(found->row != nullptr);
-  order_.splice(order_.begin(), order_, order_.iterator_to(*found));
+  if (!found->used)
+    found->used = true;  // a line that nobody writes stays in all processors' caches
   return &found->row;
 }
 
@@ -33,19 +35,33 @@ void RegisterCache::put(const RegisterKey& key, RowPtr row) {
     bytes_ += bytes - found->bytes;
     found->row = std::move(row);
     found->bytes = bytes;
-    order_.splice(order_.begin(), order_, order_.iterator_to(*found));
-  } else {
-    grow();
-    auto entry = std::make_unique<Entry>();
-    entry->key = key;
-    entry->row = std::move(row);
-    entry->bytes = bytes;
-    rows_.insert(*entry);
-    order_.push_front(*entry.release());
-    bytes_ += bytes;
+    found->used = true;
+    make_room(0);
+    return;
   }
+  make_room(bytes);
+  if (bytes > bytes_max_) return;
+  grow();
+  auto entry = std::make_unique<Entry>();
+  entry->key = key;
+  entry->row = std::move(row);
+  entry->bytes = bytes;
+  rows_.insert(*entry);
+  order_.push_front(*entry.release());
+  bytes_ += bytes;
   PENSTOCK_ASSERT(rows_.size() == order_.size());
-  while (bytes_ > bytes_max_ && !order_.empty()) drop(order_.back());
+}
+
+void RegisterCache::make_room(std::size_t bytes) {
+  while (bytes_ + bytes > bytes_max_ && !order_.empty()) {
+    Entry& next = order_.back();
+    if (!next.used) {
+      drop(next);
+    } else {
+      next.used = false;
+      order_.splice(order_.begin(), order_, order_.iterator_to(next));
+    }
+  }
 }
 
 void RegisterCache::erase(const RegisterKey& key) {

@@ -1,8 +1,10 @@
-// The registers of one volume that were used last, bounded by bytes: least recently used go first.
-// Holds synced rows only, absent ones included. Thread-safety: none; the register store locks.
+// The registers of one volume that were used last, bounded by bytes. Holds synced rows only, absent
+// ones included. Thread-safety: none; who holds one locks.
 //
 // A GET looks into three volumes, and what it looks at is seldom in a processor's cache: so an
-// entry has its links and its hash with it, and only keys with that hash are compared.
+// entry has its links and its hash with it, only keys with that hash are compared, and to find one
+// writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room goes over
+// all in turn, oldest first: what was used since stays for another turn, the rest goes.
 #pragma once
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>
@@ -19,7 +21,8 @@ class RegisterCache {
   ~RegisterCache();
   // Null if it is not here. The pointer stays valid until the next change. Cost: a hash of the key,
   // one comparison; no allocation.
-  const RowPtr* find(const RegisterKey& key);
+  const RowPtr* find(const RegisterKey& key) { return find(key, RegisterKeyHash{}(key)); }
+  const RowPtr* find(const RegisterKey& key, std::size_t hash);  // the key's
   void put(const RegisterKey& key, RowPtr row);
   void erase(const RegisterKey& key);
   std::size_t bytes() const { return bytes_; }
@@ -35,6 +38,7 @@ class RegisterCache {
     RegisterKey key;
     RowPtr row;
     std::size_t bytes = 0;
+    bool used = false;  // since it came, or its last turn
   };
   struct KeyOf {
     using type = RegisterKey;
@@ -47,12 +51,13 @@ class RegisterCache {
       boost::intrusive::compare_hash<true>, boost::intrusive::power_2_buckets<true>>;
   void drop(Entry& entry);
   void grow();
+  void make_room(std::size_t bytes);
 
   const std::size_t bytes_max_;
   std::size_t bytes_ = 0;
   std::vector<Rows::bucket_type> buckets_;
   Rows rows_;
-  Order order_;  // most recently used first; owns the entries
+  Order order_;  // whose turn is next is last; owns the entries
 };
 
 }  // namespace penstock

@@ -77,7 +77,7 @@ PrepareOutcome try_prepare(RegisterCore& core, const PrepareRequest& request,
 void report_future_ballot(RegisterCore& core, Ballot ballot) {
   {
     constexpr std::chrono::minutes kQuiet{1};
-    std::lock_guard lock(core.mutex);
+    const CountedLock lock(core.mutex);
     const BootTime now = core.clock.boot();
     if (core.future_reported && now - *core.future_reported < kQuiet) return;
     core.future_reported = now;
@@ -157,7 +157,7 @@ void RegisterCommit::run() {
 void RegisterCommit::serve(std::vector<CommitWork> works) {
   std::optional<Error> closed;
   {
-    std::lock_guard lock(core_.mutex);
+    const CountedLock lock(core_.mutex);
     closed = core_.closed;
   }
   const BootTime now = core_.clock.boot();
@@ -187,8 +187,8 @@ void RegisterCommit::serve(std::vector<CommitWork> works) {
 // and all who wait are told. Those who were answered before do not hear it.
 void RegisterCommit::abandon(const std::vector<CommitWork>& works, const Error& error) {
   {
-    std::lock_guard lock(core_.mutex);
-    if (!core_.closed) core_.closed = fail(Errc::unavailable, error.context);
+    const CountedLock lock(core_.mutex);
+    core_.close(fail(Errc::unavailable, error.context));
   }
   hooks_.on_failure(error);
   for (const CommitWork& work : works) answer_error(work, error);

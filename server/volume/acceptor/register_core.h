@@ -1,26 +1,20 @@
-// What the parts of a register store share: the acceptor's state and the cache, under one mutex
-// that is never held during disk I/O or over an await. Internal to the store.
+// What the parts of a register store share: the acceptor's state, under one mutex that is never
+// held during disk I/O or over an await, and what reads look at instead. Internal to the store.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
-#include "penstock/planted.h"
+#include "penstock/counted_mutex.h"
 #include "penstock/runtime.h"
 #include "server/volume/acceptor/acceptor_state.h"
-#include "server/volume/acceptor/register_cache.h"
+#include "server/volume/acceptor/register_parts.h"
 #include "server/volume/disk/pending_calls.h"
 #include "server/volume/rows/database.h"
 
 namespace penstock {
 
-// Invariant: a row in the cache equals the row in LevelDB. A key whose accept or drop is being
-// written is busy and not in the cache: its readers ask LevelDB, which shows the old row up to the
-// moment when it shows the new one for ever; a scan therefore never runs ahead of a read.
 class RegisterCore {
  public:
   RegisterCore(Database& database_in, Clock& clock_in, std::uint64_t start_number,
@@ -29,52 +23,36 @@ class RegisterCore {
         clock(clock_in),
         start(clock_in, start_number),
         acceptor(meta, promise_slots),
-        cache(cache_bytes) {}
+        rows(cache_bytes, acceptor.gate()) {}
 
   Database& database;
   Clock& clock;
   const VolumeStart start;
   const std::shared_ptr<PendingCalls> pending = std::make_shared<PendingCalls>();
 
-  // A read that is under way remembers the stamp of its key; it may fill the cache only if no write
-  // of the key began or ended meanwhile.
-  using Stamp = std::uint64_t;
-
-  std::mutex mutex;  // guards all below
+  CountedMutex mutex{LockName::acceptor};  // guards the next three; taken before those of `rows`
   AcceptorState acceptor;
-  RegisterCache cache;
   std::optional<Error> closed;              // why nothing is answered any more
   std::optional<BootTime> future_reported;  // R2: when the last alarm was given
+
+  // A key's writes begin and end under the mutex.
+  RegisterParts rows;
 
   // ---- Pre: mutex held.
   Result<> gate(const Round& round, BucketId bucket) const {
     if (closed) return *closed;
-    return acceptor.gate(round, bucket);
+    return acceptor.gate().check(round, bucket);
   }
-  bool is_busy(const RegisterKey& key) const {
-    return busy_.contains(key) && holds(Rule::busy_key);
+  // Only the first reason counts.
+  void close(Error why) {
+    if (closed) return;
+    closed = std::move(why);
+    rows.set_gate(acceptor.gate(), closed);
   }
-  void begin_write(const RegisterKey& key) {
-    busy_.insert(key);
-    cache.erase(key);
-    ++stamps_[slot(key)];
-  }
-  void end_write(const RegisterKey& key, RowPtr row) {
-    busy_.erase(key);
-    ++stamps_[slot(key)];
-    cache.put(key, std::move(row));
-  }
-  void abort_write(const RegisterKey& key) {
-    busy_.erase(key);
-    ++stamps_[slot(key)];
-  }
-  Stamp stamp(const RegisterKey& key) const { return stamps_[slot(key)]; }
-  // No write of the key has begun or ended since: what was read after `before` is the row still.
-  bool is_unchanged(const RegisterKey& key, Stamp before) const {
-    return !is_busy(key) && stamp(key) == before;
-  }
-  void fill_cache(const RegisterKey& key, RowPtr row, Stamp before) {
-    if (is_unchanged(key, before)) cache.put(key, std::move(row));
+  // The acceptor's gate may have changed: reads pass by it from now on.
+  void tell_gate() {
+    if (std::exchange(told_, acceptor.gate().changes()) == acceptor.gate().changes()) return;
+    rows.set_gate(acceptor.gate(), closed);
   }
 
   // ---- Blocks; mutex not held. Errors: corrupt.
@@ -90,11 +68,7 @@ class RegisterCore {
   SharedBytes load_inline_now(const RegisterRow& row);
 
  private:
-  static constexpr std::size_t kStampSlots = 1024;
-  static std::size_t slot(const RegisterKey& key) { return RegisterKeyHash{}(key) % kStampSlots; }
-
-  std::unordered_set<RegisterKey, RegisterKeyHash> busy_;  // of one batch
-  std::array<Stamp, kStampSlots> stamps_{};
+  std::uint64_t told_ = acceptor.gate().changes();  // the changes of the gate that reads pass by
 };
 
 }  // namespace penstock

@@ -17,17 +17,12 @@ Error too_late() { return fail(Errc::timeout, "waited too long for the volume");
 // the call's begin.
 std::optional<Result<Accepted>> RegisterReader::read_now(const ReadRequest& request) {
   const RegisterKey& key = request.key;
-  RowPtr row;
-  RegisterCore::Stamp before{};
-  {
-    std::lock_guard lock(core_.mutex);
-    CHECK_OK(core_.gate(request.round, key.bucket));
-    if (const RowPtr* cached = core_.cache.find(key)) row = *cached;
-    before = core_.stamp(key);
-  }
-  if (row && !wants_inline(*row, request.want))
+  TRY(kept, core_.rows.find(request.round, key));
+  const bool cached = kept.row != nullptr;
+  RowPtr row = std::move(kept.row);
+  if (cached && !wants_inline(*row, request.want)) {
     return Result<Accepted>(row->accepted(request.want));
-  const bool cached = row != nullptr;
+  }
   if (!cached) row = core_.load_now(key);
   if (!row) return std::nullopt;
   Accepted answer = row->accepted(request.want);
@@ -35,9 +30,8 @@ std::optional<Result<Accepted>> RegisterReader::read_now(const ReadRequest& requ
     answer.inline_bytes = core_.load_inline_now(*row);
     if (!answer.inline_bytes) return std::nullopt;
   }
-  std::lock_guard lock(core_.mutex);
-  CHECK_OK(core_.gate(request.round, key.bucket));
-  if (!cached) core_.fill_cache(key, std::move(row), before);
+  if (cached) row = nullptr;
+  CHECK_OK(core_.rows.pass(request.round, key, std::move(row), kept.stamp));
   return Result<Accepted>(std::move(answer));
 }
 
@@ -99,11 +93,7 @@ Result<Accepted> RegisterReader::read_row_contained(const ReadRequest& request) 
 
 Result<Accepted> RegisterReader::read_row(const ReadRequest& request) {
   if (auto now = read_now(request)) return std::move(*now);  // another call fetched it
-  RegisterCore::Stamp before{};
-  {
-    std::lock_guard lock(core_.mutex);
-    before = core_.stamp(request.key);
-  }
+  const RegisterParts::Stamp before = core_.rows.find(request.key).stamp;
   RegisterCore::RowWithInline loaded;
   if (request.want == ReadWant::value_and_inline) {
     TRY(whole, core_.load_with_inline(request.key));
@@ -112,11 +102,9 @@ Result<Accepted> RegisterReader::read_row(const ReadRequest& request) {
     TRY(row, core_.load(request.key));
     loaded.row = std::move(row);
   }
-  std::lock_guard lock(core_.mutex);
-  CHECK_OK(core_.gate(request.round, request.key.bucket));
   Accepted answer = loaded.row->accepted(request.want);
   answer.inline_bytes = std::move(loaded.inline_bytes);
-  core_.fill_cache(request.key, std::move(loaded.row), before);
+  CHECK_OK(core_.rows.pass(request.round, request.key, std::move(loaded.row), before));
   return answer;
 }
 
@@ -161,7 +149,7 @@ Result<ScanReply> RegisterReader::run_scan_contained(const ScanWork& work) {
 
 Result<ScanReply> RegisterReader::run_scan(const ScanRequest& request, Deadline deadline) {
   {
-    std::lock_guard lock(core_.mutex);
+    const CountedLock lock(core_.mutex);
     CHECK_OK(core_.gate(request.round, request.bucket));
   }
   if (deadline < core_.clock.boot()) return too_late();

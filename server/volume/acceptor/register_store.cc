@@ -60,10 +60,9 @@ std::optional<Result<PrepareReply>> RegisterStore::prepare_now(const PrepareRequ
   PrepareOutcome outcome;
   bool extend = false;
   {
-    std::lock_guard lock(core_.mutex);
-    const RowPtr* cached = core_.cache.find(request.key);
-    if (cached == nullptr) return std::nullopt;
-    const RowPtr row = *cached;
+    const CountedLock lock(core_.mutex);
+    const RowPtr row = core_.rows.find(request.key).row;
+    if (row == nullptr) return std::nullopt;
     outcome = try_prepare(core_, request, *row);
     extend = outcome.reply && outcome.reply->has_value() && outcome.reply->value().promised &&
              core_.acceptor.ceiling_is_near(request.ballot.counter);
@@ -118,15 +117,16 @@ Task<ScanReply> RegisterStore::scan(std::shared_ptr<const ScanRequest> request, 
     ControlWork work;
     work.fences.emplace_back(request->bucket, request->fence);
     work.decide = [request](AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
-      CHECK_OK(acceptor.gate(request->round, request->bucket));
+      CHECK_OK(acceptor.gate().check(request->round, request->bucket));
       return std::vector<RowOp>();
     };
     if (holds(Rule::fence_behind_queue)) {
       CO_CHECK(co_await control(std::move(work), deadline));
     } else {
-      std::lock_guard lock(core_.mutex);
+      const CountedLock lock(core_.mutex);
       CO_CHECK(work.decide(core_.acceptor));
-      core_.acceptor.raise_fence(request->bucket, request->fence);
+      core_.acceptor.gate().raise_fence(request->bucket, request->fence);
+      core_.tell_gate();
     }
   }
   auto start = [this, request, deadline](Completion<ScanReply> done) {
@@ -169,7 +169,7 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join, Besi
   work.fences = std::move(join.fences);
   work.decide = [wanted, more = std::move(beside.rows)](
                     AcceptorState& acceptor) -> Result<std::vector<RowOp>> {
-    TRY(changed, acceptor.check_epochs(*wanted));
+    TRY(changed, acceptor.gate().check_epochs(*wanted));
     std::vector<RowOp> all;
     if (more) {
       TRY(rows, more(!changed.empty()));
@@ -181,7 +181,7 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join, Besi
     return all;
   };
   work.durable = [wanted, more = std::move(beside.durable)](AcceptorState& acceptor) {
-    for (const GroupEpoch& epoch : *wanted) acceptor.set_epoch(epoch);
+    for (const GroupEpoch& epoch : *wanted) acceptor.gate().set_epoch(epoch);
     if (more) more();
   };
   // Whoever asked may be answered at a deadline, while this still waits for its batch: the next
@@ -191,11 +191,11 @@ Task<> RegisterStore::adopt(std::vector<GroupEpoch> epochs, JoinState join, Besi
 }
 
 Result<JoinState> RegisterStore::join_state() {
-  std::lock_guard lock(core_.mutex);
+  const CountedLock lock(core_.mutex);
   if (core_.closed) return *core_.closed;
   JoinState state;
   state.horizon = core_.acceptor.horizon();
-  for (const auto& [bucket, number] : core_.acceptor.fences()) {
+  for (const auto& [bucket, number] : core_.acceptor.gate().fences()) {
     state.fences.emplace_back(bucket, number);
   }
   std::sort(state.fences.begin(), state.fences.end());
@@ -222,8 +222,8 @@ void RegisterStore::abandon(const Error& why) {
 }
 
 void RegisterStore::close(Error why) {
-  std::lock_guard lock(core_.mutex);
-  if (!core_.closed) core_.closed = std::move(why);
+  const CountedLock lock(core_.mutex);
+  core_.close(std::move(why));
 }
 
 }  // namespace penstock

@@ -96,7 +96,7 @@ Result<> check_rows_max(std::uint32_t rows_max) {
 }  // namespace
 
 Result<> RegisterStore::check_open() {
-  std::lock_guard lock(core_.mutex);
+  const CountedLock lock(core_.mutex);
   if (core_.closed) return *core_.closed;
   return {};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/assert.h"
+#include "penstock/thread_parts.h"
 
 namespace penstock {
 namespace {
@@ -152,8 +153,7 @@ class WatchedDisk final : public Disk {
 
 DiskWatch::Call::Call(DiskWatch& watch, const char* name)
     : watch_(watch), began_at_(std::max<BootTime::rep>(count(watch.clock_), 1)) {
-  static std::atomic<std::size_t> threads{0};
-  thread_local const std::size_t first = threads.fetch_add(1);  // its own place, as a rule
+  const std::size_t first = thread_number();  // its own place, as a rule
   for (std::size_t i = 0; i < watch.places_.size(); ++i) {
     Place& place = watch.places_[(first + i) % watch.places_.size()];
     BootTime::rep free = 0;

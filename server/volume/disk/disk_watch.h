@@ -56,7 +56,7 @@ class DiskWatch {
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
  private:
-  struct Place {
+  struct alignas(64) Place {              // of one thread, as a rule
     std::atomic<BootTime::rep> began{0};  // 0 = free
     std::atomic<const char*> name{""};
   };

@@ -40,7 +40,7 @@ void FragmentHolds::retire(const FragmentId& id, std::optional<ExtentSpan> span)
 }
 
 FragmentHandlePtr FragmentCache::find(const FragmentId& id) {
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return nullptr;
   List& list = recent_[is_file(**found->second) ? 1 : 0];
@@ -50,7 +50,7 @@ FragmentHandlePtr FragmentCache::find(const FragmentId& id) {
 
 void FragmentCache::insert(FragmentHandlePtr handle) {
   List evicted;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   if (handle->hold->is_retired()) return;
   if (const auto found = by_id_.find(handle->id); found != by_id_.end()) {
     drop(found->second, evicted);
@@ -70,12 +70,12 @@ void FragmentCache::insert(FragmentHandlePtr handle) {
 
 void FragmentCache::erase(const FragmentId& id) {
   List evicted;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   if (const auto found = by_id_.find(id); found != by_id_.end()) drop(found->second, evicted);
 }
 
 std::size_t FragmentCache::bytes() const {
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   return bytes_;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/counted_mutex.h"
 #include "server/volume/fragments/fragment_file.h"
 #include "server/volume/fragments/fragment_format.h"
 #include "server/volume/fragments/free_space.h"
@@ -88,7 +89,7 @@ class FragmentCache {
 
   const std::size_t bytes_max_;
   const std::size_t files_max_;
-  mutable std::mutex mutex_;
+  mutable CountedMutex mutex_{LockName::fragments};
   List recent_[2];  // front = newest; [0] extents, [1] files
   std::unordered_map<FragmentId, List::iterator> by_id_;
   std::size_t bytes_ = 0;

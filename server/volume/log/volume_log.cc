@@ -60,7 +60,7 @@ Result<> VolumeLog::create() {
 std::uint64_t VolumeLog::next_file_bytes(std::uint64_t at_least) const {
   std::uint64_t all = 0;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     for (const auto& [number, file] : files_) all += file.bytes;
   }
   const std::uint64_t wanted = std::max(all / kShareOfAll, std::min(all / kShareOfFew, kFewBytes));
@@ -111,7 +111,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
   synced_ = begun.frames;
   offset_ = 0;
   std::shared_ptr<File> closed;  // without the lock
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   if (newest_ != 0) {
     LogFile& full = files_[newest_];
     full.records = next_ - full.first;
@@ -132,7 +132,7 @@ Result<LogRecord> VolumeLog::begin(std::size_t bytes) {
   const std::uint64_t needed = log_pages(kFrameHeadBytes + kBodyLengthBytes + bytes);
   std::uint64_t file_bytes = 0;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     if (newest_ != 0) file_bytes = files_[newest_].bytes;
   }
   if (must_rotate_ || offset_ + needed > file_bytes) CHECK_OK(rotate(needed));
@@ -148,7 +148,7 @@ Result<LogRecord> VolumeLog::begin(std::size_t bytes) {
 std::vector<std::pair<std::uint64_t, std::uint64_t>> VolumeLog::live_with(
     const LogRecord& record) const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   for (const auto& [number, change] : record.live_changes()) {
     const auto file = files_.find(number);
     if (file == files_.end() || change == 0) continue;
@@ -160,7 +160,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> VolumeLog::live_with(
 }
 
 std::vector<std::uint64_t> VolumeLog::take_removed() {
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   return std::exchange(removed_, {});
 }
 
@@ -173,7 +173,7 @@ Result<> VolumeLog::append(LogRecord record, std::string_view changes, bool sync
   LogFrameHead head;
   std::uint64_t file_bytes = 0;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     const LogFile& file = files_[newest_];
     head.marker = file.marker;
     head.number = static_cast<std::uint32_t>(next_ - file.first);
@@ -196,7 +196,7 @@ Result<> VolumeLog::append(LogRecord record, std::string_view changes, bool sync
   ++next_;
   synced_->store(head.number + 1);
   const auto live = live_with(record);
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   newest_used_ = offset_;
   for (const auto& [number, now] : live) {
     const auto file = files_.find(number);
@@ -224,7 +224,7 @@ bool VolumeLog::is_removable(std::uint64_t number, const LogFile& file) const {
 
 void VolumeLog::set_floor(std::uint64_t number) {
   witness_.set_floor(number);
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   floor_ = std::max(floor_, number);
   for (const auto& [at, file] : files_) {
     if (is_removable(at, file)) wants_upkeep_ = true;
@@ -243,13 +243,13 @@ Result<> VolumeLog::upkeep() {
 Result<> VolumeLog::make_spare() {
   std::lock_guard spare_lock(spare_mutex_);
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     if (!is_spare_due()) return {};
   }
   TRY(made, make_file(highest_ + 1, next_file_bytes(0)));
   spare_ = std::move(made);
   ++highest_;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   has_spare_ = true;
   return {};
 }
@@ -259,7 +259,7 @@ Result<> VolumeLog::make_spare() {
 Result<> VolumeLog::remove_empty() {
   std::vector<std::uint64_t> numbers;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     for (const auto& [number, file] : files_) {
       if (is_removable(number, file)) numbers.push_back(number);
     }
@@ -268,7 +268,7 @@ Result<> VolumeLog::remove_empty() {
   CHECK_OK(witness_.drop(numbers));
   for (const std::uint64_t number : numbers) {
     std::shared_ptr<File> closed;  // without the lock
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     LogFile& file = files_[number];
     if (file.handle) --handles_;
     closed = std::move(file.handle);
@@ -281,7 +281,7 @@ Result<> VolumeLog::remove_empty() {
 
 VolumeLog::Usage VolumeLog::usage() const {
   Usage usage;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   usage.files = files_.size();
   for (const auto& [number, file] : files_) {
     usage.bytes += file.bytes;
@@ -298,7 +298,7 @@ bool VolumeLog::is_collectable(std::uint64_t number, const LogFile& file) const 
 
 bool VolumeLog::is_wasteful(double share) const {
   std::uint64_t bytes = 0, live = 0;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   for (const auto& [number, file] : files_) {
     if (!is_collectable(number, file)) continue;
     bytes += file.bytes;
@@ -309,7 +309,7 @@ bool VolumeLog::is_wasteful(double share) const {
 
 std::uint64_t VolumeLog::bytes_above_floor() const {
   std::uint64_t bytes = 0;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   for (auto at = files_.rbegin(); at != files_.rend(); ++at) {  // the newest first
     if (at->first == newest_) continue;
     if (is_in_tables(at->second)) break;
@@ -321,7 +321,7 @@ std::uint64_t VolumeLog::bytes_above_floor() const {
 std::optional<std::uint64_t> VolumeLog::emptiest(double share,
                                                  const std::vector<std::uint64_t>& except) const {
   std::optional<std::uint64_t> found;
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   for (const auto& [number, file] : files_) {
     if (!is_collectable(number, file)) continue;
     if (std::find(except.begin(), except.end(), number) != except.end()) continue;
@@ -334,7 +334,7 @@ std::optional<std::uint64_t> VolumeLog::emptiest(double share,
 }
 
 void VolumeLog::set_empty(std::uint64_t file) {
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   const auto found = files_.find(file);
   if (found == files_.end() || file == newest_) return;
   found->second.live = 0;

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/counted_mutex.h"
 #include "penstock/limits.h"
 #include "server/volume/disk/disk.h"
 #include "server/volume/log/log_record.h"
@@ -161,7 +162,8 @@ class VolumeLog {
   std::atomic<bool> wants_upkeep_{false};
   std::mutex spare_mutex_;  // guards the next; held while a file is made
   std::optional<Spare> spare_;
-  mutable std::mutex mutex_;  // guards all below; never held during I/O
+  // Guards all below; never held during I/O.
+  mutable CountedMutex mutex_{LockName::log};
   std::map<std::uint64_t, LogFile> files_;
   std::uint64_t newest_ = 0;
   std::uint64_t newest_used_ = 0;  // bytes

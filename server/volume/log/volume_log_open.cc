@@ -108,7 +108,7 @@ Result<> VolumeLog::end_newest(std::uint64_t number, const LogEnd& end, File& fi
   CHECK_OK(disk_.sync_directory(""));
   writer_ = std::move(writer);
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     keep_handle(files_[number], writer_);
   }
   offset_ = end.bytes;
@@ -172,7 +172,7 @@ Result<> VolumeLog::replay(std::uint64_t applied, const VisitRecord& visit) {
 }
 
 bool VolumeLog::set_live(std::uint64_t file, std::uint64_t bytes) {
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   const auto found = files_.find(file);
   if (found == files_.end()) return false;
   found->second.live = bytes;

@@ -17,7 +17,7 @@ Result<std::string> check_body(const BodyPlace& place, const OpId& op_id, std::s
 
 Result<std::shared_ptr<File>> VolumeLog::open_handle(std::uint64_t file) {
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     const auto found = files_.find(file);
     if (found == files_.end()) return fail(Errc::not_found, name_of(file) + " was removed");
     found->second.read_at = ++reads_;
@@ -27,7 +27,7 @@ Result<std::shared_ptr<File>> VolumeLog::open_handle(std::uint64_t file) {
   if (!opened) return opened.error();
   std::shared_ptr<File> handle(std::move(*opened));
   std::shared_ptr<File> closed;  // without the lock
-  std::lock_guard lock(mutex_);
+  const CountedLock lock(mutex_);
   const auto found = files_.find(file);
   if (found == files_.end()) return handle;
   if (found->second.handle) return found->second.handle;
@@ -64,7 +64,7 @@ std::optional<std::string> VolumeLog::read_body_now(const BodyPlace& place, cons
                                                     std::size_t bytes) {
   std::shared_ptr<File> file;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     const auto found = files_.find(place.file);
     if (found == files_.end()) return std::nullopt;
     found->second.read_at = ++reads_;
@@ -82,7 +82,7 @@ std::optional<std::string> VolumeLog::read_body_now(const BodyPlace& place, cons
 Result<> VolumeLog::walk(std::uint64_t file, LogPosition& at, const LogVisit& visit) {
   LogFile entry;
   {
-    std::lock_guard lock(mutex_);
+    const CountedLock lock(mutex_);
     const auto found = files_.find(file);
     if (found == files_.end()) return fail(Errc::not_found, name_of(file) + " was removed");
     entry = found->second;

@@ -13,6 +13,8 @@
 #include <atomic>
 #include <thread>
 
+#include "penstock/thread_parts.h"
+
 namespace penstock {
 
 class ReadGate {
@@ -20,20 +22,20 @@ class ReadGate {
   // One pass of an I/O thread. Never waits. False: the gate is closed.
   class Pass {
    public:
-    explicit Pass(ReadGate& gate) : gate_(gate) {
-      gate_.inside_.fetch_add(1);
-      passed_ = gate_.closings_.load() == 0;
-      if (!passed_) gate_.inside_.fetch_sub(1);
+    explicit Pass(ReadGate& gate) : inside_(gate.inside_.mine()) {
+      inside_.fetch_add(1);
+      passed_ = gate.closings_.load() == 0;
+      if (!passed_) inside_.fetch_sub(1);
     }
     ~Pass() {
-      if (passed_) gate_.inside_.fetch_sub(1);
+      if (passed_) inside_.fetch_sub(1);
     }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
     explicit operator bool() const { return passed_; }
 
    private:
-    ReadGate& gate_;
+    std::atomic<int>& inside_;
     bool passed_ = false;
   };
 
@@ -43,7 +45,9 @@ class ReadGate {
    public:
     explicit Closing(ReadGate& gate) : gate_(gate) {
       gate_.closings_.fetch_add(1);
-      while (gate_.inside_.load() != 0) std::this_thread::yield();
+      gate_.inside_.all([](const std::atomic<int>& inside) {
+        while (inside.load() != 0) std::this_thread::yield();
+      });
     }
     ~Closing() { gate_.closings_.fetch_sub(1); }
     Closing(const Closing&) = delete;
@@ -56,7 +60,7 @@ class ReadGate {
   bool closed() const { return closings_.load() != 0; }
 
  private:
-  std::atomic<int> inside_{0};
+  ThreadParts<std::atomic<int>> inside_;  // of each thread: all I/O threads come by
   std::atomic<int> closings_{0};
 };
 

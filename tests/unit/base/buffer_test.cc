@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <thread>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -60,6 +62,42 @@ TEST_CASE("a buffer is taken again, and may outlive its pool") {
     CHECK(left.data() == place);
   }
   std::memset(left.data(), 1, left.size());
+}
+
+TEST_CASE("small buffers are a thread's own again, whichever thread gives them back") {
+  constexpr std::size_t kSmall = 16 << 10;
+  BufferPool pool(16 * kMiB);
+  Buffer taken = pool.get(kSmall);
+  std::byte* const place = taken.data();
+  std::thread([&] {
+    CHECK(pool.get(kSmall).data() != place);
+    taken = Buffer();
+  }).join();
+  CHECK(pool.get(kSmall).data() == place);
+}
+
+TEST_CASE("threads that take and give back small buffers keep no more than was asked for") {
+  constexpr std::size_t kKeep = 16 * kMiB;
+  BufferPool pool(kKeep);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&pool, t] {
+      std::vector<Buffer> buffers;
+      for (std::size_t i = 0; i < 600; ++i) {
+        const std::size_t size = (16 << 10) << (2 * (i % 3));
+        buffers.push_back(pool.get(size));
+        std::memset(buffers.back().data(), t, size);
+        if (i % 2 == 0) buffers.erase(buffers.begin() + static_cast<std::ptrdiff_t>(i / 4));
+      }
+      for (const Buffer& buffer : buffers) {
+        CHECK(std::to_integer<int>(buffer.bytes().front()) == t);
+        CHECK(std::to_integer<int>(buffer.bytes().back()) == t);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(pool.idle_bytes() > 0);
+  CHECK(pool.idle_bytes() <= kKeep);
 }
 
 }  // namespace

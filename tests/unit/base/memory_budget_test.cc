@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,91 @@ TEST_CASE("threads that take and give back leave nothing behind") {
   CHECK(budget.used_bytes() == 0);
   std::vector<MemoryBudget::Lease> leases;
   CHECK(take_all(budget, {kReads, {}}, leases) == kLimit / 16 * 10);
+}
+
+// On a thread of its own, which has ended when this returns.
+template <class Function>
+void on_another_thread(Function function) {
+  std::thread thread(std::move(function));
+  thread.join();
+}
+
+TEST_CASE(
+    "what a thread keeps in stock is nobody's, and is given back before anything is refused") {
+  MemoryBudget budget(64 * limits::kMiB, MemoryBudget::floors_of(64 * limits::kMiB));
+  const MemoryUser user{kReads, budget.account("a")};
+  on_another_thread([&] {
+    CHECK(budget.take(user, 4096).has_value());
+    CHECK(budget.take({kWrites, {}}, 4096).has_value());
+  });
+  CHECK(budget.used_bytes() == 0);
+  CHECK(budget.used_bytes(kReads) == 0);
+  const auto all = budget.take(
+      {kReads, {}}, 64 * limits::kMiB / 16 * 10);  // the part of reads, and the common one
+  REQUIRE(all.has_value());
+  CHECK(budget.used_bytes() == all->bytes());
+  CHECK(budget.take({kReads, {}}, 1).error().code == Errc::overloaded);
+  CHECK(budget.take({kWrites, {}}, 64 * limits::kMiB / 16 * 4).has_value());
+}
+
+TEST_CASE("leases of all threads together never pass the limit") {
+  constexpr std::size_t kBytes = 4 * limits::kMiB;  // the stock of a thread is 4 KiB
+  MemoryBudget budget(kBytes);
+  std::atomic<std::size_t> held{0}, refused{0};
+  std::atomic<bool> passed{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      std::vector<MemoryBudget::Lease> leases;
+      for (std::size_t i = 0; i < 20'000; ++i) {
+        const std::size_t bytes = 1 + i % 5000;
+        auto lease = budget.take({kReads, {}}, bytes);
+        if (lease) {
+          if (held.fetch_add(bytes) + bytes > kBytes) passed = true;
+          leases.push_back(std::move(*lease));
+        } else {
+          ++refused;
+        }
+        if (leases.empty() || (leases.size() < 600 && lease)) continue;
+        held.fetch_sub(leases[i % leases.size()].bytes());
+        leases.erase(leases.begin() + static_cast<std::ptrdiff_t>(i % leases.size()));
+      }
+      for (const auto& lease : leases) held.fetch_sub(lease.bytes());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(!passed);
+  CHECK(refused > 0);
+  CHECK(budget.used_bytes() == 0);
+  CHECK(budget.take({kReads, {}}, kBytes).has_value());
+}
+
+TEST_CASE("an account is one over all threads, whichever of them gives back") {
+  MemoryBudget budget(limits::kMiB);  // the stock of a thread is 1 KiB
+  const MemoryUser user{kReads, budget.account("a")};
+  std::vector<MemoryBudget::Lease> leases;
+  const auto take = [&] {
+    auto lease = budget.take(user, 1024);
+    if (lease) leases.push_back(std::move(*lease));
+    return lease.has_value();
+  };
+  const auto take_while_there_is = [&] {
+    while (take()) {
+    }
+  };
+  take_while_there_is();
+  const std::size_t most = leases.size();
+  CHECK(most == 819);  // four fifths of 1024
+  on_another_thread([&] {
+    CHECK(!take());
+    leases.resize(most / 2);
+    take_while_there_is();
+  });
+  CHECK(leases.size() == most);
+  CHECK(!take());
+  leases.clear();
+  take_while_there_is();
+  CHECK(leases.size() == most);
 }
 
 }  // namespace

@@ -142,62 +142,62 @@ TEST_CASE("a round passes in its own epoch only") {
   round.group = GroupId{2};
   round.epoch = Epoch{5};
   round.bucket_number = BucketNumber{1};
-  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::epoch_behind);
-  state.set_epoch({GroupId{2}, Epoch{5}, {}});
-  CHECK(state.gate(round, BucketId{1}));
+  CHECK(code_of(state.gate().check(round, BucketId{1})) == Errc::epoch_behind);
+  state.gate().set_epoch({GroupId{2}, Epoch{5}, {}});
+  CHECK(state.gate().check(round, BucketId{1}));
   for (const std::uint64_t other : {0, 4, 6}) {
     round.epoch = Epoch{other};
     const Errc expected = other > 5 ? Errc::epoch_behind : Errc::stale_epoch;
-    CHECK(code_of(state.gate(round, BucketId{1})) == expected);
+    CHECK(code_of(state.gate().check(round, BucketId{1})) == expected);
   }
   round.group = GroupId{1};
   round.epoch = Epoch{0};
-  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::stale_epoch);
+  CHECK(code_of(state.gate().check(round, BucketId{1})) == Errc::stale_epoch);
 }
 
 TEST_CASE("a round of the same epoch with other members is refused") {
   AcceptorState state = running();
   GroupEpoch epoch{GroupId{2}, Epoch{5}, {}};
   epoch.digest[0] = 7;
-  state.set_epoch(epoch);
+  state.gate().set_epoch(epoch);
   Round round;
   round.group = GroupId{2};
   round.epoch = Epoch{5};
   round.bucket_number = BucketNumber{1};
-  CHECK(code_of(state.gate(round, BucketId{1})) == Errc::stale_epoch);
+  CHECK(code_of(state.gate().check(round, BucketId{1})) == Errc::stale_epoch);
   round.digest = epoch.short_digest();
   CHECK(round.digest == 7);
-  CHECK(state.gate(round, BucketId{1}));
+  CHECK(state.gate().check(round, BucketId{1}));
 }
 
 TEST_CASE("an epoch never goes back and never changes its digest") {
   AcceptorState state = running();
   GroupEpoch epoch{GroupId{2}, Epoch{5}, {}};
-  state.set_epoch(epoch);
-  CHECK(state.check_epochs({epoch})->empty());
-  CHECK(state.check_epochs({{GroupId{2}, Epoch{6}, {}}})->size() == 1);
-  CHECK(code_of(state.check_epochs({{GroupId{2}, Epoch{4}, {}}})) == Errc::stale_epoch);
+  state.gate().set_epoch(epoch);
+  CHECK(state.gate().check_epochs({epoch})->empty());
+  CHECK(state.gate().check_epochs({{GroupId{2}, Epoch{6}, {}}})->size() == 1);
+  CHECK(code_of(state.gate().check_epochs({{GroupId{2}, Epoch{4}, {}}})) == Errc::stale_epoch);
   epoch.digest[0] = 1;
-  CHECK(code_of(state.check_epochs({epoch})) == Errc::stale_epoch);
-  CHECK(code_of(state.check_epochs({{GroupId{kGroupsMax}, Epoch{1}, {}}})) == Errc::invalid);
-  CHECK(code_of(state.check_epochs({{GroupId{1}, Epoch{0}, {}}})) == Errc::invalid);
-  CHECK(state.check_epochs({{GroupId{kGroupsMax - 1}, Epoch{1}, {}}})->size() == 1);
+  CHECK(code_of(state.gate().check_epochs({epoch})) == Errc::stale_epoch);
+  CHECK(code_of(state.gate().check_epochs({{GroupId{kGroupsMax}, Epoch{1}, {}}})) == Errc::invalid);
+  CHECK(code_of(state.gate().check_epochs({{GroupId{1}, Epoch{0}, {}}})) == Errc::invalid);
+  CHECK(state.gate().check_epochs({{GroupId{kGroupsMax - 1}, Epoch{1}, {}}})->size() == 1);
 }
 
 TEST_CASE("a fence stops its bucket's numbers up to it, and lets its own rounds pass") {
   AcceptorState state = running();
-  state.set_epoch({GroupId{0}, Epoch{1}, {}});
-  state.raise_fence(BucketId{7}, BucketNumber{3});
-  state.raise_fence(BucketId{7}, BucketNumber{2});
+  state.gate().set_epoch({GroupId{0}, Epoch{1}, {}});
+  state.gate().raise_fence(BucketId{7}, BucketNumber{3});
+  state.gate().raise_fence(BucketId{7}, BucketNumber{2});
   Round round;
   round.epoch = Epoch{1};
   for (const std::uint64_t number : {1, 2, 3, 4}) {
     round.bucket_number = BucketNumber{number};
     round.pass_fence = false;
-    CHECK(bool(state.gate(round, BucketId{7})) == (number > 3));
-    CHECK(state.gate(round, BucketId{8}));
+    CHECK(bool(state.gate().check(round, BucketId{7})) == (number > 3));
+    CHECK(state.gate().check(round, BucketId{8}));
     round.pass_fence = true;
-    CHECK(state.gate(round, BucketId{7}));
+    CHECK(state.gate().check(round, BucketId{7}));
   }
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("a row that grows or shrinks in its place counts for what it is now") 
   CHECK(cache.size() == 0);
 }
 
-TEST_CASE("who was not used longest goes first, and what is above the bound alone stays not") {
+TEST_CASE("who was not used since its last turn goes first, and what is too large is not kept") {
   RegisterCache cache(3'000);
   for (const char* name : {"a", "b"}) cache.put(key(name), row_of(1'000));
   REQUIRE(cache.find(key("a")) != nullptr);

@@ -1,0 +1,99 @@
+#include "server/volume/acceptor/register_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/planted.h"
+
+namespace penstock {
+
+RegisterParts::RegisterParts(std::size_t cache_bytes, const RoundGate& gate) {
+  const std::size_t parts = std::clamp<std::size_t>(cache_bytes / kPartBytesMin, 1, kPartsMax);
+  const auto open = std::make_shared<const Gate>(Gate{gate, std::nullopt});
+  for (std::size_t i = 0; i < parts; ++i) {
+    parts_.push_back(std::make_unique<Part>(cache_bytes / parts, open));
+  }
+}
+
+bool RegisterParts::Part::is_busy(const RegisterKey& key) const {
+  return busy.contains(key) && holds(Rule::busy_key);
+}
+
+void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr row,
+                               Stamp before) {
+  if (!is_busy(key) && stamp_of(hash) == before) cache.put(key, std::move(row));
+}
+
+Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const RegisterKey& key) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  CHECK_OK(part.check(round, key.bucket));
+  return part.find(key, hash);
+}
+
+Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row,
+                             Stamp before) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  CHECK_OK(part.check(round, key.bucket));
+  if (row != nullptr) part.keep(key, hash, std::move(row), before);
+  return {};
+}
+
+RegisterParts::Kept RegisterParts::find(const RegisterKey& key) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  return part.find(key, hash);
+}
+
+void RegisterParts::keep(const RegisterKey& key, RowPtr row, Stamp before) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  part.keep(key, hash, std::move(row), before);
+}
+
+bool RegisterParts::is_busy(const RegisterKey& key) {
+  Part& part = part_of(RegisterKeyHash{}(key));
+  const CountedLock lock(part.mutex);
+  return part.is_busy(key);
+}
+
+void RegisterParts::begin_write(const RegisterKey& key) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  part.busy.insert(key);
+  part.cache.erase(key);
+  ++part.stamp_of(hash);
+}
+
+void RegisterParts::end_write(const RegisterKey& key, RowPtr row) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  part.busy.erase(key);
+  ++part.stamp_of(hash);
+  part.cache.put(key, std::move(row));
+}
+
+void RegisterParts::abort_write(const RegisterKey& key) {
+  const std::size_t hash = RegisterKeyHash{}(key);
+  Part& part = part_of(hash);
+  const CountedLock lock(part.mutex);
+  part.busy.erase(key);
+  ++part.stamp_of(hash);
+}
+
+void RegisterParts::set_gate(const RoundGate& gate, const std::optional<Error>& closed) {
+  const auto next = std::make_shared<const Gate>(Gate{gate, closed});
+  for (const auto& part : parts_) {
+    const CountedLock lock(part->mutex);
+    part->gate = next;
+  }
+}
+
+}  // namespace penstock

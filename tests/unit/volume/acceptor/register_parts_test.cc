@@ -1,0 +1,161 @@
+// What reads of registers see without the acceptor's lock: rows while their keys are written, and
+// the gate when it changes.
+#include "server/volume/acceptor/register_parts.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+VolumeMeta meta_at(Epoch epoch) {
+  VolumeMeta meta;
+  meta.epochs[GroupId{0}] = GroupEpoch{GroupId{0}, epoch, {}};
+  return meta;
+}
+
+Round round_at(std::uint64_t epoch) {
+  Round round;
+  round.epoch = Epoch{epoch};
+  round.digest = GroupEpoch{}.short_digest();
+  round.bucket_number = BucketNumber{5};
+  return round;
+}
+
+RegisterKey key_of(std::uint64_t number) {
+  RegisterKey key;
+  key.bucket = BucketId{1};
+  key.key = "key " + std::to_string(number);
+  return key;
+}
+
+RowPtr row_of(std::uint64_t counter) {
+  auto row = std::make_shared<RegisterRow>();
+  row->ballot.counter = counter;
+  return row;
+}
+
+Errc code_of(const Result<RegisterParts::Kept>& found) {
+  REQUIRE(!found.has_value());
+  return found.error().code;
+}
+
+TEST_CASE("what was read is kept only if no write of its key began or ended meanwhile") {
+  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  const RegisterKey key = key_of(1);
+  const auto stamp = [&] { return parts.find(key).stamp; };
+  const auto kept = [&] { return parts.find(key).row; };
+
+  const auto before = stamp();
+  parts.begin_write(key);
+  CHECK(parts.is_busy(key));
+  CHECK(parts.pass(round_at(1), key, row_of(1), before).has_value());
+  CHECK(kept() == nullptr);
+  const auto within = stamp();
+  parts.keep(key, row_of(1), within);  // busy
+  CHECK(kept() == nullptr);
+  parts.end_write(key, row_of(2));
+  REQUIRE(kept() != nullptr);
+  CHECK(kept()->ballot.counter == 2);
+  parts.keep(key, row_of(1), before);
+  parts.keep(key, row_of(1), within);
+  CHECK(kept()->ballot.counter == 2);
+
+  const auto ended = stamp();
+  parts.begin_write(key);
+  CHECK(kept() == nullptr);
+  parts.abort_write(key);
+  CHECK(!parts.is_busy(key));
+  parts.keep(key, row_of(1), ended);  // the row of a write that was given up may have been read
+  CHECK(kept() == nullptr);
+  parts.keep(key, row_of(2), stamp());
+  REQUIRE(kept() != nullptr);
+}
+
+TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
+  RegisterParts parts(4 * limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  constexpr std::uint64_t kKeys = 200;
+  RoundGate gate(meta_at(Epoch{1}));
+  gate.set_epoch({GroupId{0}, Epoch{2}, {}});
+  parts.set_gate(gate, std::nullopt);
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    CHECK(code_of(parts.find(round_at(1), key_of(i))) == Errc::stale_epoch);
+    CHECK(parts.pass(round_at(1), key_of(i), nullptr, 0).error().code == Errc::stale_epoch);
+    CHECK(code_of(parts.find(round_at(3), key_of(i))) == Errc::epoch_behind);
+    CHECK(parts.find(round_at(2), key_of(i)).has_value());
+  }
+  gate.raise_fence(BucketId{1}, BucketNumber{5});
+  parts.set_gate(gate, std::nullopt);
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    CHECK(code_of(parts.find(round_at(2), key_of(i))) == Errc::stale_bucket);
+  }
+  parts.set_gate(gate, fail(Errc::unavailable, "closed"));
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    CHECK(code_of(parts.find(round_at(2), key_of(i))) == Errc::unavailable);
+  }
+}
+
+TEST_CASE("a gate counts what changes it") {
+  RoundGate gate(meta_at(Epoch{1}));
+  const auto first = gate.changes();
+  gate.raise_fence(BucketId{1}, BucketNumber{1});
+  const auto second = gate.changes();
+  CHECK(second != first);
+  gate.set_epoch({GroupId{0}, Epoch{2}, {}});
+  CHECK(gate.changes() != second);
+}
+
+TEST_CASE("all parts of the memory are used") {
+  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterCache whole(limits::kMiB);
+  std::size_t kept = 0;
+  constexpr std::uint64_t kKeys = 20'000;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    parts.keep(key_of(i), row_of(i), parts.find(key_of(i)).stamp);
+    whole.put(key_of(i), row_of(i));
+  }
+  for (std::uint64_t i = 0; i < kKeys; ++i) kept += parts.find(key_of(i)).row != nullptr ? 1 : 0;
+  REQUIRE(whole.size() < kKeys);
+  CHECK(kept > whole.size() * 9 / 10);
+  CHECK(kept <= whole.size());
+}
+
+// Rows are numbered by their writes. Readers take a stamp, look what the row is, and bring it.
+TEST_CASE("readers on other threads never bring back a row that was replaced") {
+  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  const RegisterKey key = key_of(1);
+  std::atomic<std::uint64_t> stored{0};  // as LevelDB has it
+  std::atomic<std::uint64_t> answered{0};
+  std::atomic<bool> stop{false}, wrong{false};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 3; ++t) {
+    readers.emplace_back([&] {
+      while (!stop) {
+        const std::uint64_t least = answered;
+        auto found = parts.find(round_at(1), key);
+        RowPtr row = found->row;
+        if (row == nullptr) {
+          row = row_of(stored);
+          if (!parts.pass(round_at(1), key, row, found->stamp)) wrong = true;
+        }
+        if (row->ballot.counter < least) wrong = true;
+      }
+    });
+  }
+  for (std::uint64_t number = 1; number <= 20'000; ++number) {
+    parts.begin_write(key);
+    stored = number;
+    parts.end_write(key, row_of(number));
+    answered = number;
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  CHECK(!wrong);
+}
+
+}  // namespace
+}  // namespace penstock
