@@ -19,7 +19,7 @@ std::size_t raise_file_limit() {
 }
 
 Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volumes,
-                                           std::size_t connections_wanted) {
+                                           std::size_t connections_wanted, bool uncopied) {
   const std::size_t least =
       limits::kDescriptorsSpare + volumes * limits::kDescriptorsPerVolumeMin + 2 * volumes;
   if (limit < least + limits::kDescriptorsServingMin) {
@@ -33,9 +33,12 @@ Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volume
   DescriptorShares shares;
   shares.per_volume = std::clamp(room / 2 / std::max<std::size_t>(volumes, 1),
                                  limits::kDescriptorsPerVolumeMin, full);
-  shares.pipes = std::min<std::size_t>(room / 32, PinnedPages::kPipesMax);
-  shares.connections =
-      std::min(connections_wanted, room - shares.per_volume * volumes - 2 * shares.pipes);
+  const std::size_t rest = room - shares.per_volume * volumes;
+  if (uncopied) {
+    const std::size_t beyond = rest - limits::kDescriptorsServingMin;  // what connections can spare
+    shares.pipes = std::min<std::size_t>({room / 32, PinnedPages::kPipesMax, beyond / 2});
+  }
+  shares.connections = std::min(connections_wanted, rest - 2 * shares.pipes);
   if (shares.connections < connections_wanted) {
     log_event(LogLevel::warn, "connections_limited",
               {{"connections_max", std::to_string(shares.connections)},

@@ -16,9 +16,10 @@ struct DescriptorShares {
 
 // Raises the process's limit to what it may be raised to, and returns it.
 std::size_t raise_file_limit();
-// Says in the log if there are fewer connections than wanted.
+// `uncopied`: pages are sent from the page cache, so there are pipes. Says in the log if there are
+// fewer connections than wanted.
 // Errors: invalid - the limit is not enough for the volumes.
 Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volumes,
-                                           std::size_t connections_wanted);
+                                           std::size_t connections_wanted, bool uncopied);
 
 }  // namespace penstock

@@ -67,7 +67,7 @@ sigset_t block_signals() {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // sendfile(2) has no MSG_NOSIGNAL
+  signal(SIGPIPE, SIG_IGN);  // splice(2) has no MSG_NOSIGNAL
   return signals;
 }
 

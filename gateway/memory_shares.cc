@@ -20,23 +20,54 @@ constexpr std::size_t kVolumeMax = 128 * kMiB;
 
 std::size_t in_mib(std::size_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
-// Of the control group that the process sees as its own; all: none.
-std::size_t group_memory() {
+// The limit that the directory of a control group names; all: none. One that begins with "max" is
+// none either.
+std::size_t limit_of(const std::string& directory) {
   std::size_t least = static_cast<std::size_t>(-1);
-  for (const char* const file :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  for (const char* const name : {"/memory.max", "/memory.limit_in_bytes"}) {
     std::size_t bytes = 0;
-    if (std::ifstream(file) >> bytes && bytes > 0) least = std::min(least, bytes);
+    if (std::ifstream(directory + name) >> bytes && bytes > 0) least = std::min(least, bytes);
+  }
+  return least;
+}
+
+// Of the group at `path` below `mount`, and of those around it.
+std::size_t least_limit(const std::string& mount, std::string path) {
+  std::size_t least = limit_of(mount);
+  while (path.size() > 1) {
+    least = std::min(least, limit_of(mount + path));
+    path.resize(path.rfind('/'));
   }
   return least;
 }
 
 }  // namespace
 
+std::size_t group_memory(const std::string& root) {
+  const std::string mounts = root + "/sys/fs/cgroup";
+  // In a container the path may be that of the machine outside, and then it is not there: what is
+  // mounted is the container's own group.
+  std::size_t least = std::min(limit_of(mounts), limit_of(mounts + "/memory"));
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // number:controllers:/path
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == line.npos ? first : line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") {
+      least = std::min(least, least_limit(mounts, path));
+    } else if (controllers.find(",memory,") != controllers.npos) {
+      least = std::min(least, least_limit(mounts + "/memory", path));
+    }
+  }
+  return least;
+}
+
 std::size_t default_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_bytes = ::sysconf(_SC_PAGESIZE);
-  std::size_t all = group_memory();
+  std::size_t all = group_memory("");
   if (pages > 0 && page_bytes > 0) {
     all = std::min(all, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page_bytes));
   }

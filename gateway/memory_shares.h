@@ -44,6 +44,10 @@ struct MemoryShares {
 // 512 MiB, or an eighth of what the machine or the control group of the process has, whichever is
 // smaller; no less than kMemoryMin.
 std::size_t default_memory();
+// The least that a control group of the process, or one that this group is in, may have; the
+// largest number if none has a limit. `root`: of the machine's files, "" but for tests.
+// Source: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux.
+std::size_t group_memory(const std::string& root);
 
 // `ceiling` 0: the default, or more if the volumes need it. Says in the log if there are fewer
 // connections than wanted.

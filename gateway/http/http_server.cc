@@ -318,7 +318,7 @@ Result<> HttpServer::listen(const std::string& address, std::uint16_t port) {
   error_code error;
   const auto ip = asio::ip::make_address(address, error);
   if (error) return fail(Errc::invalid, "listen: " + address + " is not an IP address");
-  std::signal(SIGPIPE, SIG_IGN);  // sendfile(2) has no flag against it
+  std::signal(SIGPIPE, SIG_IGN);  // splice(2) has no flag against it
   const tcp::endpoint endpoint(ip, port);
   Acceptor& acceptor = state_->acceptor;
   acceptor.open(endpoint.protocol(), error);

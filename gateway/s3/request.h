@@ -73,7 +73,7 @@ struct S3Request {
   Principal principal;
   Deadline deadline{};            // of metadata work; bodies have their own rates
   RequestTimes* times = nullptr;  // where its time goes, if the client wants to know
-  bool file_pieces = false;       // the response body may hold file ranges
+  bool file_pieces = false;       // the response body may hold pinned pages
   MemoryAccount memory;           // of the principal's account
 
   const std::string* header(std::string_view name) const;  // first of that name; null if absent

@@ -104,6 +104,10 @@ Task<> BlobReader::State::take_memory(Deadline deadline) {
     co_return Result<>{};
   }
   auto taken = budget.take(fetcher->user, wanted);
+  if (!taken) {
+    fetcher->kept.clear();  // it can be read again
+    taken = budget.take(fetcher->user, wanted);
+  }
   if (!taken && wanted > limits::kSmallPieceBytes) piece_max = limits::kSmallPieceBytes;
   if (!taken) {
     const std::size_t small = std::min(wanted, limits::kSmallPieceBytes);

@@ -1,7 +1,7 @@
 // Columns of a stripe that a reader has already, before it comes to their units: they were read, or
 // rebuilt at the same time, to rebuild an earlier unit. Without them each missing unit of a stripe
-// would be k reads of its own. At most what the reader still wants of one stripe; their memory is
-// leased. Thread-safety: one executor.
+// would be k reads of its own. They are of two stripes at most, and their memory is leased.
+// Thread-safety: one executor.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,6 +27,9 @@ class KeptColumns {
     if (columns.empty()) return;
     groups_.push_back({std::move(columns), std::move(lease)});
   }
+
+  // Gives all of it up.
+  void clear() { groups_.clear(); }
 
   // The bytes [offset, offset + length) of `fragment`, once. Forgets those of other blobs and of
   // stripes before the one that begins at `stripe_offset` of each fragment: readers do not go back.

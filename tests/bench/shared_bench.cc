@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <limits>
 #include <latch>
+#include <limits>
 #include <thread>
 
 #include "penstock/counted_mutex.h"

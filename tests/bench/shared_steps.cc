@@ -89,18 +89,16 @@ void add_registers(std::vector<SharedStep>& steps) {
                      PENSTOCK_ASSERT(volume->parts.find(volume->round, key)->row != nullptr);
                    }});
   auto gate = std::make_shared<ReadGate>();
-  steps.push_back({"gate of LevelDB", [gate](std::uint64_t) {
-                     PENSTOCK_ASSERT(bool(ReadGate::Pass(*gate)));
-                   }});
+  steps.push_back(
+      {"gate of LevelDB", [gate](std::uint64_t) { PENSTOCK_ASSERT(bool(ReadGate::Pass(*gate))); }});
 }
 
 void add_metrics(std::vector<SharedStep>& steps) {
-  auto metrics = std::make_shared<Metrics>(std::vector<std::string>{"GetObject"},
-                                           std::vector<std::string>{});
+  auto metrics =
+      std::make_shared<Metrics>(std::vector<std::string>{"GetObject"}, std::vector<std::string>{});
   Metrics::Outcome outcome;
   outcome.duration = std::chrono::microseconds(100);
-  steps.push_back(
-      {"metrics", [metrics, outcome](std::uint64_t) { metrics->record(0, outcome); }});
+  steps.push_back({"metrics", [metrics, outcome](std::uint64_t) { metrics->record(0, outcome); }});
 }
 
 }  // namespace

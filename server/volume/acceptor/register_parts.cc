@@ -19,8 +19,7 @@ bool RegisterParts::Part::is_busy(const RegisterKey& key) const {
   return busy.contains(key) && holds(Rule::busy_key);
 }
 
-void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr row,
-                               Stamp before) {
+void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr row, Stamp before) {
   if (!is_busy(key) && stamp_of(hash) == before) cache.put(key, std::move(row));
 }
 
@@ -32,8 +31,7 @@ Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const Regist
   return part.find(key, hash);
 }
 
-Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row,
-                             Stamp before) {
+Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before) {
   const std::size_t hash = RegisterKeyHash{}(key);
   Part& part = part_of(hash);
   const CountedLock lock(part.mutex);

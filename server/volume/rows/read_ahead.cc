@@ -12,7 +12,7 @@ ReadAhead::Window& ReadAhead::window_of(std::uint64_t file_number) {
   if (found != windows_.end()) return *found;
   Window& window = windows_[next_victim_++ % kFilesMax];
   window.file_number = file_number;
-  window.next = 0;
+  window.next = window.failed_until = 0;
   window.bytes.clear();
   return window;
 }
@@ -26,10 +26,12 @@ bool ReadAhead::read(std::uint64_t file_number, File& file, std::uint64_t offset
   };
   if (!covers()) {
     if (!in_order || offset == 0 || buffer.size() > kWindowBytes) return false;
+    if (offset < window.failed_until) return false;
     window.begin = offset;
     window.bytes.resize(kWindowBytes);
     const auto got = file.read_at(offset, window.bytes);
     window.bytes.resize(got ? *got : 0);
+    if (!got) window.failed_until = offset + kWindowBytes;  // block by block, up to what is bad
     if (!covers()) return false;
   }
   const std::byte* const from = window.bytes.data() + (offset - window.begin);

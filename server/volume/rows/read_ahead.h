@@ -35,6 +35,7 @@ class ReadAhead {
     std::uint64_t file_number = 0;  // 0: none
     std::uint64_t next = 0;         // where a read in order would begin
     std::uint64_t begin = 0;
+    std::uint64_t failed_until = 0;  // the end of a window that could not be read
     std::vector<std::byte> bytes;
   };
   Window& window_of(std::uint64_t file_number);

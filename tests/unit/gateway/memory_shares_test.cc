@@ -2,7 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "tests/fake/code_of.h"
+#include "tests/fake/temporary_directory.h"
 
 namespace penstock {
 namespace {
@@ -14,6 +19,42 @@ std::size_t sum_of(const MemoryShares& shares) {
   std::size_t sum = 0;
   for (const auto& [part, bytes] : shares.parts()) sum += bytes;
   return sum;
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST_CASE("The group of the process and those around it limit the memory, in both versions") {
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  const TemporaryDirectory directory;
+  const std::filesystem::path root = directory.path;
+  const std::filesystem::path mounts = root / "sys/fs/cgroup";
+  const auto found = [&] { return group_memory(root.string()); };
+  CHECK(found() == kNone);
+  write_file(root / "proc/self/cgroup", "0::/system.slice/penstock.service\n");
+  CHECK(found() == kNone);
+  write_file(mounts / "system.slice/penstock.service/memory.max", "max\n");
+  CHECK(found() == kNone);
+  write_file(mounts / "system.slice/memory.max", "4294967296\n");
+  CHECK(found() == 4 * kGiB);
+  write_file(mounts / "system.slice/penstock.service/memory.max", "268435456\n");
+  CHECK(found() == 256 * kMiB);
+  write_file(mounts / "other.slice/memory.max", "1048576\n");
+  CHECK(found() == 256 * kMiB);
+
+  write_file(root / "proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/a/b\n0::/\n");
+  write_file(mounts / "memory/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(found() == 9223372036854771712ULL);
+  write_file(mounts / "memory/a/memory.limit_in_bytes", "2147483648\n");
+  CHECK(found() == 2 * kGiB);
+  write_file(mounts / "memory/a/b/memory.limit_in_bytes", "1073741824\n");
+  CHECK(found() == kGiB);
+
+  write_file(root / "proc/self/cgroup", "0::/of/the/machine/outside\n");
+  write_file(mounts / "memory.max", "536870912\n");  // in a container
+  CHECK(found() == 512 * kMiB);
 }
 
 TEST_CASE("The parts are the whole ceiling, whatever it is and whoever shares it") {

@@ -93,6 +93,7 @@ TEST_CASE("a window that cannot be read costs nobody a block that can") {
           file.text.substr(block * kBlock, kBlock));
   }
   CHECK(read_from(ahead, 1, file, 4 * kBlock, kBlock).empty());
+  CHECK(file.reads == 6);  // each block, and one window: what is bad may take seconds to fail
 }
 
 TEST_CASE("it is its thread's, and ends with its scope") {
