@@ -34,9 +34,9 @@ struct BlobRange {
 
 class BlobReader {
  public:
-  // `ranges` are read one after another. `file_pieces`: Piece may be pages that are sent as they
-  // are (in-process volumes). `damaged` is called for each fragment that is missing or corrupt and was
-  // asked for, once per reader (it logs them), never after the reader is gone.
+  // `ranges` are read one after another. `file_pieces`: a Piece may be pages that are sent as they
+  // are (in-process volumes). `damaged` is called for each fragment that is missing or corrupt and
+  // was asked for, once per reader (it logs them), never after the reader is gone.
   using Damaged = std::function<void(const BlobRef&, std::uint32_t slot, const Error&)>;
   // Pre: every range lies within its blob. `account`: whose memory the bytes take.
   // Made by Blobs::read().
