@@ -19,9 +19,10 @@ class CachedPages {
   CachedPages& operator=(const CachedPages&) = delete;
   ~CachedPages();
 
-  // Are these `length` bytes from `offset` on in memory? What passes the last page of the file never
-  // is; by mincore, neither is what the file did not have at the first look. A page may be lost, or
-  // still be on its way from the disk: only a read that does not wait tells. Waits for no disk.
+  // Are these `length` bytes from `offset` on in memory? What passes the last page of the file
+  // never is; by mincore, neither is what the file did not have at the first look. A page may be
+  // lost, or still be on its way from the disk: only a read that does not wait tells. Waits for no
+  // disk.
   bool has(int file, std::uint64_t offset, std::size_t length);
 
  private:
