@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "gateway/process/lock_metrics.h"
 #include "gateway/process/map_start.h"
 #include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "gateway/process/lock_metrics.h"
 #include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"

@@ -1,5 +1,4 @@
-// The memory of the process: what each part may have (memory_shares.h), and what all have now. And
-// how often a thread of it waited for another one's lock.
+// The memory of the process: what each part may have (memory_shares.h), and what all have now.
 #pragma once
 #include "gateway/memory_shares.h"
 #include "penstock/metrics.h"
@@ -7,6 +6,5 @@
 namespace penstock {
 
 void add_collectors_of_shares(Metrics& metrics, const MemoryShares& shares);
-void add_collector_of_locks(Metrics& metrics);
 
 }  // namespace penstock

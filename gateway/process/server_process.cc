@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gateway/http/http_metrics.h"
+#include "gateway/process/lock_metrics.h"
 #include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
 #include "gateway/process/stack_options.h"

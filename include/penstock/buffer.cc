@@ -54,6 +54,7 @@ std::byte* other_half(std::byte* half) {
   std::byte* const page = huge_page_of(half);
   return half == page ? page + kClasses[kHugeClass] : page;
 }
+
 }  // namespace
 
 Buffer Buffer::copy_of(ConstBytes bytes) {
@@ -73,105 +74,104 @@ Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
   return Buffer(std::shared_ptr<std::byte[]>(both, data_.get()), size_);
 }
 
-// What all threads share: the buffers that no thread keeps for itself.
-struct BufferPool::State {
-  explicit State(std::size_t keep) : keep_bytes(keep) {}
-  // Nothing is in use any more: the buffers keep it.
-  ~State() {
+namespace {
+// Idle buffers by class, and their bytes. Thread-safety: none; who holds them locks.
+class IdleBuffers {
+ public:
+  explicit IdleBuffers(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
+  IdleBuffers(const IdleBuffers&) = delete;
+  IdleBuffers& operator=(const IdleBuffers&) = delete;
+  // Nothing is in use any more: the buffers keep it. So both halves of each huge page are here.
+  ~IdleBuffers() {
     for (std::size_t i = 0; i < kHugeClass; ++i) {
-      for (std::byte* memory : idle[i]) std::free(memory);
+      for (std::byte* memory : lists_[i]) std::free(memory);
     }
-    for (std::byte* half : idle[kHugeClass]) {
+    for (std::byte* half : lists_[kHugeClass]) {
       if (half == huge_page_of(half)) ::munmap(half, kHugePage);
     }
   }
+  // Null: there is none.
   std::byte* take(std::size_t index) {
-    const CountedLock lock(mutex);
-    auto& list = idle[index];
-    if (list.empty()) {
-      if (index != kHugeClass) return nullptr;
-      std::byte* const page = map_huge_page();
-      keep(page + kClasses[index], index);
-      return page;
-    }
-    std::byte* const memory = list.back();
-    list.pop_back();
-    idle_bytes -= kClasses[index];
+    if (lists_[index].empty()) return nullptr;
+    std::byte* const memory = lists_[index].back();
+    lists_[index].pop_back();
+    bytes_ -= kClasses[index];
     return memory;
   }
+  void add(std::byte* memory, std::size_t index) {
+    lists_[index].push_back(memory);
+    bytes_ += kClasses[index];
+  }
+  bool has_room(std::size_t index) const { return bytes_ + kClasses[index] <= keep_bytes_; }
+  // Takes out the other half of the huge page; false: it is in use.
+  bool take_other_half(std::byte* half) {
+    auto& list = lists_[kHugeClass];
+    const auto other = std::ranges::find(list, other_half(half));
+    if (other == list.end()) return false;
+    list.erase(other);
+    bytes_ -= kClasses[kHugeClass];
+    return true;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::array<std::vector<std::byte*>, kClasses.size()> lists_;
+  std::size_t bytes_ = 0;
+  const std::size_t keep_bytes_;
+};
+}  // namespace
+
+// What all threads share: the buffers that no thread keeps for itself.
+struct BufferPool::State {
+  explicit State(std::size_t keep) : idle(keep) {}
+  std::byte* take(std::size_t index) {
+    const CountedLock lock(mutex);
+    if (std::byte* const memory = idle.take(index)) return memory;
+    if (index != kHugeClass) return nullptr;
+    std::byte* const page = map_huge_page();
+    idle.add(page + kClasses[index], index);
+    return page;
+  }
   void give_back(std::byte* memory, std::size_t index) {
-    std::byte* unmapped = nullptr;
+    if (index == kClasses.size()) return std::free(memory);
     {
       const CountedLock lock(mutex);
-      if (index < kClasses.size() && idle_bytes + kClasses[index] <= keep_bytes) {
-        return keep(memory, index);
-      }
-      if (index == kHugeClass) {
-        auto& list = idle[index];
-        const auto other = std::ranges::find(list, other_half(memory));
-        if (other == list.end()) return keep(memory, index);  // its page is in use
-        list.erase(other);
-        idle_bytes -= kClasses[index];
-        unmapped = huge_page_of(memory);
-      }
+      if (idle.has_room(index)) return idle.add(memory, index);
+      if (index == kHugeClass && !idle.take_other_half(memory)) return idle.add(memory, index);
     }
-    if (unmapped == nullptr) {
-      std::free(memory);
+    if (index == kHugeClass) {
+      ::munmap(huge_page_of(memory), kHugePage);
     } else {
-      ::munmap(unmapped, kHugePage);
+      std::free(memory);
     }
   }
-  // Pre: the mutex is held.
-  void keep(std::byte* memory, std::size_t index) {
-    idle[index].push_back(memory);
-    idle_bytes += kClasses[index];
-  }
-  mutable CountedMutex mutex{LockName::buffers};  // guards the next two
-  std::array<std::vector<std::byte*>, kClasses.size()> idle;
-  std::size_t idle_bytes = 0;
-  const std::size_t keep_bytes;
+  CountedMutex mutex{LockName::buffers};  // guards the next one
+  IdleBuffers idle;
 };
 
 // The small buffers that one thread took last and will take again, without a look at what the
 // others share. A buffer comes back to the thread that took it, and keeps its part alive.
 struct BufferPool::ThreadState {
   ThreadState(std::shared_ptr<State> shared_in, std::size_t keep)
-      : shared(std::move(shared_in)), keep_bytes(keep) {}
-  ~ThreadState() {
-    for (auto& list : idle) {
-      for (std::byte* memory : list) std::free(memory);
-    }
-  }
+      : shared(std::move(shared_in)), idle(keep) {}
   // Null: allocate it.
   std::byte* take(std::size_t index) {
     if (index < kHugeClass) {
       const CountedLock lock(mutex);
-      auto& list = idle[index];
-      if (!list.empty()) {
-        std::byte* const memory = list.back();
-        list.pop_back();
-        idle_bytes -= kClasses[index];
-        return memory;
-      }
+      if (std::byte* const memory = idle.take(index)) return memory;
     }
     return index < kClasses.size() ? shared->take(index) : nullptr;
   }
   void give_back(std::byte* memory, std::size_t index) {
     if (index < kHugeClass) {
       const CountedLock lock(mutex);
-      if (idle_bytes + kClasses[index] <= keep_bytes) {
-        idle[index].push_back(memory);
-        idle_bytes += kClasses[index];
-        return;
-      }
+      if (idle.has_room(index)) return idle.add(memory, index);
     }
     shared->give_back(memory, index);
   }
   const std::shared_ptr<State> shared;
-  CountedMutex mutex{LockName::buffers};  // guards the next two
-  std::array<std::vector<std::byte*>, kHugeClass> idle;
-  std::size_t idle_bytes = 0;
-  const std::size_t keep_bytes;
+  CountedMutex mutex{LockName::buffers};  // guards the next one
+  IdleBuffers idle;
 };
 
 BufferPool::BufferPool(std::size_t keep_bytes) {
@@ -197,11 +197,11 @@ std::size_t BufferPool::idle_bytes() const {
   std::size_t sum = 0;
   {
     const CountedLock lock(state_->mutex);
-    sum = state_->idle_bytes;
+    sum = state_->idle.bytes();
   }
   threads_.all([&sum](const std::shared_ptr<ThreadState>& part) {
     const CountedLock lock(part->mutex);
-    sum += part->idle_bytes;
+    sum += part->idle.bytes();
   });
   return sum;
 }

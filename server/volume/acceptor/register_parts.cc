@@ -24,66 +24,51 @@ void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr 
 }
 
 Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const RegisterKey& key) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  CHECK_OK(part.check(round, key.bucket));
-  return part.find(key, hash);
+  const Locked at(*this, key);
+  CHECK_OK(at.part.check(round, key.bucket));
+  return at.part.find(key, at.hash);
 }
 
 Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  CHECK_OK(part.check(round, key.bucket));
-  if (row != nullptr) part.keep(key, hash, std::move(row), before);
+  const Locked at(*this, key);
+  CHECK_OK(at.part.check(round, key.bucket));
+  if (row != nullptr) at.part.keep(key, at.hash, std::move(row), before);
   return {};
 }
 
 RegisterParts::Kept RegisterParts::find(const RegisterKey& key) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  return part.find(key, hash);
+  const Locked at(*this, key);
+  return at.part.find(key, at.hash);
 }
 
 void RegisterParts::keep(const RegisterKey& key, RowPtr row, Stamp before) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  part.keep(key, hash, std::move(row), before);
+  const Locked at(*this, key);
+  at.part.keep(key, at.hash, std::move(row), before);
 }
 
 bool RegisterParts::is_busy(const RegisterKey& key) {
-  Part& part = part_of(RegisterKeyHash{}(key));
-  const CountedLock lock(part.mutex);
-  return part.is_busy(key);
+  const Locked at(*this, key);
+  return at.part.is_busy(key);
 }
 
 void RegisterParts::begin_write(const RegisterKey& key) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  part.busy.insert(key);
-  part.cache.erase(key);
-  ++part.stamp_of(hash);
+  const Locked at(*this, key);
+  at.part.busy.insert(key);
+  at.part.cache.erase(key);
+  ++at.part.stamp_of(at.hash);
 }
 
 void RegisterParts::end_write(const RegisterKey& key, RowPtr row) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  part.busy.erase(key);
-  ++part.stamp_of(hash);
-  part.cache.put(key, std::move(row));
+  const Locked at(*this, key);
+  at.part.busy.erase(key);
+  ++at.part.stamp_of(at.hash);
+  at.part.cache.put(key, std::move(row));
 }
 
 void RegisterParts::abort_write(const RegisterKey& key) {
-  const std::size_t hash = RegisterKeyHash{}(key);
-  Part& part = part_of(hash);
-  const CountedLock lock(part.mutex);
-  part.busy.erase(key);
-  ++part.stamp_of(hash);
+  const Locked at(*this, key);
+  at.part.busy.erase(key);
+  ++at.part.stamp_of(at.hash);
 }
 
 void RegisterParts::set_gate(const RoundGate& gate, const std::optional<Error>& closed) {

@@ -81,6 +81,14 @@ class RegisterParts {
     std::unordered_set<RegisterKey, RegisterKeyHash> busy;  // of one batch
     std::array<Stamp, kStampSlots> stamps{};
   };
+  // The part of a key, while this lives under its lock.
+  struct Locked {
+    Locked(RegisterParts& parts, const RegisterKey& key)
+        : hash(RegisterKeyHash{}(key)), part(parts.part_of(hash)), lock(part.mutex) {}
+    const std::size_t hash;
+    Part& part;
+    const CountedLock lock;
+  };
   // By bits of the hash that the caches do not look at first.
   Part& part_of(std::size_t hash) { return *parts_[(hash >> 40) % parts_.size()]; }
 

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/fake/code_of.h"
+
 namespace penstock {
 namespace {
 
@@ -37,11 +39,6 @@ RowPtr row_of(std::uint64_t counter) {
   auto row = std::make_shared<RegisterRow>();
   row->ballot.counter = counter;
   return row;
-}
-
-Errc code_of(const Result<RegisterParts::Kept>& found) {
-  REQUIRE(!found.has_value());
-  return found.error().code;
 }
 
 TEST_CASE("what was read is kept only if no write of its key began or ended meanwhile") {
@@ -84,7 +81,7 @@ TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
   parts.set_gate(gate, std::nullopt);
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     CHECK(code_of(parts.find(round_at(1), key_of(i))) == Errc::stale_epoch);
-    CHECK(parts.pass(round_at(1), key_of(i), nullptr, 0).error().code == Errc::stale_epoch);
+    CHECK(code_of(parts.pass(round_at(1), key_of(i), nullptr, 0)) == Errc::stale_epoch);
     CHECK(code_of(parts.find(round_at(3), key_of(i))) == Errc::epoch_behind);
     CHECK(parts.find(round_at(2), key_of(i)).has_value());
   }
