@@ -10,6 +10,11 @@ namespace {
 
 using Action = RegisterUpdate::Decision::Action;
 
+// Disks stall for a second or two, and all volumes of one disk together. Whoever gives up meanwhile
+// leaves the outcome unknown: a client that sends its conditional write again then gets a 412 from
+// its own object.
+constexpr std::chrono::seconds kSilencePatience{5};
+
 OpId op_id_of(const RegisterValue* value) { return value == nullptr ? OpId{} : value->op_id; }
 
 // Absent reaches back to absent.
@@ -84,7 +89,8 @@ class UpdateRun {
     return update_.op_id().is_zero() && decision.inline_bytes == nullptr && current != nullptr &&
            current->inline_bytes > 0;
   }
-  // After a step that did not reach its majority.
+  // After a step that did not reach its majority. Without a quorum: three rounds in a row are
+  // enough if all volumes answered, or are known to be away; those that say nothing are waited for.
   Answer failed(RoundEnd end, Error error);
   // `error`, if it is known that nothing was sent.
   Error not_done(Error error) const;
@@ -98,7 +104,9 @@ class UpdateRun {
   Ballot first_;       // ballot of the first accept
   Ballot own_;         // and of the last one
   OpId base_;          // what the last one was built on
-  unsigned without_quorum_ = 0;
+  BootTime began_;     // the round
+  unsigned without_quorum_ = 0;  // rounds in a row
+  BootTime without_since_;       // the first of these began
   Error last_ = fail(Errc::unavailable, "other updates of the key are under way");
 };
 
@@ -109,16 +117,24 @@ Error UpdateRun::not_done(Error error) const {
 
 UpdateRun::Answer UpdateRun::failed(RoundEnd end, Error error) {
   if (end == RoundEnd::stale_bucket) return not_done(std::move(error));
-  without_quorum_ = end == RoundEnd::no_quorum ? without_quorum_ + 1 : 0;
   last_ = std::move(error);
-  if (without_quorum_ >= kWithoutQuorumMax) return not_done(std::move(last_));
-  return std::nullopt;
+  if (end != RoundEnd::no_quorum) {
+    without_quorum_ = 0;
+    return std::nullopt;
+  }
+  if (without_quorum_++ == 0) without_since_ = began_;
+  const BootTime now = context_.clock.boot();
+  const bool silent = now - began_ >= Duration(limits::kRegisterCall);
+  if (silent && now - without_since_ < Duration(kSilencePatience)) return std::nullopt;
+  if (without_quorum_ < kWithoutQuorumMax) return std::nullopt;
+  return not_done(std::move(last_));
 }
 
 Task<Snapshot> UpdateRun::run() {
   for (unsigned attempt = 0; attempt < kRoundsMax; ++attempt) {
     if (context_.clock.boot() >= task_.deadline) break;
     if (attempt > 0) co_await retry_wait(context_, attempt - 1, last_.code);
+    began_ = context_.clock.boot();
     CO_TRY(answer, co_await this->attempt());
     if (answer) co_return std::move(*answer);
   }

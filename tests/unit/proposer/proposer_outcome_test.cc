@@ -1,6 +1,8 @@
 // What an update answers whose accept went out and was never acknowledged (R8).
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "server/proposer/proposer.h"
 #include "tests/fake/register_cluster.h"
 
@@ -95,6 +97,54 @@ TEST_CASE("a majority of full volumes does not say what the others did") {
   }
   const auto put = cluster.put(kWritten, "two");
   CHECK((put.has_value() || put.error().code == Errc::unknown_outcome));
+}
+
+TEST_CASE("a majority that stalls for two seconds is waited for, and the update has one outcome") {
+  RegisterCluster cluster;
+  const BootTime begin = cluster.clock.boot();
+  for (const std::size_t index : {0, 1, 2}) {
+    cluster.acceptors[index]->fate = [&cluster, begin](VolumeId, RegisterCall call,
+                                                       const RegisterKey&) {
+      Fate fate;
+      const Duration left = begin + std::chrono::seconds(2) - cluster.clock.boot();
+      if (call == RegisterCall::accept && left > Duration(0)) fate.lose_request = true;
+      if (call == RegisterCall::prepare && left < std::chrono::seconds(2)) {
+        fate.request_delay = std::max(left, fate.request_delay);
+      }
+      return fate;
+    };
+  }
+  TextUpdate one(cluster.proposer().new_op_id(), "one", "-");
+  const auto written = cluster.run(cluster.proposer().update(kWritten, one, cluster.soon()));
+  REQUIRE(written);
+  CHECK(text_of(*written) == "one");
+  CHECK(cluster.clock.boot() - begin >= std::chrono::seconds(2));
+}
+
+TEST_CASE("a majority that stays silent is given up after five seconds, one that is away at once") {
+  for (const bool silent : {true, false}) {
+    CAPTURE(silent);
+    RegisterCluster cluster;
+    for (const std::size_t index : {0, 1, 2}) {
+      if (!silent) {
+        cluster.acceptors[index]->state = VolumeStatus::State::closed;
+        continue;
+      }
+      cluster.acceptors[index]->fate = [](VolumeId, RegisterCall, const RegisterKey&) {
+        Fate fate;
+        fate.lose_request = true;
+        return fate;
+      };
+    }
+    const BootTime begin = cluster.clock.boot();
+    TextUpdate one(cluster.proposer().new_op_id(), "one");
+    const auto none = cluster.run(cluster.proposer().update(kWritten, one, cluster.soon()));
+    REQUIRE(!none);
+    CHECK(none.error().code == Errc::unavailable);
+    const Duration took = cluster.clock.boot() - begin;
+    CHECK(took >= (silent ? Duration(std::chrono::seconds(5)) : Duration(0)));
+    CHECK(took < (silent ? Duration(std::chrono::seconds(6)) : Duration(limits::kRegisterCall)));
+  }
 }
 
 }  // namespace penstock
