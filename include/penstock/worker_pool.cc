@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "penstock/assert.h"
 #include "penstock/caught.h"
@@ -28,6 +29,14 @@ struct Queue {
   std::condition_variable ended;
 };
 
+// A thread that waits for a turn. Each has a condition of its own: so the one that slept last is
+// woken, whose stack is still in a processor's cache.
+struct Sleeper {
+  std::condition_variable wake;
+  bool woken = false;  // guarded by the pool's mutex
+};
+using SleeperPtr = std::shared_ptr<Sleeper>;
+
 }  // namespace
 
 // Held by the threads, too, which are detached: one that is stuck may be the last to go.
@@ -39,22 +48,32 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
   const unsigned threads_max;
   const std::chrono::milliseconds idle_max;
   std::mutex mutex;  // guards what follows, and the queues
-  std::condition_variable wake;
+  std::vector<SleeperPtr> sleepers;         // has room for all; who slept last is last
   std::condition_variable ended;            // a thread has
   std::deque<std::shared_ptr<Queue>> line;  // a queue stands in it once for each job to begin
   unsigned threads = 0;                     // without those that hang in abandoned jobs
   unsigned free = 0;                        // of these wait for a turn, or are about to
   bool stopping = false;
 
-  // Pre, of these three: the mutex is held.
-  void line_up(const std::shared_ptr<Queue>& queue) {
+  // Pre, of these four: the mutex is held.
+  // Is there a new turn? Usually one; a thread that is awake takes all there are.
+  bool line_up(const std::shared_ptr<Queue>& queue) {
+    const std::size_t before = line.size();
     while (queue->in_line < queue->jobs.size() &&
            queue->running + queue->in_line < queue->at_once) {
       line.push_back(queue);
       ++queue->in_line;
-      wake.notify_one();
     }
     begin_threads();
+    return line.size() > before;
+  }
+  // Null: no thread sleeps. The caller wakes it without the mutex, which it wants at once.
+  SleeperPtr take_sleeper() {
+    if (sleepers.empty()) return nullptr;
+    SleeperPtr sleeper = std::move(sleepers.back());
+    sleepers.pop_back();
+    sleeper->woken = true;
+    return sleeper;
   }
   void begin_threads() {
     try {
@@ -65,17 +84,21 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
     }
   }
   void begin_thread() {
-    std::thread([self = shared_from_this()] { self->run(); }).detach();
+    sleepers.reserve(threads + 1UL);
+    auto sleeper = std::make_shared<Sleeper>();
+    std::thread([self = shared_from_this(), sleeper] { self->run(sleeper); }).detach();
     ++threads;
     ++free;
   }
 
  private:
-  void run() {
+  using Lock = std::unique_lock<std::mutex>;
+
+  void run(const SleeperPtr& self) {
     pthread_setname_np(pthread_self(), name.c_str());
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     bool counted = true;
-    while (counted && wait_for_turn(lock)) {
+    while (counted && wait_for_turn(self, lock)) {
       const std::shared_ptr<Queue> queue = std::move(line.front());
       line.pop_front();
       --queue->in_line;
@@ -91,20 +114,23 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
   }
 
   // False: this thread is to end. One stays, since no more may be to be had later.
-  bool wait_for_turn(std::unique_lock<std::mutex>& lock) {
+  bool wait_for_turn(const SleeperPtr& self, Lock& lock) {
     while (line.empty() && !stopping) {
+      self->woken = false;
+      sleepers.push_back(self);
+      const auto is_woken = [&self] { return self->woken; };
       if (threads == 1) {
-        wake.wait(lock);
-      } else if (wake.wait_for(lock, idle_max) == std::cv_status::timeout && line.empty() &&
-                 threads > 1) {
-        return false;
+        self->wake.wait(lock, is_woken);
+      } else if (!self->wake.wait_for(lock, idle_max, is_woken)) {
+        std::erase(sleepers, self);
+        if (line.empty() && threads > 1) return false;
       }
     }
     return !line.empty();
   }
 
   // False: the worker was abandoned meanwhile, and this thread is no longer counted.
-  bool run_next(const std::shared_ptr<Queue>& queue, std::unique_lock<std::mutex>& lock) {
+  bool run_next(const std::shared_ptr<Queue>& queue, Lock& lock) {
     auto job = std::move(queue->jobs.front());
     queue->jobs.pop_front();
     ++queue->running;
@@ -114,7 +140,7 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
     lock.lock();
     if (queue->abandoned) return false;
     --queue->running;
-    ++free;  // before it lines up: this thread may take the next turn itself
+    ++free;  // before it lines up: this thread takes the next turn itself, and wakes nobody
     line_up(queue);
     if (queue->running == 0 && queue->jobs.empty()) queue->ended.notify_all();
     return true;
@@ -138,10 +164,14 @@ class WorkerPool::PoolWorker final : public Worker {
     queue_->listener = std::move(listener);
   }
   void submit(std::function<void()> job) override {
-    std::lock_guard lock(state_->mutex);
-    if (queue_->abandoned) return;
-    queue_->jobs.push_back(std::move(job));
-    state_->line_up(queue_);
+    SleeperPtr woken;
+    {
+      std::lock_guard lock(state_->mutex);
+      if (queue_->abandoned) return;
+      queue_->jobs.push_back(std::move(job));
+      if (state_->line_up(queue_)) woken = state_->take_sleeper();
+    }
+    if (woken) woken->wake.notify_one();
   }
   void abandon() override {
     std::deque<std::function<void()>> forgotten;  // destroyed without the lock
@@ -168,7 +198,7 @@ WorkerPool::WorkerPool(std::string name, unsigned threads_max, std::chrono::mill
 WorkerPool::~WorkerPool() {
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
-  state_->wake.notify_all();
+  while (const SleeperPtr sleeper = state_->take_sleeper()) sleeper->wake.notify_one();
   state_->ended.wait(lock, [this] { return state_->threads == 0; });
 }
 
