@@ -47,7 +47,7 @@ struct WorkerPool::State : std::enable_shared_from_this<State> {
   const std::string name;
   const unsigned threads_max;
   const std::chrono::milliseconds idle_max;
-  std::mutex mutex;  // guards what follows, and the queues
+  std::mutex mutex;                         // guards what follows, and the queues
   std::vector<SleeperPtr> sleepers;         // has room for all; who slept last is last
   std::condition_variable ended;            // a thread has
   std::deque<std::shared_ptr<Queue>> line;  // a queue stands in it once for each job to begin

@@ -30,7 +30,7 @@ const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
 }
 
 void RegisterCache::put(const RegisterKey& key, RowPtr row) {
-  const std::size_t bytes = row->bytes() + key.key.size() + key.upload_id.size();
+  const std::size_t bytes = cost(key, *row);
   if (const auto found = rows_.find(key); found != rows_.end()) {
     bytes_ += bytes - found->bytes;
     found->row = std::move(row);
@@ -50,6 +50,19 @@ void RegisterCache::put(const RegisterKey& key, RowPtr row) {
   order_.push_front(*entry.release());
   bytes_ += bytes;
   PENSTOCK_ASSERT(rows_.size() == order_.size());
+}
+
+void RegisterCache::offer(const RegisterKey& key, std::size_t hash, RowPtr row) {
+  const bool has_room = bytes_ + cost(key, *row) <= bytes_max_;
+  if (has_room || was_offered(hash)) put(key, std::move(row));
+}
+
+// By bits of the hash that the buckets do not look at.
+bool RegisterCache::was_offered(std::size_t hash) {
+  offered_.resize(2 * buckets_.size());  // a power of two
+  std::uint16_t& place = offered_[(hash >> 16) % offered_.size()];
+  const auto own = static_cast<std::uint16_t>(hash >> 48);
+  return std::exchange(place, own) == own;
 }
 
 void RegisterCache::make_room(std::size_t bytes) {

@@ -5,10 +5,15 @@
 // entry has its links and its hash with it, only keys with that hash are compared, and to find one
 // writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room goes over
 // all in turn, oldest first: what was used since stays for another turn, the rest goes.
+//
+// A row that was only read finds its place by being read twice (a doorkeeper, as of TinyLFU; Einziger,
+// 2017): an epoch over a million keys would else push out all that is read again, and each of its
+// reads would make room for a row that nobody asks for before it is gone.
 #pragma once
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "server/volume/acceptor/register_row.h"
@@ -24,6 +29,9 @@ class RegisterCache {
   const RowPtr* find(const RegisterKey& key) { return find(key, RegisterKeyHash{}(key)); }
   const RowPtr* find(const RegisterKey& key, std::size_t hash);  // the key's
   void put(const RegisterKey& key, RowPtr row);
+  // The same of a row that was read: without room for it only if it was offered lately, among about
+  // twice as many rows as are here.
+  void offer(const RegisterKey& key, std::size_t hash, RowPtr row);  // the key's
   void erase(const RegisterKey& key);
   std::size_t bytes() const { return bytes_; }
   std::size_t size() const { return rows_.size(); }
@@ -49,6 +57,10 @@ class RegisterCache {
       Entry, boost::intrusive::base_hook<Place>, boost::intrusive::key_of_value<KeyOf>,
       boost::intrusive::hash<RegisterKeyHash>, boost::intrusive::equal<std::equal_to<RegisterKey>>,
       boost::intrusive::compare_hash<true>, boost::intrusive::power_2_buckets<true>>;
+  static std::size_t cost(const RegisterKey& key, const RegisterRow& row) {
+    return row.bytes() + key.key.size() + key.upload_id.size();
+  }
+  bool was_offered(std::size_t hash);
   void drop(Entry& entry);
   void grow();
   void make_room(std::size_t bytes);
@@ -57,7 +69,8 @@ class RegisterCache {
   std::size_t bytes_ = 0;
   std::vector<Rows::bucket_type> buckets_;
   Rows rows_;
-  Order order_;  // whose turn is next is last; owns the entries
+  Order order_;                         // whose turn is next is last; owns the entries
+  std::vector<std::uint16_t> offered_;  // some bits of a hash each, at a place by others
 };
 
 }  // namespace penstock

@@ -20,7 +20,7 @@ bool RegisterParts::Part::is_busy(const RegisterKey& key) const {
 }
 
 void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr row, Stamp before) {
-  if (!is_busy(key) && stamp_of(hash) == before) cache.put(key, std::move(row));
+  if (!is_busy(key) && stamp_of(hash) == before) cache.offer(key, hash, std::move(row));
 }
 
 Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const RegisterKey& key) {

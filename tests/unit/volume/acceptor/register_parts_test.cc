@@ -113,7 +113,7 @@ TEST_CASE("all parts of the memory are used") {
   constexpr std::uint64_t kKeys = 20'000;
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     parts.keep(key_of(i), row_of(i), parts.find(key_of(i)).stamp);
-    whole.put(key_of(i), row_of(i));
+    whole.offer(key_of(i), RegisterKeyHash{}(key_of(i)), row_of(i));
   }
   for (std::uint64_t i = 0; i < kKeys; ++i) kept += parts.find(key_of(i)).row != nullptr ? 1 : 0;
   REQUIRE(whole.size() < kKeys);
