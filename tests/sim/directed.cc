@@ -38,6 +38,7 @@ std::span<const Directed> directed_schedules() {
       {"disk_stops_at_first_failure", disk_stops_at_first_failure},
       {"log_ends_where_it_is_damaged", log_ends_where_it_is_damaged},
       {"older_database_is_noticed", older_database_is_noticed},
+      {"older_volume_is_noticed", older_volume_is_noticed},
       {"earlier_manifest_loses_nothing", earlier_manifest_loses_nothing},
       {"epochs_are_told_apart", epochs_are_told_apart},
       {"epoch_outlives_restart", epoch_outlives_restart},

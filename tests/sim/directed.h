@@ -53,6 +53,7 @@ Violations unreadable_rows_are_not_absent(SimClusters& clusters);
 Violations lost_log_is_noticed(SimClusters& clusters);
 Violations log_ends_where_it_is_damaged(SimClusters& clusters);
 Violations older_database_is_noticed(SimClusters& clusters);
+Violations older_volume_is_noticed(SimClusters& clusters);
 Violations earlier_manifest_loses_nothing(SimClusters& clusters);
 
 // directed_acceptors.cc

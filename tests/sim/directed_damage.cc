@@ -115,6 +115,29 @@ Violations older_database_is_noticed(SimClusters& clusters) {
   return {};
 }
 
+// R13: the whole volume as it was two starts ago, but for the file that counts them: database, log
+// and witness agree with one another. One start ago is what a kill between row and file leaves.
+Violations older_volume_is_noticed(SimClusters& clusters) {
+  constexpr const char* kCounter = "starts";
+  Stage stage(clusters, 3, 1);
+  stage.ask(0, "PUT", "key", std::string(40, 'o'));
+  stage.run_for(kSecond);
+  auto& disk = stage.volume(0).disk();
+  stage.volume(0).kill();
+  const auto old = disk.snapshot();
+  for (int start = 0; start < 2; ++start) {
+    stage.expect(stage.volume(0).start().has_value(), "a volume does not start");
+    stage.ask(0, "PUT", "key", std::string(40, 'n'));
+    stage.run_for(kSecond);
+    stage.volume(0).kill();
+  }
+  const std::string counter = read_file(disk, kCounter);
+  disk.restore(*old);
+  write_bytes(disk, kCounter, counter);
+  stage.expect(!stage.volume(0).start().has_value(), "a volume of two starts ago starts");
+  return stage.violations;
+}
+
 // An earlier manifest asks for logs that were removed since. With this many rows it has the table
 // that holds the start's counter, but lacks a later one: nothing but its length tells its age.
 Violations earlier_manifest_loses_nothing(SimClusters& clusters) {

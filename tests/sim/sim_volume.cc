@@ -167,9 +167,10 @@ void SimVolume::fail_from_now_on() {
 void SimVolume::set_full(bool full) {
   full_ = full;
   constexpr std::uint64_t kRoom = 64 * limits::kKiB;
-  const auto space = disk_.space();
-  if (!space) return;
-  disk_.set_capacity(full ? space->total_bytes - space->free_bytes + kRoom : 0);
+  if (!full) return disk_.set_capacity(0);  // also where the disk says nothing since it failed
+  if (const auto space = disk_.space()) {
+    disk_.set_capacity(space->total_bytes - space->free_bytes + kRoom);
+  }
 }
 
 void SimVolume::wipe() {
