@@ -163,8 +163,8 @@ inline constexpr std::size_t kMemoryFloorDocuments = 1;
 inline constexpr std::size_t kAccountFactor = 4;  // an account holds at most so many times what is
                                                   // free: alone 4/5, and a fifth stays for others
 inline constexpr std::size_t kBudgetAccounts = 2048;  // counters; accounts share one by their hash
-inline constexpr std::size_t kMemoryStockBytes =
-    128 * kKiB;  // that a thread takes at a time; at most one of so many parts of the budget:
+// What a thread takes of the budget at a time, and of a small budget: one of so many parts.
+inline constexpr std::size_t kMemoryStockBytes = 128 * kKiB;
 inline constexpr std::size_t kMemoryStocks = 1024;
 inline constexpr std::chrono::seconds kMemoryWait{2};            // of a request, then SlowDown
 inline constexpr std::chrono::seconds kWriteMemoryWait{20};      // of an upload that has begun

@@ -1,6 +1,8 @@
 #include "server/volume/acceptor/register_cache.h"
 
-#include <memory>
+#include <cstring>
+#include <limits>
+#include <new>
 #include <utility>
 
 #include "penstock/assert.h"
@@ -19,9 +21,50 @@ RegisterCache::~RegisterCache() {
   while (!order_.empty()) drop(order_.back());
 }
 
+RegisterCache::Entry* RegisterCache::Entry::make(const Wanted& of) {
+  const RegisterKey& key = of.key;
+  constexpr std::size_t kTextMax = std::numeric_limits<std::uint16_t>::max();
+  if (key.key.size() > kTextMax || key.upload_id.size() > kTextMax) return nullptr;
+  void* const memory = ::operator new(sizeof(Entry) + key.key.size() + key.upload_id.size());
+  auto* const entry = new (memory) Entry;
+  entry->hash = of.hash;
+  entry->bucket = key.bucket;
+  entry->key_bytes = static_cast<std::uint16_t>(key.key.size());
+  entry->upload_id_bytes = static_cast<std::uint16_t>(key.upload_id.size());
+  entry->part = key.part;
+  entry->kind = key.kind;
+  char* const text = reinterpret_cast<char*>(entry + 1);
+  std::memcpy(text, key.key.data(), key.key.size());
+  std::memcpy(text + key.key.size(), key.upload_id.data(), key.upload_id.size());
+  return entry;
+}
+
+void RegisterCache::Entry::destroy(Entry* entry) {
+  entry->~Entry();
+  ::operator delete(entry);
+}
+
+std::string_view RegisterCache::Entry::key() const {
+  return {reinterpret_cast<const char*>(this + 1), key_bytes};
+}
+
+std::string_view RegisterCache::Entry::upload_id() const {
+  return {reinterpret_cast<const char*>(this + 1) + key_bytes, upload_id_bytes};
+}
+
+bool RegisterCache::Equal::operator()(const Wanted& wanted, const Entry& entry) const {
+  const RegisterKey& key = wanted.key;
+  return entry.hash == wanted.hash && entry.bucket == key.bucket && entry.kind == key.kind &&
+         entry.part == key.part && entry.key() == key.key && entry.upload_id() == key.upload_id;
+}
+
+bool RegisterCache::Equal::operator()(const Entry& one, const Entry& other) const {
+  return one.hash == other.hash && one.bucket == other.bucket && one.kind == other.kind &&
+         one.part == other.part && one.key() == other.key() && one.upload_id() == other.upload_id();
+}
+
 const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
-  const auto found = rows_.find(
-      key, [hash](const RegisterKey&) { return hash; }, rows_.key_eq());
+  const auto found = rows_.find(Wanted{key, hash}, Hash{}, Equal{});
   if (found == rows_.end()) return nullptr;
   PENSTOCK_ASSERT(found->row != nullptr);
   if (!found->used)
@@ -29,12 +72,13 @@ const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
   return &found->row;
 }
 
-void RegisterCache::put(const RegisterKey& key, RowPtr row) {
+void RegisterCache::put(const RegisterKey& key, std::size_t hash, RowPtr row) {
   const std::size_t bytes = cost(key, *row);
-  if (const auto found = rows_.find(key); found != rows_.end()) {
+  const Wanted wanted{key, hash};
+  if (const auto found = rows_.find(wanted, Hash{}, Equal{}); found != rows_.end()) {
     bytes_ += bytes - found->bytes;
     found->row = std::move(row);
-    found->bytes = bytes;
+    found->bytes = static_cast<std::uint32_t>(bytes);
     found->used = true;
     make_room(0);
     return;
@@ -42,19 +86,19 @@ void RegisterCache::put(const RegisterKey& key, RowPtr row) {
   make_room(bytes);
   if (bytes > bytes_max_) return;
   grow();
-  auto entry = std::make_unique<Entry>();
-  entry->key = key;
+  Entry* const entry = Entry::make(wanted);
+  if (entry == nullptr) return;
   entry->row = std::move(row);
-  entry->bytes = bytes;
+  entry->bytes = static_cast<std::uint32_t>(bytes);
   rows_.insert(*entry);
-  order_.push_front(*entry.release());
+  order_.push_front(*entry);
   bytes_ += bytes;
   PENSTOCK_ASSERT(rows_.size() == order_.size());
 }
 
 void RegisterCache::offer(const RegisterKey& key, std::size_t hash, RowPtr row) {
   const bool has_room = bytes_ + cost(key, *row) <= bytes_max_;
-  if (has_room || was_offered(hash)) put(key, std::move(row));
+  if (has_room || was_offered(hash)) put(key, hash, std::move(row));
 }
 
 // By bits of the hash that the buckets do not look at.
@@ -77,16 +121,17 @@ void RegisterCache::make_room(std::size_t bytes) {
   }
 }
 
-void RegisterCache::erase(const RegisterKey& key) {
-  if (const auto found = rows_.find(key); found != rows_.end()) drop(*found);
+void RegisterCache::erase(const RegisterKey& key, std::size_t hash) {
+  const auto found = rows_.find(Wanted{key, hash}, Hash{}, Equal{});
+  if (found != rows_.end()) drop(*found);
 }
 
 void RegisterCache::drop(Entry& entry) {
   PENSTOCK_ASSERT(bytes_ >= entry.bytes);
   bytes_ -= entry.bytes;
   rows_.erase(rows_.iterator_to(entry));
-  const std::unique_ptr<Entry> dropped(&entry);
   order_.erase(order_.iterator_to(entry));
+  Entry::destroy(&entry);
 }
 
 // Before one more entry.

@@ -2,18 +2,20 @@
 // ones included. Thread-safety: none; who holds one locks.
 //
 // A GET looks into three volumes, and what it looks at is seldom in a processor's cache: so an
-// entry has its links and its hash with it, only keys with that hash are compared, and to find one
-// writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room goes over
-// all in turn, oldest first: what was used since stays for another turn, the rest goes.
+// entry has its links, its hash and the text of its key in one block of memory, only keys with that
+// hash are compared, and to find one writes nothing but, once, that it was used (CLOCK; Corbato,
+// 1968). Whoever makes room goes over all in turn, oldest first: what was used since stays for
+// another turn, the rest goes.
 //
-// A row that was only read finds its place by being read twice (a doorkeeper, as of TinyLFU; Einziger,
-// 2017): an epoch over a million keys would else push out all that is read again, and each of its
-// reads would make room for a row that nobody asks for before it is gone.
+// A row that was only read finds its place by being read twice (the doorkeeper of TinyLFU;
+// Einziger, 2017): an epoch over a million keys would else push out all that is read again, and
+// each of its reads would make room for a row that nobody asks for before it is gone.
 #pragma once
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "server/volume/acceptor/register_row.h"
@@ -24,15 +26,14 @@ class RegisterCache {
  public:
   explicit RegisterCache(std::size_t bytes_max);
   ~RegisterCache();
-  // Null if it is not here. The pointer stays valid until the next change. Cost: a hash of the key,
-  // one comparison; no allocation.
-  const RowPtr* find(const RegisterKey& key) { return find(key, RegisterKeyHash{}(key)); }
-  const RowPtr* find(const RegisterKey& key, std::size_t hash);  // the key's
-  void put(const RegisterKey& key, RowPtr row);
+  // `hash`, here and below: the key's. Null if it is not here. The pointer stays valid until the
+  // next change. Cost: one comparison; no allocation.
+  const RowPtr* find(const RegisterKey& key, std::size_t hash);
+  void put(const RegisterKey& key, std::size_t hash, RowPtr row);
   // The same of a row that was read: without room for it only if it was offered lately, among about
   // twice as many rows as are here.
-  void offer(const RegisterKey& key, std::size_t hash, RowPtr row);  // the key's
-  void erase(const RegisterKey& key);
+  void offer(const RegisterKey& key, std::size_t hash, RowPtr row);
+  void erase(const RegisterKey& key, std::size_t hash);
   std::size_t bytes() const { return bytes_; }
   std::size_t size() const { return rows_.size(); }
 
@@ -40,23 +41,43 @@ class RegisterCache {
   using Links =
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
   using Place = boost::intrusive::unordered_set_base_hook<
-      boost::intrusive::link_mode<boost::intrusive::normal_link>,
-      boost::intrusive::store_hash<true>>;
-  struct Entry : Place, Links {
-    RegisterKey key;
-    RowPtr row;
-    std::size_t bytes = 0;
-    bool used = false;  // since it came, or its last turn
+      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+  struct Wanted {
+    const RegisterKey& key;
+    std::size_t hash;
   };
-  struct KeyOf {
-    using type = RegisterKey;
-    const RegisterKey& operator()(const Entry& entry) const { return entry.key; }
+  // The texts of its key and upload-id lie behind it.
+  struct Entry : Place, Links {
+    std::size_t hash = 0;
+    RowPtr row;
+    BucketId bucket;
+    std::uint32_t bytes = 0;
+    std::uint16_t key_bytes = 0, upload_id_bytes = 0;
+    std::uint16_t part = 0;
+    RowKind kind = RowKind::object;
+    bool used = false;  // since it came, or its last turn
+
+    // Null: a text is longer than any register has.
+    static Entry* make(const Wanted& of);
+    static void destroy(Entry* entry);
+    std::string_view key() const;
+    std::string_view upload_id() const;
+  };
+  struct Hash {
+    std::size_t operator()(const Entry& entry) const { return entry.hash; }
+    std::size_t operator()(const Wanted& wanted) const { return wanted.hash; }
+  };
+  struct Equal {
+    bool operator()(const Entry& one, const Entry& other) const;
+    bool operator()(const Wanted& wanted, const Entry& entry) const;
+    bool operator()(const Entry& entry, const Wanted& wanted) const {
+      return (*this)(wanted, entry);
+    }
   };
   using Order = boost::intrusive::list<Entry, boost::intrusive::base_hook<Links>>;
   using Rows = boost::intrusive::unordered_set<
-      Entry, boost::intrusive::base_hook<Place>, boost::intrusive::key_of_value<KeyOf>,
-      boost::intrusive::hash<RegisterKeyHash>, boost::intrusive::equal<std::equal_to<RegisterKey>>,
-      boost::intrusive::compare_hash<true>, boost::intrusive::power_2_buckets<true>>;
+      Entry, boost::intrusive::base_hook<Place>, boost::intrusive::hash<Hash>,
+      boost::intrusive::equal<Equal>, boost::intrusive::power_2_buckets<true>>;
   static std::size_t cost(const RegisterKey& key, const RegisterRow& row) {
     return row.bytes() + key.key.size() + key.upload_id.size();
   }

@@ -54,7 +54,7 @@ bool RegisterParts::is_busy(const RegisterKey& key) {
 void RegisterParts::begin_write(const RegisterKey& key) {
   const Locked at(*this, key);
   at.part.busy.insert(key);
-  at.part.cache.erase(key);
+  at.part.cache.erase(key, at.hash);
   ++at.part.stamp_of(at.hash);
 }
 
@@ -62,7 +62,7 @@ void RegisterParts::end_write(const RegisterKey& key, RowPtr row) {
   const Locked at(*this, key);
   at.part.busy.erase(key);
   ++at.part.stamp_of(at.hash);
-  at.part.cache.put(key, std::move(row));
+  at.part.cache.put(key, at.hash, std::move(row));
 }
 
 void RegisterParts::abort_write(const RegisterKey& key) {

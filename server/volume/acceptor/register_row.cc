@@ -40,8 +40,8 @@ Result<RowStart> read_start(ByteReader& reader) {
 }  // namespace
 
 std::size_t RegisterRow::bytes() const {
-  // This struct, the strings' heads, the cache's entry: with what malloc adds to each of them.
-  constexpr std::size_t kOverhead = 384;
+  // This struct, the string's head, the cache's entry: with what malloc adds to each of them.
+  constexpr std::size_t kOverhead = 288;
   return kOverhead + (value ? value->size() : 0);
 }
 
