@@ -160,6 +160,7 @@ Task<AcceptEnd> accept_round(ProposerContext& context, const RegisterTask& task,
     end.error = std::move(*reason);
   } else {
     end.error = error_of(end.end, calls);
+    end.silent = is_silent(calls, held);
   }
   if (end.end == RoundEnd::stale_epoch) co_await context.learner.learn();
   co_return end;

@@ -14,8 +14,9 @@ struct Proposer::State {
       : context(membership, clock, random), queue(clock) {}
 
   Task<Snapshot> update(RegisterTask task, RegisterUpdate* update) {
+    const BootTime asked = context.clock.boot();
     CO_TRY(turn, co_await queue.enter(task.ref.key, task.deadline));
-    co_return co_await update_round(context, std::move(task), *update);
+    co_return co_await update_round(context, std::move(task), asked, *update);
   }
 
   ProposerContext context;

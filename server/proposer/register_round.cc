@@ -56,7 +56,7 @@ Round make_round(const RegisterGroup& group, const RegisterRef& ref, bool pass_f
 }
 
 Deadline call_end(const ProposerContext& context, const RegisterTask& task) {
-  return task.deadline.capped(context.clock.boot() + Duration(limits::kRegisterCall));
+  return task.deadline.capped(context.clock.boot() + task.patience);
 }
 
 Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt, Errc why) {
@@ -109,6 +109,7 @@ Task<Promises> prepare_round(ProposerContext& context, const RegisterTask& task,
     collect_promises(calls, promises);
   } else {
     promises.error = error_of(promises.end, calls);
+    promises.silent = is_silent(calls, IndexMask());
   }
   if (promises.end == RoundEnd::stale_epoch) co_await context.learner.learn();
   co_return promises;

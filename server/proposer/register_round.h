@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "penstock/limits.h"
 #include "server/proposer/ballot_source.h"
 #include "server/proposer/proposer.h"
 #include "server/proposer/proposer_context.h"
@@ -19,6 +20,7 @@ struct RegisterTask {
   RegisterRef ref;
   bool pass_fence = false;
   Deadline deadline;
+  Duration patience = limits::kRegisterCall;  // for the answers to one step
 };
 
 // How a step ended.
@@ -32,7 +34,8 @@ enum class RoundEnd : std::uint8_t {
 
 struct Promises {
   RoundEnd end = RoundEnd::no_quorum;
-  Error error;  // why there is no majority
+  Error error;          // why there is no majority
+  bool silent = false;  // those that have not answered may still give one
   Ballot ballot;
   Round round;
   std::shared_ptr<const RegisterGroup> group;
@@ -58,6 +61,7 @@ struct Proposal {
 struct AcceptEnd {
   RoundEnd end = RoundEnd::no_quorum;
   Error error;
+  bool silent = false;  // as in Promises
   // All replicas answered, none accepted, and `error` is what a volume said: full, upload_not_open.
   bool rejected = false;
   bool by_all = false;  // every replica has answered that it holds the value at this ballot

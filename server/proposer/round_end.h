@@ -76,6 +76,14 @@ RoundEnd end_of(const RegisterCalls<Reply>& calls, Ballot ballot, IndexMask held
   return refused.empty() ? RoundEnd::no_quorum : RoundEnd::refused;
 }
 
+// Without a majority: may those that have not answered, or only that they had no time, give one?
+template <class Reply>
+bool is_silent(const RegisterCalls<Reply>& calls, IndexMask held) {
+  const RegisterGroup& group = calls.group();
+  const IndexMask silent = (group.all() - calls.answered()) | calls.failed_with(Errc::timeout);
+  return group.majority(grants(calls) | held | silent);
+}
+
 // What each volume said, for the log and the operator.
 template <class Reply>
 Error no_quorum_error(const RegisterCalls<Reply>& calls) {

@@ -1,5 +1,7 @@
 #include "server/proposer/update_round.h"
 
+#include <algorithm>
+
 #include "penstock/assert.h"
 #include "penstock/log.h"
 #include "penstock/planted.h"
@@ -12,8 +14,10 @@ using Action = RegisterUpdate::Decision::Action;
 
 // Disks stall for a second or two, and all volumes of one disk together. Whoever gives up meanwhile
 // leaves the outcome unknown: a client that sends its conditional write again then gets a 412 from
-// its own object.
+// its own object. Each silent round waits twice as long as the one before: what it sends waits in
+// the queues of the volumes, behind what the earlier ones have sent.
 constexpr std::chrono::seconds kSilencePatience{5};
+constexpr std::chrono::seconds kStepMax{2};
 
 OpId op_id_of(const RegisterValue* value) { return value == nullptr ? OpId{} : value->op_id; }
 
@@ -67,8 +71,12 @@ void bound_hints(const RegisterKey& key, std::vector<Hint>& hints) {
 
 class UpdateRun {
  public:
-  UpdateRun(ProposerContext& context, RegisterTask task, RegisterUpdate& update)
-      : context_(context), task_(std::move(task)), update_(update), ballots_(context) {}
+  UpdateRun(ProposerContext& context, RegisterTask task, BootTime asked, RegisterUpdate& update)
+      : context_(context),
+        task_(std::move(task)),
+        asked_(asked),
+        update_(update),
+        ballots_(context) {}
   Task<Snapshot> run();
 
  private:
@@ -89,24 +97,27 @@ class UpdateRun {
     return update_.op_id().is_zero() && decision.inline_bytes == nullptr && current != nullptr &&
            current->inline_bytes > 0;
   }
-  // After a step that did not reach its majority. Without a quorum: three rounds in a row are
-  // enough if all volumes answered, or are known to be away; those that say nothing are waited for.
-  Answer failed(RoundEnd end, Error error);
+  // After a step that did not reach its majority.
+  Answer failed(RoundEnd end, bool silent, Error error);
+  // Without a quorum. Three rounds in a row are enough if volumes said no, or are known to be away;
+  // those that say nothing are waited for, but not by background work, which comes again.
+  bool gives_up(bool silent);
+  void found_quorum();
   // `error`, if it is known that nothing was sent.
   Error not_done(Error error) const;
   bool outcome_is_lost(const Promises& promises, const RegisterValue* value) const;
 
   ProposerContext& context_;
-  const RegisterTask task_;
+  RegisterTask task_;
+  const BootTime asked_;
   RegisterUpdate& update_;
   BallotSource ballots_;
-  bool sent_ = false;  // an accept was sent: the value may be chosen at any time from now on
-  Ballot first_;       // ballot of the first accept
-  Ballot own_;         // and of the last one
-  OpId base_;          // what the last one was built on
-  BootTime began_;     // the round
-  unsigned without_quorum_ = 0;  // rounds in a row
-  BootTime without_since_;       // the first of these began
+  bool sent_ = false;     // an accept was sent: the value may be chosen at any time from now on
+  Ballot first_;          // ballot of the first accept
+  Ballot own_;            // and of the last one
+  OpId base_;             // what the last one was built on
+  unsigned refused_ = 0;  // rounds without a quorum: in a row, by answers
+  unsigned silent_ = 0;   // and by silence, since there was one
   Error last_ = fail(Errc::unavailable, "other updates of the key are under way");
 };
 
@@ -115,26 +126,34 @@ Error UpdateRun::not_done(Error error) const {
   return fail(Errc::unknown_outcome, "an accept was sent; then: " + error.context);
 }
 
-UpdateRun::Answer UpdateRun::failed(RoundEnd end, Error error) {
+UpdateRun::Answer UpdateRun::failed(RoundEnd end, bool silent, Error error) {
   if (end == RoundEnd::stale_bucket) return not_done(std::move(error));
   last_ = std::move(error);
   if (end != RoundEnd::no_quorum) {
-    without_quorum_ = 0;
-    return std::nullopt;
+    found_quorum();
+  } else if (gives_up(silent)) {
+    return not_done(std::move(last_));
   }
-  if (without_quorum_++ == 0) without_since_ = began_;
-  const BootTime now = context_.clock.boot();
-  const bool silent = now - began_ >= Duration(limits::kRegisterCall);
-  if (silent && now - without_since_ < Duration(kSilencePatience)) return std::nullopt;
-  if (without_quorum_ < kWithoutQuorumMax) return std::nullopt;
-  return not_done(std::move(last_));
+  return std::nullopt;
+}
+
+bool UpdateRun::gives_up(bool silent) {
+  if (!silent || task_.pass_fence) return ++refused_ >= kWithoutQuorumMax;
+  refused_ = 0;
+  task_.patience = std::min(2 * task_.patience, Duration(kStepMax));
+  return ++silent_ >= kWithoutQuorumMax &&
+         context_.clock.boot() - asked_ >= Duration(kSilencePatience);
+}
+
+void UpdateRun::found_quorum() {
+  refused_ = silent_ = 0;
+  task_.patience = limits::kRegisterCall;
 }
 
 Task<Snapshot> UpdateRun::run() {
   for (unsigned attempt = 0; attempt < kRoundsMax; ++attempt) {
     if (context_.clock.boot() >= task_.deadline) break;
     if (attempt > 0) co_await retry_wait(context_, attempt - 1, last_.code);
-    began_ = context_.clock.boot();
     CO_TRY(answer, co_await this->attempt());
     if (answer) co_return std::move(*answer);
   }
@@ -145,7 +164,7 @@ Task<UpdateRun::Answer> UpdateRun::attempt() {
   auto promises = co_await prepare_round(context_, task_, ballots_);
   if (!promises) co_return Answer(not_done(std::move(promises).error()));
   if (promises->end != RoundEnd::majority)
-    co_return failed(promises->end, std::move(promises->error));
+    co_return failed(promises->end, promises->silent, std::move(promises->error));
   co_return co_await with_promises(std::move(*promises));
 }
 
@@ -176,6 +195,7 @@ Task<UpdateRun::Answer> UpdateRun::with_promises(Promises promises) {
   if (!decision) co_return Answer(not_done(std::move(decision).error()));
   switch (decision->action) {
     case Action::restart:
+      found_quorum();
       co_return Answer();
     case Action::keep:
       co_return co_await finish(promises, value, std::nullopt);
@@ -197,9 +217,10 @@ Task<UpdateRun::Answer> UpdateRun::finish(const Promises& promises, Value value,
   const bool firm = promises.settled && (!sent_ || own_ < promises.highest.ballot);
   if (!firm && holds(Rule::settled_answer)) {
     auto settled = co_await accept_highest(context_, task_, promises, std::move(value), ballots_);
-    if (!settled) co_return failed(RoundEnd::no_quorum, std::move(settled).error());
-    if (settled->end.end != RoundEnd::majority) {
-      co_return failed(settled->end.end, std::move(settled->end.error));
+    if (!settled) co_return failed(RoundEnd::no_quorum, false, std::move(settled).error());
+    AcceptEnd& end = settled->end;
+    if (end.end != RoundEnd::majority) {
+      co_return failed(end.end, end.silent, std::move(end.error));
     }
     snapshot = std::move(settled->snapshot);
   }
@@ -236,7 +257,7 @@ Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current
   if (!made) co_return Answer(not_done(std::move(made).error()));
   if (keeps_inline(current.get(), decision)) {
     auto kept = co_await highest_again(context_, task_, promises, *current);
-    if (!kept) co_return failed(RoundEnd::no_quorum, std::move(kept).error());
+    if (!kept) co_return failed(RoundEnd::no_quorum, false, std::move(kept).error());
     made->inline_bytes = std::move(kept->inline_bytes);
     made->have_inline = kept->have_inline;
   }
@@ -256,13 +277,14 @@ Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current
     co_return Answer(std::move(snapshot));
   }
   if (end->rejected && !sent_before) co_return Answer(std::move(end->error));
-  co_return failed(end->end, std::move(end->error));
+  co_return failed(end->end, end->silent, std::move(end->error));
 }
 
 }  // namespace
 
-Task<Snapshot> update_round(ProposerContext& context, RegisterTask task, RegisterUpdate& update) {
-  UpdateRun run(context, std::move(task), update);
+Task<Snapshot> update_round(ProposerContext& context, RegisterTask task, BootTime asked,
+                            RegisterUpdate& update) {
+  UpdateRun run(context, std::move(task), asked, update);
   co_return co_await run.run();
 }
 

@@ -5,7 +5,8 @@
 
 namespace penstock {
 
-// Errors: those of Proposer::update().
-Task<Snapshot> update_round(ProposerContext& context, RegisterTask task, RegisterUpdate& update);
+// `asked`: when it began to wait for its turn. Errors: those of Proposer::update().
+Task<Snapshot> update_round(ProposerContext& context, RegisterTask task, BootTime asked,
+                            RegisterUpdate& update);
 
 }  // namespace penstock

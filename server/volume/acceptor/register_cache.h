@@ -75,9 +75,10 @@ class RegisterCache {
     }
   };
   using Order = boost::intrusive::list<Entry, boost::intrusive::base_hook<Links>>;
-  using Rows = boost::intrusive::unordered_set<
-      Entry, boost::intrusive::base_hook<Place>, boost::intrusive::hash<Hash>,
-      boost::intrusive::equal<Equal>, boost::intrusive::power_2_buckets<true>>;
+  using Rows =
+      boost::intrusive::unordered_set<Entry, boost::intrusive::base_hook<Place>,
+                                      boost::intrusive::hash<Hash>, boost::intrusive::equal<Equal>,
+                                      boost::intrusive::power_2_buckets<true>>;
   static std::size_t cost(const RegisterKey& key, const RegisterRow& row) {
     return row.bytes() + key.key.size() + key.upload_id.size();
   }

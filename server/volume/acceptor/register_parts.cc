@@ -19,8 +19,8 @@ bool RegisterParts::Part::is_busy(const RegisterKey& key) const {
   return busy.contains(key) && holds(Rule::busy_key);
 }
 
-void RegisterParts::Part::keep(const RegisterKey& key, std::size_t hash, RowPtr row, Stamp before) {
-  if (!is_busy(key) && stamp_of(hash) == before) cache.offer(key, hash, std::move(row));
+bool RegisterParts::Part::is_current(const RegisterKey& key, std::size_t hash, Stamp before) const {
+  return !is_busy(key) && stamps[hash % kStampSlots] == before;
 }
 
 Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const RegisterKey& key) {
@@ -32,7 +32,9 @@ Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const Regist
 Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before) {
   const Locked at(*this, key);
   CHECK_OK(at.part.check(round, key.bucket));
-  if (row != nullptr) at.part.keep(key, at.hash, std::move(row), before);
+  if (row != nullptr && at.part.is_current(key, at.hash, before)) {
+    at.part.cache.offer(key, at.hash, std::move(row));
+  }
   return {};
 }
 
@@ -43,7 +45,7 @@ RegisterParts::Kept RegisterParts::find(const RegisterKey& key) {
 
 void RegisterParts::keep(const RegisterKey& key, RowPtr row, Stamp before) {
   const Locked at(*this, key);
-  at.part.keep(key, at.hash, std::move(row), before);
+  if (at.part.is_current(key, at.hash, before)) at.part.cache.put(key, at.hash, std::move(row));
 }
 
 bool RegisterParts::is_busy(const RegisterKey& key) {

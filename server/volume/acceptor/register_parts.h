@@ -35,12 +35,13 @@ class RegisterParts {
 
   // ---- for reads. Errors: why the store is closed; as RoundGate.
   Result<Kept> find(const Round& round, const RegisterKey& key);
-  // Behind a read of LevelDB: whether the call may still be answered. Keeps `row` unless it is null
-  // or the key was written since.
+  // Behind a read of LevelDB: whether the call may still be answered. Offers `row` to the cache
+  // unless it is null or the key was written since.
   Result<> pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before);
 
   // ---- for commits
   Kept find(const RegisterKey& key);
+  // A prepare looks at the row, then its accept: so it is kept at once.
   void keep(const RegisterKey& key, RowPtr row, Stamp before);
   bool is_busy(const RegisterKey& key);
   void begin_write(const RegisterKey& key);
@@ -72,7 +73,7 @@ class RegisterParts {
     }
     bool is_busy(const RegisterKey& key) const;
     // No write of the key has begun or ended since: what was read after `before` is the row still.
-    void keep(const RegisterKey& key, std::size_t hash, RowPtr row, Stamp before);
+    bool is_current(const RegisterKey& key, std::size_t hash, Stamp before) const;
     Stamp& stamp_of(std::size_t hash) { return stamps[hash % kStampSlots]; }
 
     CountedMutex mutex{LockName::registers};  // guards all below

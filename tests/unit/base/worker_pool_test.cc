@@ -189,4 +189,18 @@ TEST_CASE("Many threads submit to many workers: each job runs once") {
 }
 
 }  // namespace
+TEST_CASE("Threads that sleep for an hour are woken, each by a job of its own, and by the end") {
+  constexpr unsigned kThreads = 8;
+  WorkerPool pool("sleepy", kThreads, std::chrono::hours(1));
+  for (int round = 0; round < 100; ++round) {
+    const auto worker = pool.make_worker("worker", kThreads);
+    Door door;
+    for (unsigned i = 0; i < kThreads; ++i) worker->submit(door.job());
+    door.wait_until_inside(kThreads);
+    door.open();
+    door.wait_until_inside(0);
+  }
+  CHECK(pool.threads() == kThreads);
+}
+
 }  // namespace penstock

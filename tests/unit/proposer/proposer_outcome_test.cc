@@ -2,6 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/proposer/proposer.h"
 #include "tests/fake/register_cluster.h"
@@ -145,6 +149,68 @@ TEST_CASE("a majority that stays silent is given up after five seconds, one that
     CHECK(took >= (silent ? Duration(std::chrono::seconds(5)) : Duration(0)));
     CHECK(took < (silent ? Duration(std::chrono::seconds(6)) : Duration(limits::kRegisterCall)));
   }
+}
+
+TEST_CASE("silence behind an accept ends in an unknown outcome, after five seconds of it") {
+  RegisterCluster cluster;
+  lose_all_accepts(cluster);
+  const BootTime begin = cluster.clock.boot();
+  TextUpdate one(cluster.proposer().new_op_id(), "one");
+  const auto none = cluster.run(cluster.proposer().update(kWritten, one, cluster.soon()));
+  REQUIRE(!none);
+  CHECK(none.error().code == Errc::unknown_outcome);
+  CHECK(cluster.clock.boot() - begin >= Duration(std::chrono::seconds(5)));
+}
+
+TEST_CASE("one refusal amid a stall does not end the patience with it") {
+  RegisterCluster cluster;
+  const BootTime begin = cluster.clock.boot();
+  int refusals = 0;
+  for (const std::size_t index : {0, 1, 2}) {
+    cluster.acceptors[index]->fate = [&, begin](VolumeId, RegisterCall, const RegisterKey&) {
+      const auto passed = cluster.clock.boot() - begin;
+      Fate fate;
+      fate.lose_request = passed < std::chrono::seconds(3);
+      if (passed >= std::chrono::milliseconds(1700) && refusals < 3) {
+        ++refusals;
+        fate.lose_request = false;
+        fate.refusal = Errc::unavailable;
+      }
+      return fate;
+    };
+  }
+  TextUpdate one(cluster.proposer().new_op_id(), "one");
+  CHECK(cluster.run(cluster.proposer().update(kWritten, one, cluster.soon())));
+  CHECK(refusals == 3);
+}
+
+TEST_CASE("two hundred updates that meet a stall of two seconds all succeed behind it") {
+  RegisterCluster cluster;
+  const BootTime end = cluster.clock.boot() + std::chrono::seconds(2);
+  for (const auto& acceptor : cluster.acceptors) {
+    acceptor->fate = [&cluster, end](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      const Duration left = end - cluster.clock.boot();
+      if (call == RegisterCall::accept) fate.request_delay = std::max(left, fate.request_delay);
+      return fate;
+    };
+  }
+  constexpr int kUpdates = 200;
+  int written = 0, ended = 0;
+  std::vector<std::unique_ptr<TextUpdate>> updates;
+  for (int i = 0; i < kUpdates; ++i) {
+    updates.push_back(std::make_unique<TextUpdate>(cluster.proposer().new_op_id(), "one", "-"));
+    auto count = [&](std::exception_ptr, Result<Snapshot> result) {
+      ++ended;
+      written += result ? 1 : 0;
+    };
+    const RegisterRef key = object_register("key-" + std::to_string(i));
+    boost::asio::co_spawn(cluster.io,
+                          cluster.proposer().update(key, *updates.back(), cluster.soon()),
+                          std::move(count));
+  }
+  run_until(cluster.io, cluster.clock, [&] { return ended == kUpdates; });
+  CHECK(written == kUpdates);
 }
 
 }  // namespace penstock

@@ -121,6 +121,29 @@ TEST_CASE("all parts of the memory are used") {
   CHECK(kept <= whole.size());
 }
 
+TEST_CASE("in a full memory a commit keeps the row it looked at, a read only one read twice") {
+  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  constexpr std::uint64_t kKeys = 20'000;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    parts.keep(key_of(i), row_of(i), parts.find(key_of(i)).stamp);
+  }
+  constexpr std::uint64_t kOther = kKeys + 1;
+  const auto is_kept = [&parts] { return parts.find(key_of(kOther)).row != nullptr; };
+  const auto read = [&parts] {
+    return parts.pass(round_at(1), key_of(kOther), row_of(kOther),
+                      parts.find(key_of(kOther)).stamp);
+  };
+  REQUIRE(read());
+  CHECK_FALSE(is_kept());
+  REQUIRE(read());
+  CHECK(is_kept());
+  parts.begin_write(key_of(kOther));
+  parts.abort_write(key_of(kOther));
+  REQUIRE_FALSE(is_kept());
+  parts.keep(key_of(kOther), row_of(kOther), parts.find(key_of(kOther)).stamp);
+  CHECK(is_kept());
+}
+
 // Rows are numbered by their writes. Readers take a stamp, look what the row is, and bring it.
 TEST_CASE("readers on other threads never bring back a row that was replaced") {
   RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
