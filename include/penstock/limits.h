@@ -125,6 +125,9 @@ inline constexpr std::chrono::minutes kHintDelay{15};  // grace for readers of w
 // ---- failure detector
 inline constexpr int kSuspectAfterFailures = 2;
 inline constexpr std::chrono::seconds kNoProgress{2};
+// Disks stall for a second or two, and all volumes of one disk together. Who gives up meanwhile on
+// volumes without which it cannot go on gains nothing: so long they are waited for.
+inline constexpr std::chrono::seconds kStallPatience{5};
 inline constexpr std::chrono::seconds kProbeEvery{1};
 
 // ---- disks that hang

@@ -59,6 +59,7 @@ Task<> BlobFragments::open(Deadline deadline) {
                         [](const Slot& slot) { return slot.running && !slot.error; });
   };
   CO_CHECK(co_await wait_for(std::move(enough), deadline));
+  opened_ = true;
   co_return Result<>{};
 }
 
@@ -247,24 +248,51 @@ bool BlobFragments::is_busy(const Slot& slot) {
                                      [](const auto& lent) { return !lent.expired(); });
 }
 
-bool BlobFragments::late(const Slot& slot, BootTime now) const {
-  return !slot.error && now - slot.step_began >= limits::kNoProgress && is_busy(slot);
+bool BlobFragments::late(const Slot& slot, BootTime now, Duration patience) const {
+  return !slot.error && is_busy(slot) && now - std::max(slot.step_began, resumed_) >= patience;
 }
 
-// If all are late, they have one cause (a busy machine), and dropping some would help nobody.
+// A slot that is late and goes on was part of a stall, which may be over: the others, which come
+// back with it, are given their time anew.
+void BlobFragments::note_late(BootTime now) {
+  const auto is_back = [&](const Slot& slot) {
+    return slot.was_late && !slot.error && !late(slot, now, limits::kNoProgress);
+  };
+  if (std::any_of(slots_.begin(), slots_.end(), is_back)) resumed_ = now;
+  for (Slot& slot : slots_) slot.was_late = late(slot, now, limits::kNoProgress);
+}
+
+// If all are late, they have one cause (a busy machine), and dropping some would help nobody. Before
+// the first byte others may take their places. Behind it an upload ends that drops too many: so it
+// gives them as long as disks stall, and only tells on them, for the next one to go elsewhere.
 void BlobFragments::drop_late(BootTime now) {
-  const auto is_late = [&](const Slot& slot) { return slot.error || late(slot, now); };
-  if (std::all_of(slots_.begin(), slots_.end(), is_late)) return;
+  note_late(now);
+  const auto lost = std::count_if(slots_.begin(), slots_.end(),
+                                  [](const Slot& slot) { return slot.error || slot.was_late; });
+  const std::size_t good = slots_.size() - static_cast<std::size_t>(lost);
+  if (good == 0) return;
+  const bool ends = opened_ && good < fragments_needed(layout_.shape());
+  const Duration patience = ends ? Duration(limits::kStallPatience) : Duration(limits::kNoProgress);
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    if (late(slots_[i], now)) drop(i, fail(Errc::timeout, "no progress for 2 s"), Blame::by_error);
+    Slot& slot = slots_[i];
+    if (late(slot, now, patience)) {
+      const auto text = "no progress for " + std::to_string(patience / std::chrono::seconds(1));
+      drop(i, fail(Errc::timeout, text + " s"), Blame::by_error);
+    } else if (slot.was_late) {
+      context_.membership.report_stalled(slot.volume);
+    }
   }
 }
 
 BootTime BlobFragments::next_look(BootTime now, Deadline deadline) const {
   BootTime next = deadline;
   for (const Slot& slot : slots_) {
-    if (slot.error || !is_busy(slot) || late(slot, now)) continue;
-    next = std::min<BootTime>(next, slot.step_began + limits::kNoProgress);
+    if (slot.error || !is_busy(slot)) continue;
+    for (const Duration patience :
+         {Duration(limits::kNoProgress), Duration(limits::kStallPatience)}) {
+      const BootTime look = std::max(slot.step_began, resumed_) + patience;
+      if (look > now) next = std::min(next, look);
+    }
   }
   return next;
 }

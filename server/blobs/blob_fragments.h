@@ -81,6 +81,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     bool committed = false;
     bool removed = false;
     BootTime step_began{};
+    bool was_late = false;  // at the last look
     std::optional<Lease> lease;
   };
   using Self = std::shared_ptr<BlobFragments>;
@@ -97,10 +98,11 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   enum class Blame : std::uint8_t { nobody, by_error };  // what membership is told of the volume
   void drop(std::uint32_t index, const Error& error, Blame blame);
   void log_dropped(std::uint32_t index, const Error& error) const;
+  void note_late(BootTime now);
   void drop_late(BootTime now);
   BootTime next_look(BootTime now, Deadline deadline) const;
   static bool is_busy(const Slot& slot);
-  bool late(const Slot& slot, BootTime now) const;
+  bool late(const Slot& slot, BootTime now, Duration patience) const;
   FragmentId fragment(std::uint32_t index) const;
   Lease lease_from_now() const;
   bool is_fresh(const std::optional<Lease>& lease) const;
@@ -114,6 +116,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   std::vector<Slot> slots_;
   Wakeup wakeup_;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
+  BootTime resumed_{};   // a slot that was late went on then
+  bool opened_ = false;  // the first bytes may have come
   bool abandoned_ = false;
 };
 

@@ -12,11 +12,8 @@ namespace {
 
 using Action = RegisterUpdate::Decision::Action;
 
-// Disks stall for a second or two, and all volumes of one disk together. Whoever gives up meanwhile
-// leaves the outcome unknown: a client that sends its conditional write again then gets a 412 from
-// its own object. Each silent round waits twice as long as the one before: what it sends waits in
+// Each silent round waits four times as long as the one before, up to this: what it sends waits in
 // the queues of the volumes, behind what the earlier ones have sent.
-constexpr std::chrono::seconds kSilencePatience{5};
 constexpr std::chrono::seconds kStepMax{2};
 
 OpId op_id_of(const RegisterValue* value) { return value == nullptr ? OpId{} : value->op_id; }
@@ -100,8 +97,10 @@ class UpdateRun {
   // After a step that did not reach its majority.
   Answer failed(RoundEnd end, bool silent, Error error);
   // Without a quorum. Three rounds in a row are enough if volumes said no, or are known to be away;
-  // those that say nothing are waited for, but not by background work, which comes again.
-  bool gives_up(bool silent);
+  // those that say nothing are waited for, but not by background work, which comes again. Else the
+  // outcome is unknown, and who sends a conditional write again gets a 412 from its own object: so
+  // volumes that are too busy are waited for, too, once an accept was sent.
+  bool gives_up(bool silent, Errc why);
   void found_quorum();
   // `error`, if it is known that nothing was sent.
   Error not_done(Error error) const;
@@ -131,18 +130,19 @@ UpdateRun::Answer UpdateRun::failed(RoundEnd end, bool silent, Error error) {
   last_ = std::move(error);
   if (end != RoundEnd::no_quorum) {
     found_quorum();
-  } else if (gives_up(silent)) {
+  } else if (gives_up(silent, last_.code)) {
     return not_done(std::move(last_));
   }
   return std::nullopt;
 }
 
-bool UpdateRun::gives_up(bool silent) {
-  if (!silent || task_.pass_fence) return ++refused_ >= kWithoutQuorumMax;
+bool UpdateRun::gives_up(bool silent, Errc why) {
+  const bool waits = silent || (sent_ && why == Errc::overloaded);
+  if (!waits || task_.pass_fence) return ++refused_ >= kWithoutQuorumMax;
   refused_ = 0;
-  task_.patience = std::min(2 * task_.patience, Duration(kStepMax));
+  task_.patience = std::min(4 * task_.patience, Duration(kStepMax));
   return ++silent_ >= kWithoutQuorumMax &&
-         context_.clock.boot() - asked_ >= Duration(kSilencePatience);
+         context_.clock.boot() - asked_ >= Duration(limits::kStallPatience);
 }
 
 void UpdateRun::found_quorum() {

@@ -184,6 +184,27 @@ TEST_CASE("one refusal amid a stall does not end the patience with it") {
   CHECK(refusals == 3);
 }
 
+TEST_CASE("an update whose accept is out waits for volumes that are too busy to say more") {
+  RegisterCluster cluster;
+  const BootTime begin = cluster.clock.boot();
+  int accepts = 0;
+  for (const auto& acceptor : cluster.acceptors) {
+    acceptor->fate = [&, begin](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      if (cluster.clock.boot() - begin >= std::chrono::seconds(2)) return fate;
+      if (call == RegisterCall::accept && ++accepts <= 5) {
+        fate.lose_request = true;
+      } else if (accepts >= 5) {
+        fate.refusal = Errc::overloaded;
+      }
+      return fate;
+    };
+  }
+  TextUpdate one(cluster.proposer().new_op_id(), "one", "-");
+  CHECK(cluster.run(cluster.proposer().update(kWritten, one, cluster.soon())));
+  CHECK(cluster.clock.boot() - begin >= std::chrono::seconds(2));
+}
+
 TEST_CASE("two hundred updates that meet a stall of two seconds all succeed behind it") {
   RegisterCluster cluster;
   const BootTime end = cluster.clock.boot() + std::chrono::seconds(2);
