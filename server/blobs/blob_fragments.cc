@@ -262,9 +262,9 @@ void BlobFragments::note_late(BootTime now) {
   for (Slot& slot : slots_) slot.was_late = late(slot, now, limits::kNoProgress);
 }
 
-// If all are late, they have one cause (a busy machine), and dropping some would help nobody. Before
-// the first byte others may take their places. Behind it an upload ends that drops too many: so it
-// gives them as long as disks stall, and only tells on them, for the next one to go elsewhere.
+// If all are late, they have one cause (a busy machine), and dropping some would help nobody.
+// Before the first byte others may take their places. Behind it an upload ends that drops too many:
+// so it gives them as long as disks stall, and only tells on them, for the next to go elsewhere.
 void BlobFragments::drop_late(BootTime now) {
   note_late(now);
   const auto lost = std::count_if(slots_.begin(), slots_.end(),
