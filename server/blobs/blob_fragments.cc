@@ -262,13 +262,15 @@ void BlobFragments::note_late(BootTime now) {
   for (Slot& slot : slots_) slot.was_late = late(slot, now, limits::kNoProgress);
 }
 
-// If all are late, they have one cause (a busy machine), and dropping some would help nobody.
+// If all are late, they have one cause (a busy machine), and dropping some would help nobody; steps
+// of one upload begin a moment apart, so those that soon will be late count with them.
 // Before the first byte others may take their places. Behind it an upload ends that drops too many:
 // so it gives them as long as disks stall, and only tells on them, for the next to go elsewhere.
 void BlobFragments::drop_late(BootTime now) {
   note_late(now);
-  const auto lost = std::count_if(slots_.begin(), slots_.end(),
-                                  [](const Slot& slot) { return slot.error || slot.was_late; });
+  constexpr Duration kSoon = Duration(limits::kNoProgress) - std::chrono::milliseconds(500);
+  const auto is_lost = [&](const Slot& slot) { return slot.error || late(slot, now, kSoon); };
+  const auto lost = std::count_if(slots_.begin(), slots_.end(), is_lost);
   const std::size_t good = slots_.size() - static_cast<std::size_t>(lost);
   if (good == 0) return;
   const bool ends = opened_ && good < fragments_needed(layout_.shape());

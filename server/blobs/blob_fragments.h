@@ -1,6 +1,7 @@
 // The fragments of one upload, each a chain of steps on its own volume: open, append …, commit.
 // Chains run side by side; steps of one chain one after another. A volume that fails, or makes no
-// progress for 2 s while others do, is dropped from the blob; its chain runs out by itself.
+// progress for 2 s while others do (5 s where too few do), is dropped from the blob; its chain runs
+// out by itself.
 // Ownership: shared by the writer and its running chains, because a stalled volume may answer long
 // after the request is over. Thread-safety: one executor.
 #pragma once

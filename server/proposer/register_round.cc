@@ -64,8 +64,9 @@ Awaitable<void> retry_wait(ProposerContext& context, unsigned attempt, Errc why)
   constexpr unsigned kDoublingsMax = 7;  // 128 ms
   const std::uint64_t range_us = kFirstUs << std::min(attempt, kDoublingsMax);
   const std::uint64_t chance = context.random.next();
+  constexpr unsigned kBusyTimesMax = 8;
   const auto pause = why == Errc::overloaded
-                         ? busy_pause(chance, kBusyRound)
+                         ? busy_pause(chance, kBusyRound) * std::min(attempt + 1, kBusyTimesMax)
                          : Duration(static_cast<Duration::rep>(chance % range_us));
   co_await context.clock.sleep_until(context.clock.boot() + pause);
 }

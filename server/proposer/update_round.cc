@@ -140,7 +140,7 @@ bool UpdateRun::gives_up(bool silent, Errc why) {
   const bool waits = silent || (sent_ && why == Errc::overloaded);
   if (!waits || task_.pass_fence) return ++refused_ >= kWithoutQuorumMax;
   refused_ = 0;
-  task_.patience = std::min(4 * task_.patience, Duration(kStepMax));
+  if (silent) task_.patience = std::min(4 * task_.patience, Duration(kStepMax));
   return ++silent_ >= kWithoutQuorumMax &&
          context_.clock.boot() - asked_ >= Duration(limits::kStallPatience);
 }

@@ -1,0 +1,114 @@
+// Uploads while several volumes stall at once.
+#include <boost/asio/detached.hpp>
+
+#include "server/blobs/blob_writer.h"
+#include "tests/unit/blobs/blob_world.h"
+
+namespace penstock {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr std::size_t kStripe = 4 * (64 << 10);  // of the default world
+
+using Ended = std::shared_ptr<std::optional<Result<BlobRef>>>;
+Ended begin(BlobWorld& world) {
+  auto ended = std::make_shared<std::optional<Result<BlobRef>>>();
+  boost::asio::co_spawn(world.io, world.write(BlobWorld::body(kStripe)),
+                        [ended](std::exception_ptr, Result<BlobRef> blob) { *ended = blob; });
+  return ended;
+}
+
+void pass(BlobWorld& world, Duration time) {
+  const BootTime until = world.clock.boot() + time;
+  boost::asio::co_spawn(world.io, world.clock.sleep_until(until), boost::asio::detached);
+  run_until(world.io, world.clock, [&] { return world.clock.boot() >= until; });
+}
+
+TEST_CASE(
+    "two hanging volumes of 4+2 are one too many, when they hang for longer than disks stall") {
+  for (const bool comes_back : {false, true}) {
+    CAPTURE(comes_back);
+    BlobWorld world;
+    world.volumes[1]->faults.stall_commit = true;
+    world.volumes[2]->faults.stall_commit = true;
+    const BootTime before = world.clock.boot();
+    const Ended ended = begin(world);
+    pass(world, seconds(4));
+    REQUIRE_FALSE(ended->has_value());
+    for (const int late : {1, 2}) CHECK(world.membership->suspect(VolumeId{100u + late}));
+    if (comes_back) world.volumes[1]->release();
+    run_until(world.io, world.clock, [&] { return ended->has_value(); });
+    CHECK((*ended)->has_value() == comes_back);
+    if (comes_back) {
+      CHECK(BlobWorld::zero_locations(ended->value().value()) == 1);
+    } else {
+      CHECK((*ended)->error().code == Errc::unavailable);
+      CHECK(world.clock.boot() - before == seconds(5));
+    }
+  }
+}
+
+TEST_CASE("a stall of three seconds takes nothing from an upload, if all but one volume have it") {
+  BlobWorld world;
+  for (std::size_t i = 1; i < 6; ++i) world.volumes[i]->faults.stall_commit = true;
+  const Ended ended = begin(world);
+  pass(world, seconds(3));
+  REQUIRE_FALSE(ended->has_value());
+  for (auto& volume : world.volumes) {  // one after the other, as threads wake
+    volume->release();
+    pass(world, std::chrono::milliseconds(300));
+  }
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+}
+
+TEST_CASE("a stall of all volumes is one, also if their steps began a moment apart") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) {
+    volume->faults.stall_append = 1;
+    volume->faults.stall_commit = true;
+  }
+  const Ended ended = begin(world);
+  for (auto& volume : world.volumes) {
+    pass(world, std::chrono::milliseconds(80));
+    volume->release();  // the append; the commit begins
+  }
+  pass(world, seconds(3));
+  REQUIRE_FALSE(ended->has_value());
+  for (auto& volume : world.volumes) volume->release();
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+}
+
+TEST_CASE("when all volumes are late nobody is blamed") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) volume->faults.stall_commit = true;
+  const Ended ended = begin(world);
+  run_until(world.io, world.clock,
+            [&, end = world.clock.boot() + seconds(3)] { return world.clock.boot() >= end; });
+  CHECK_FALSE(ended->has_value());
+  for (auto& volume : world.volumes) volume->release();
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
+}
+
+TEST_CASE("volumes that reach the end of a commit together are not blamed either") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) volume->faults.stall_commit = true;
+  const Ended ended = begin(world);
+  run_until(world.io, world.clock,
+            [&, end = world.clock.boot() + seconds(31)] { return world.clock.boot() >= end; });
+  for (auto& volume : world.volumes) volume->release(fail(Errc::timeout, "no answer in time"));
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE(ended->has_value());
+  CHECK_FALSE((*ended)->has_value());
+  for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
+}
+
+}  // namespace
+}  // namespace penstock
