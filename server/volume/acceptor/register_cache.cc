@@ -1,7 +1,6 @@
 #include "server/volume/acceptor/register_cache.h"
 
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -23,14 +22,12 @@ RegisterCache::~RegisterCache() {
 
 RegisterCache::Entry* RegisterCache::Entry::make(const Wanted& of) {
   const RegisterKey& key = of.key;
-  constexpr std::size_t kTextMax = std::numeric_limits<std::uint16_t>::max();
-  if (key.key.size() > kTextMax || key.upload_id.size() > kTextMax) return nullptr;
   void* const memory = ::operator new(sizeof(Entry) + key.key.size() + key.upload_id.size());
   auto* const entry = new (memory) Entry;
   entry->hash = of.hash;
   entry->bucket = key.bucket;
-  entry->key_bytes = static_cast<std::uint16_t>(key.key.size());
-  entry->upload_id_bytes = static_cast<std::uint16_t>(key.upload_id.size());
+  entry->key_bytes = static_cast<std::uint32_t>(key.key.size());
+  entry->upload_id_bytes = static_cast<std::uint32_t>(key.upload_id.size());
   entry->part = key.part;
   entry->kind = key.kind;
   char* const text = reinterpret_cast<char*>(entry + 1);
@@ -42,25 +39,6 @@ RegisterCache::Entry* RegisterCache::Entry::make(const Wanted& of) {
 void RegisterCache::Entry::destroy(Entry* entry) {
   entry->~Entry();
   ::operator delete(entry);
-}
-
-std::string_view RegisterCache::Entry::key() const {
-  return {reinterpret_cast<const char*>(this + 1), key_bytes};
-}
-
-std::string_view RegisterCache::Entry::upload_id() const {
-  return {reinterpret_cast<const char*>(this + 1) + key_bytes, upload_id_bytes};
-}
-
-bool RegisterCache::Equal::operator()(const Wanted& wanted, const Entry& entry) const {
-  const RegisterKey& key = wanted.key;
-  return entry.hash == wanted.hash && entry.bucket == key.bucket && entry.kind == key.kind &&
-         entry.part == key.part && entry.key() == key.key && entry.upload_id() == key.upload_id;
-}
-
-bool RegisterCache::Equal::operator()(const Entry& one, const Entry& other) const {
-  return one.hash == other.hash && one.bucket == other.bucket && one.kind == other.kind &&
-         one.part == other.part && one.key() == other.key() && one.upload_id() == other.upload_id();
 }
 
 const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
@@ -87,7 +65,6 @@ void RegisterCache::put(const RegisterKey& key, std::size_t hash, RowPtr row) {
   if (bytes > bytes_max_) return;
   grow();
   Entry* const entry = Entry::make(wanted);
-  if (entry == nullptr) return;
   entry->row = std::move(row);
   entry->bytes = static_cast<std::uint32_t>(bytes);
   rows_.insert(*entry);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "server/volume/acceptor/register_row.h"
@@ -42,9 +43,14 @@ class RegisterCache {
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
   using Place = boost::intrusive::unordered_set_base_hook<
       boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+  using Identity =
+      std::tuple<std::size_t, BucketId, RowKind, std::uint16_t, std::string_view, std::string_view>;
   struct Wanted {
     const RegisterKey& key;
     std::size_t hash;
+    Identity identity() const {
+      return {hash, key.bucket, key.kind, key.part, key.key, key.upload_id};
+    }
   };
   // The texts of its key and upload-id lie behind it.
   struct Entry : Place, Links {
@@ -52,26 +58,29 @@ class RegisterCache {
     RowPtr row;
     BucketId bucket;
     std::uint32_t bytes = 0;
-    std::uint16_t key_bytes = 0, upload_id_bytes = 0;
+    std::uint32_t key_bytes = 0, upload_id_bytes = 0;
     std::uint16_t part = 0;
     RowKind kind = RowKind::object;
     bool used = false;  // since it came, or its last turn
 
-    // Null: a text is longer than any register has.
     static Entry* make(const Wanted& of);
     static void destroy(Entry* entry);
-    std::string_view key() const;
-    std::string_view upload_id() const;
+    Identity identity() const {
+      const char* const text = reinterpret_cast<const char*>(this + 1);
+      return {hash, bucket, kind, part, {text, key_bytes}, {text + key_bytes, upload_id_bytes}};
+    }
   };
+  // Of entries and of what is looked for.
   struct Hash {
-    std::size_t operator()(const Entry& entry) const { return entry.hash; }
-    std::size_t operator()(const Wanted& wanted) const { return wanted.hash; }
+    template <class T>
+    std::size_t operator()(const T& of) const {
+      return of.hash;
+    }
   };
   struct Equal {
-    bool operator()(const Entry& one, const Entry& other) const;
-    bool operator()(const Wanted& wanted, const Entry& entry) const;
-    bool operator()(const Entry& entry, const Wanted& wanted) const {
-      return (*this)(wanted, entry);
+    template <class One, class Other>
+    bool operator()(const One& one, const Other& other) const {
+      return one.identity() == other.identity();
     }
   };
   using Order = boost::intrusive::list<Entry, boost::intrusive::base_hook<Links>>;

@@ -188,7 +188,6 @@ TEST_CASE("Many threads submit to many workers: each job runs once") {
   CHECK_FALSE(too_many);
 }
 
-}  // namespace
 TEST_CASE("Threads that sleep for an hour are woken, each by a job of its own, and by the end") {
   constexpr unsigned kThreads = 8;
   WorkerPool pool("sleepy", kThreads, std::chrono::hours(1));
@@ -203,4 +202,5 @@ TEST_CASE("Threads that sleep for an hour are woken, each by a job of its own, a
   CHECK(pool.threads() == kThreads);
 }
 
+}  // namespace
 }  // namespace penstock
