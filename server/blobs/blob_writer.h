@@ -15,9 +15,10 @@
 // only announced should not have a writer yet: it takes all that it needs to its end at once, and
 // space on the disks.
 // Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume
-// failed during this upload (error, or 2 s without progress while others went on; 5 s where too few
-// did), never fewer than k + min(1, m). A failed one is a zero Location. Before the first byte a failed volume costs
-// nothing: the next one of the ring takes its place, or the layout gets smaller.
+// failed during this upload (error, or 2 s without progress while others went on; 5 s where too
+// few did), never fewer than k + min(1, m). A failed one is a zero Location. Before the first byte
+// a failed volume costs nothing: the next one of the ring takes its place, or the layout gets
+// smaller.
 // Which layout: k' = min(k, usable volumes - m) pinned in the BlobRef; small blobs are replicated
 // (k = 1, 1 + m).
 // Thread-safety: one executor, one call at a time. Destroying it in the middle of a call is safe.

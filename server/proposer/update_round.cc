@@ -96,10 +96,11 @@ class UpdateRun {
   }
   // After a step that did not reach its majority.
   Answer failed(RoundEnd end, bool silent, Error error);
-  // Without a quorum. Three rounds in a row are enough if volumes said no, or are known to be away,
-  // and for background work, which comes again. Else volumes that say nothing are waited for. So are
-  // those that are too busy, once an accept was sent: to give up would leave its outcome unknown,
-  // and a client that sends its conditional write again would get a 412 from its own object.
+  // Without a quorum. Three rounds in a row are enough if volumes said no, or are known to be
+  // away, and for background work, which comes again. Else volumes that say nothing are waited
+  // for. So are those that are too busy, once an accept was sent: to give up would leave its
+  // outcome unknown, and a client that sends its conditional write again would get a 412 from its
+  // own object.
   bool gives_up(bool silent, Errc why);
   void found_quorum();
   // `error`, if it is known that nothing was sent.
