@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "s3"))
-from store import CONFIG, write_private
+from store import CONFIG, lives, write_private
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ETCD_UNIT = "/lib/systemd/system/etcd.service"
@@ -77,10 +77,9 @@ class Unit:
         try:
             with open(self.pid_file) as file:
                 pid = int(file.read())
-            with open(f"/proc/{pid}/stat") as file:
-                return pid if file.read().rsplit(")", 1)[1].split()[0] != "Z" else None
         except (OSError, ValueError):
             return None
+        return pid if lives(pid) else None
 
     def start(self, wait=True):
         if self.pid():

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 
-from store import ACCOUNTS, BINARY, CONFIG, ROOT, make_client, wait_for, write_private
+from store import ACCOUNTS, BINARY, CONFIG, ROOT, lives, make_client, wait_for, write_private
 
 SCRIPT = os.path.join(ROOT, "scripts", "cluster")
 
@@ -87,11 +87,7 @@ class Cluster:
         return [p["name"] for p in self.info[kind]]
 
     def runs(self, name):
-        try:
-            with open(f"/proc/{self.find(name)['pid']}/stat") as file:
-                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
+        return lives(self.find(name)["pid"])
 
     def log(self, name):
         return self.run("log", name)

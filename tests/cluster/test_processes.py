@@ -151,8 +151,13 @@ def test_a_process_with_another_key_is_refused(cluster, tmp_path):
     cluster.run("kill", "s2")
     with open(tmp_path / "log", "wb") as log:
         wrong = subprocess.Popen([BINARY, *(key if w == cluster.info["key"] else w for w in words[1:])], stdout=log, stderr=log)
+
+    def tells_reason():
+        assert wrong.poll() is None, (tmp_path / "log").read_text()
+        return "another cluster key" in cluster.ready("s2")
+
     try:
-        wait_for(lambda: "another cluster key" in cluster.ready("s2"), "its /readyz names the reason")
+        wait_for(tells_reason, "its /readyz names the reason")
         time.sleep(3)
         told = [line for line in (tmp_path / "log").read_text().splitlines() if "server_refused" in line]
         assert len(told) == len(cluster.names("servers")) - 1 and all("another cluster key" in line for line in told)
