@@ -133,12 +133,19 @@ void World::load() {
   }
 }
 
+void World::await_servers() {
+  time_.run_until([this] { return outages_ == 0; }, time_.now() + kLastEnds);
+  await_admissions();
+}
+
 // All faults are over: what was under way ends, what was cut off is ended, and all is looked at.
 void World::quiesce() {
   heal();
-  time_.run_until([this] { return outages_ == 0; }, time_.now() + kLastEnds);
-  await_admissions();
-  if (driver_ && !end_replacement()) return stop_background();
+  await_servers();
+  if (driver_) {
+    if (!end_replacement()) return stop_background();
+    await_servers();  // with the volume that left, its server died once more
+  }
   time_.run_until([] { return false; }, time_.now() + kLastMessages);
   time_.run_until([this] { return at_rest(); }, time_.now() + kLastEnds);
   const Clients first(clients_.data(), 1);

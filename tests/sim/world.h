@@ -129,6 +129,7 @@ class World {
   void make_clients();
   void load();
   void quiesce();
+  void await_servers();  // those that are down are started again, and their volumes admitted
 
   SimTime time_;
   SimRandom random_;
