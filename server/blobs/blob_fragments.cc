@@ -100,9 +100,9 @@ void BlobFragments::add_step(std::uint32_t index, Step step) {
   Slot& slot = slots_[index];
   if (slot.error || abandoned_) return;
   slot.steps.push_back(std::move(step));
+  if (!is_busy(slot)) slot.progress = context_.clock.boot();
   if (slot.running) return;
   slot.running = true;
-  slot.step_began = context_.clock.boot();
   boost::asio::co_spawn(executor_, run_chain(shared_from_this(), index), boost::asio::detached);
 }
 
@@ -111,18 +111,17 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
   while (!slot.steps.empty() && !slot.error && !self->abandoned_) {
     Step step = std::move(slot.steps.front());
     slot.steps.pop_front();
-    slot.step_began = self->context_.clock.boot();
+    const BootTime began = self->context_.clock.boot();
     const StepKind kind = step.kind;
     if (kind == StepKind::append) {
       self->lend(slot, step.piece);
-      step.deadline = {slot.step_began + limits::kOperationDeadline,
-                       self->trace_};  // as long as space() waits
+      // As long as space() waits.
+      step.deadline = {began + limits::kOperationDeadline, self->trace_};
     }
     const Deadline deadline = step.deadline;
     const auto id = self->fragment(index);
     FragmentShape shape;
-    const std::uint64_t data_bytes = self->layout_.fragment_bytes(index);
-    shape.data_bytes = data_bytes;
+    shape.data_bytes = self->layout_.fragment_bytes(index);
     if (kind == StepKind::open) {
       shape.owner = self->owner_;
       slot.lease = self->lease_from_now();
@@ -140,12 +139,8 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
       const bool own_end = self->abandoned_ || self->context_.clock.boot() >= deadline;
       const bool late = own_end && done.error().code == Errc::timeout;
       self->drop(index, done.error(), late ? Blame::nobody : Blame::by_error);
-    } else if (kind == StepKind::commit) {
-      slot.committed = true;
-      self->context_.membership.report_durable(slot.volume);
-      const Duration took = self->context_.clock.boot() - slot.step_began;
-      const Duration transfer = std::max<Duration>(took - Duration(kSyncTime), {});
-      self->context_.membership.report_transfer(slot.volume, data_bytes, transfer);
+    } else {
+      self->note_done(index, kind, began);
     }
     self->wakeup_.notify();
   }
@@ -157,10 +152,21 @@ Awaitable<void> BlobFragments::run_chain(Self self, std::uint32_t index) {
   self->wakeup_.notify();
 }
 
+void BlobFragments::note_done(std::uint32_t index, StepKind kind, BootTime began) {
+  Slot& slot = slots_[index];
+  if (kind == StepKind::append) return note_written(slot);
+  slot.progress = context_.clock.boot();
+  if (kind != StepKind::commit) return;
+  slot.committed = true;
+  context_.membership.report_durable(slot.volume);
+  const Duration transfer = std::max<Duration>(slot.progress - began - Duration(kSyncTime), {});
+  context_.membership.report_transfer(slot.volume, layout_.fragment_bytes(index), transfer);
+}
+
 // The piece counts as under way until its memory is free: a volume may answer before it has
 // written.
 void BlobFragments::lend(Slot& slot, FragmentPiece& piece) {
-  std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
+  note_written(slot);
   const auto credit = std::make_shared<Credit>(Credit{std::move(piece.credit), memory_});
   slot.credits.push_back(credit);
   piece.data = piece.data.keeping(credit);
@@ -249,12 +255,20 @@ bool BlobFragments::is_busy(const Slot& slot) {
 }
 
 bool BlobFragments::late(const Slot& slot, BootTime now, Duration patience) const {
-  return !slot.error && is_busy(slot) && now - std::max(slot.step_began, resumed_) >= patience;
+  return !slot.error && is_busy(slot) && now - std::max(slot.progress, resumed_) >= patience;
+}
+
+// A step that begins, or an answer that its volume gives before it has written, is no progress while
+// earlier pieces are not written: with a disk that hangs there are as many of them as have room.
+void BlobFragments::note_written(Slot& slot) const {
+  const auto written = std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
+  if (written > 0) slot.progress = context_.clock.boot();
 }
 
 // A slot that is late and goes on was part of a stall, which may be over: the others, which come
 // back with it, are given their time anew.
 void BlobFragments::note_late(BootTime now) {
+  for (Slot& slot : slots_) note_written(slot);
   const auto is_back = [&](const Slot& slot) {
     return slot.was_late && !slot.error && !late(slot, now, limits::kNoProgress);
   };
@@ -292,7 +306,7 @@ BootTime BlobFragments::next_look(BootTime now, Deadline deadline) const {
     if (slot.error || !is_busy(slot)) continue;
     for (const Duration patience :
          {Duration(limits::kNoProgress), Duration(limits::kStallPatience)}) {
-      const BootTime look = std::max(slot.step_began, resumed_) + patience;
+      const BootTime look = std::max(slot.progress, resumed_) + patience;
       if (look > now) next = std::min(next, look);
     }
   }

@@ -81,7 +81,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     bool commit_sent = false;
     bool committed = false;
     bool removed = false;
-    BootTime step_began{};
+    BootTime progress{};    // it got something done then, or something to do after it had nothing
     bool was_late = false;  // at the last look
     std::optional<Lease> lease;
   };
@@ -99,6 +99,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   enum class Blame : std::uint8_t { nobody, by_error };  // what membership is told of the volume
   void drop(std::uint32_t index, const Error& error, Blame blame);
   void log_dropped(std::uint32_t index, const Error& error) const;
+  void note_done(std::uint32_t index, StepKind kind, BootTime began);
+  void note_written(Slot& slot) const;
   void note_late(BootTime now);
   void drop_late(BootTime now);
   BootTime next_look(BootTime now, Deadline deadline) const;

@@ -12,9 +12,9 @@ using std::chrono::seconds;
 constexpr std::size_t kStripe = 4 * (64 << 10);  // of the default world
 
 using Ended = std::shared_ptr<std::optional<Result<BlobRef>>>;
-Ended begin(BlobWorld& world) {
+Ended begin(BlobWorld& world, std::size_t stripes = 1) {
   auto ended = std::make_shared<std::optional<Result<BlobRef>>>();
-  boost::asio::co_spawn(world.io, world.write(BlobWorld::body(kStripe)),
+  boost::asio::co_spawn(world.io, world.write(BlobWorld::body(stripes * kStripe)),
                         [ended](std::exception_ptr, Result<BlobRef> blob) { *ended = blob; });
   return ended;
 }
@@ -46,6 +46,27 @@ TEST_CASE(
       CHECK((*ended)->error().code == Errc::unavailable);
       CHECK(world.clock.boot() - before == seconds(5));
     }
+  }
+}
+
+TEST_CASE("what a volume takes and does not write is no progress") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {  // other slots hang
+    CAPTURE(seed);
+    BlobWorld world({}, seed);
+    const BootTime before = world.clock.boot();
+    for (const int late : {1, 2}) {
+      world.volumes[late]->faults.keep_pieces = true;  // it answers first
+      world.volumes[late]->faults.stall_append = 1;
+    }
+    const Ended ended = begin(world, 16);
+    for (const int late : {1, 2}) {  // the second one hangs from a moment later on
+      pass(world, std::chrono::milliseconds(10));
+      world.volumes[late]->release();
+    }
+    run_until(world.io, world.clock, [&] { return ended->has_value(); });
+    CHECK((*ended)->error().code == Errc::unavailable);
+    CHECK(world.clock.boot() - before <= seconds(5) + std::chrono::milliseconds(20));
+    for (const int late : {1, 2}) world.volumes[late]->kept.clear();
   }
 }
 
