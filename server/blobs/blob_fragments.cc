@@ -258,8 +258,8 @@ bool BlobFragments::late(const Slot& slot, BootTime now, Duration patience) cons
   return !slot.error && is_busy(slot) && now - std::max(slot.progress, resumed_) >= patience;
 }
 
-// A step that begins, or an answer that its volume gives before it has written, is no progress while
-// earlier pieces are not written: with a disk that hangs there are as many of them as have room.
+// A step that begins, or an answer that its volume gives before it has written, is no progress
+// while earlier pieces are not written: a disk that hangs takes as many as have room.
 void BlobFragments::note_written(Slot& slot) const {
   const auto written = std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
   if (written > 0) slot.progress = context_.clock.boot();
