@@ -18,6 +18,8 @@
 namespace penstock {
 namespace {
 
+constexpr Duration kMoment = std::chrono::milliseconds(500);  // what one cause may spread over
+
 // Does this failure say that the volume itself is in trouble?
 bool blames_volume(Errc code) { return code != Errc::full && code != Errc::overloaded; }
 
@@ -259,20 +261,28 @@ bool BlobFragments::late(const Slot& slot, BootTime now, Duration patience) cons
 }
 
 // A step that begins, or an answer that its volume gives before it has written, is no progress
-// while earlier pieces are not written: a disk that hangs takes as many as have room.
+// while earlier pieces are not written: a disk that hangs takes as many as have room. (Of a volume
+// elsewhere a piece is free when it was sent, so there what was sent counts.)
 void BlobFragments::note_written(Slot& slot) const {
   const auto written = std::erase_if(slot.credits, [](const auto& lent) { return lent.expired(); });
   if (written > 0) slot.progress = context_.clock.boot();
 }
 
 // A slot that is late and goes on was part of a stall, which may be over: the others, which come
-// back with it, are given their time anew.
+// back with it, are given their time anew. So are all when nobody looked as one became late: this
+// process stood still, or a slow client let it wait for nothing.
 void BlobFragments::note_late(BootTime now) {
   for (Slot& slot : slots_) note_written(slot);
+  const auto was_missed = [&](const Slot& slot) {
+    return !slot.was_late && late(slot, now, limits::kNoProgress + kMoment);
+  };
   const auto is_back = [&](const Slot& slot) {
     return slot.was_late && !slot.error && !late(slot, now, limits::kNoProgress);
   };
-  if (std::any_of(slots_.begin(), slots_.end(), is_back)) resumed_ = now;
+  if (std::any_of(slots_.begin(), slots_.end(), is_back) ||
+      std::any_of(slots_.begin(), slots_.end(), was_missed)) {
+    resumed_ = now;
+  }
   for (Slot& slot : slots_) slot.was_late = late(slot, now, limits::kNoProgress);
 }
 
@@ -282,8 +292,9 @@ void BlobFragments::note_late(BootTime now) {
 // so it gives them as long as disks stall, and only tells on them, for the next to go elsewhere.
 void BlobFragments::drop_late(BootTime now) {
   note_late(now);
-  constexpr Duration kSoon = Duration(limits::kNoProgress) - std::chrono::milliseconds(500);
-  const auto is_lost = [&](const Slot& slot) { return slot.error || late(slot, now, kSoon); };
+  const auto is_lost = [&](const Slot& slot) {
+    return slot.error || late(slot, now, limits::kNoProgress - kMoment);
+  };
   const auto lost = std::count_if(slots_.begin(), slots_.end(), is_lost);
   const std::size_t good = slots_.size() - static_cast<std::size_t>(lost);
   if (good == 0) return;

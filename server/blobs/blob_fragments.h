@@ -75,9 +75,9 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     std::shared_ptr<VolumeClient> client;
     std::unique_ptr<FragmentWriter> writer;
     std::deque<Step> steps;
-    std::vector<std::weak_ptr<Credit>> credits;  // of pieces that its volume has not written yet
-    std::optional<Errc> error;                   // set = dropped
-    bool running = false;                        // a step is under way
+    std::vector<std::weak_ptr<Credit>> credits;  // of pieces still in memory: not written, or sent
+    std::optional<Errc> error;  // set = dropped
+    bool running = false;       // a step is under way
     bool commit_sent = false;
     bool committed = false;
     bool removed = false;
@@ -119,7 +119,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
   std::vector<Slot> slots_;
   Wakeup wakeup_;
   std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
-  BootTime resumed_{};   // a slot that was late went on then
+  BootTime resumed_{};   // all were given their time anew then
   bool opened_ = false;  // the first bytes may have come
   bool abandoned_ = false;
 };

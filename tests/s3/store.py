@@ -1,5 +1,4 @@
 """A running `penstock local`: started, killed, restarted, looked into."""
-import glob
 import http.client
 import json
 import os
@@ -27,15 +26,13 @@ CONFIG = {"free_space_min_bytes": 64 << 20, "free_space_min_percent": 0, "ballas
 
 def lives(pid):
     """Until its last thread has ended: what the kernel holds in a disk call keeps its process's files and ports."""
-    for stat in glob.glob(f"/proc/{pid}/task/*/stat"):
-        try:
-            with open(stat) as file:
-                state = file.read().rsplit(")", 1)[1].split()[0]
-        except (FileNotFoundError, ProcessLookupError):  # that thread has
-            continue
-        if state not in ("Z", "X"):
-            return True
-    return False
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            words = file.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    state, threads = words[0], int(words[17])
+    return state not in ("Z", "X") or threads > 1
 
 
 def free_ports():

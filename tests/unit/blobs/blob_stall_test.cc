@@ -70,6 +70,46 @@ TEST_CASE("what a volume takes and does not write is no progress") {
   }
 }
 
+TEST_CASE("when this process stood still nobody is blamed, whoever answers first afterwards") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) volume->faults.stall_commit = true;
+  const Ended ended = begin(world);
+  pass(world, std::chrono::milliseconds(100));
+  world.clock.advance(seconds(6));  // no timer rings meanwhile
+  world.volumes[3]->release();
+  pass(world, std::chrono::milliseconds(100));
+  REQUIRE_FALSE(ended->has_value());
+  for (auto& volume : world.volumes) {
+    CHECK_FALSE(world.membership->suspect(volume->id()));
+    volume->release();
+  }
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+}
+
+TEST_CASE("a piece that was in a stall while a slow client sent nothing has its time, too") {
+  for (std::size_t number = 0; number < 6; ++number) {  // three of them got pieces before
+    CAPTURE(number);
+    BlobWorld world;
+    FakeHolder& late = *world.volumes[number];
+    late.faults.keep_pieces = late.faults.stall_commit = true;
+    const auto slow = [&world](std::size_t at) {
+      if (at == 3 * kStripe / 4) world.clock.advance(seconds(3));
+    };
+    auto ended = std::make_shared<std::optional<Result<BlobRef>>>();
+    boost::asio::co_spawn(world.io, world.write(BlobWorld::body(kStripe), 64 << 10, slow),
+                          [ended](std::exception_ptr, Result<BlobRef> blob) { *ended = blob; });
+    pass(world, std::chrono::milliseconds(100));
+    REQUIRE_FALSE(ended->has_value());
+    late.kept.clear();
+    late.release();
+    run_until(world.io, world.clock, [&] { return ended->has_value(); });
+    REQUIRE((*ended)->has_value());
+    CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  }
+}
+
 TEST_CASE("a stall of three seconds takes nothing from an upload, if all but one volume have it") {
   BlobWorld world;
   for (std::size_t i = 1; i < 6; ++i) world.volumes[i]->faults.stall_commit = true;
