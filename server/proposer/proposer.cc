@@ -45,6 +45,10 @@ Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want, 
   return read_round(state_->context, RegisterTask{ref, true, deadline}, want);
 }
 
+Task<bool> Proposer::is_uncontested(const RegisterRef& ref, Deadline deadline) {
+  return uncontested_round(state_->context, RegisterTask{ref, true, deadline});
+}
+
 bool Proposer::stays(VolumeId volume) const { return state_->context.membership.stays(volume); }
 
 Awaitable<void> Proposer::learn_map() { return state_->context.learner.learn(); }

@@ -339,6 +339,29 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
   co_return std::move(last);
 }
 
+Task<bool> uncontested_round(ProposerContext& context, RegisterTask task) {
+  const RegisterKey& key = task.ref.key;
+  CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    const bool there = group->clients[i] != nullptr;
+    if (!there || context.membership.suspect(group->set.volumes[i])) co_return false;
+  }
+  auto request = std::make_shared<ReadRequest>();
+  request->key = key;
+  request->round = make_round(*group, task.ref, task.pass_fence);
+  request->want = ReadWant::ballot;
+  const Deadline until = call_end(context, task);
+  const auto executor = co_await boost::asio::this_coro::executor;
+  ReadCalls calls(context, group);
+  for (std::size_t i = 0; i < group->size(); ++i) {
+    calls.start_at(executor, i, group->clients[i]->read(request, until));
+  }
+  auto all = [] { return false; };
+  co_await calls.wait(std::move(all), until);
+  const auto ballot = agreed(calls);
+  co_return ballot&& calls.succeeded() == group->all() && highest_of(calls).ballot <= *ballot;
+}
+
 std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef& ref,
                                      ReadWant want) {
   const auto found = context.groups.find(ref.key.bucket, ref.key.key, ref.partitions);

@@ -90,6 +90,7 @@ std::span<const Directed> directed_schedules() {
       {"rows_of_parts_are_brought", rows_of_parts_are_brought},
       {"leaving_volume_is_not_named", leaving_volume_is_not_named},
       {"last_pass_moves_nothing", last_pass_moves_nothing},
+      {"rival_row_is_settled_before_the_end", rival_row_is_settled_before_the_end},
       {"marked_tombstone_keeps_its_chain", marked_tombstone_keeps_its_chain},
       {"promise_outlives_eviction", promise_outlives_eviction},
       {"horizon_outlives_restart", horizon_outlives_restart},

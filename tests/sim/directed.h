@@ -136,6 +136,7 @@ Violations complete_behind_the_last_pass(SimClusters& clusters);
 Violations rows_of_a_majority_are_brought(SimClusters& clusters);
 Violations rows_of_parts_are_brought(SimClusters& clusters);
 Violations last_pass_moves_nothing(SimClusters& clusters);
+Violations rival_row_is_settled_before_the_end(SimClusters& clusters);
 Violations leaving_volume_is_not_named(SimClusters& clusters);
 // directed_restarts.cc
 Violations promise_outlives_eviction(SimClusters& clusters);

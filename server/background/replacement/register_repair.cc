@@ -236,9 +236,16 @@ class Mover {
 
 Task<RegisterHealth> RegisterRepair::examine(RegisterRef ref, bool touch, Deadline deadline) {
   CO_TRY(current, co_await proposer_.read_background(ref, ReadWant::value, deadline));
-  if (touch && current.kind() == ValueKind::upload_open) {
-    CO_TRY(touched, co_await proposer_.write_back(ref, WriteBack::always, true, deadline));
-    current = std::move(touched);  // a Complete may have begun before it
+  if (touch) {
+    bool write_back = current.kind() == ValueKind::upload_open;  // a Complete may have begun before
+    if (!write_back) {
+      CO_TRY(uncontested, co_await proposer_.is_uncontested(ref, deadline));
+      write_back = !uncontested;
+    }
+    if (write_back) {
+      CO_TRY(touched, co_await proposer_.write_back(ref, WriteBack::always, true, deadline));
+      current = std::move(touched);
+    }
   }
   if (current.kind() == ValueKind::upload_completing ||
       current.kind() == ValueKind::upload_reopening) {

@@ -42,7 +42,8 @@ class RegisterRepair {
   // `touch`: an open upload's row gets a new ballot, so that no Complete which has listed its parts
   // before this goes on with what it listed (begin_completing()). A pass that looks at parts first,
   // then uploads, then objects, touches all open uploads and finds nothing misplaced is followed by
-  // nothing that names other places.
+  // nothing that names other places. Also a row gets a new ballot that a replica may hold another
+  // one beside: what was never chosen is settled here, where it is looked at, or never.
   // Errors: as Proposer::read(); corrupt, and as Blobs::read_whole() for manifest pages.
   Task<RegisterHealth> examine(RegisterRef ref, bool touch, Deadline deadline);
   // Makes all of it whole that can be; `deadline` is for the fragments. Errors: the same; as
