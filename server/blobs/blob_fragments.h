@@ -76,8 +76,8 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     std::unique_ptr<FragmentWriter> writer;
     std::deque<Step> steps;
     std::vector<std::weak_ptr<Credit>> credits;  // of pieces still in memory: not written, or sent
-    std::optional<Errc> error;  // set = dropped
-    bool running = false;       // a step is under way
+    std::optional<Errc> error;                   // set = dropped
+    bool running = false;                        // a step is under way
     bool commit_sent = false;
     bool committed = false;
     bool removed = false;

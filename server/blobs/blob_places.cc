@@ -37,12 +37,19 @@ Result<PlacedBlob> place_blob(const BlobContext& context, WriteId write_id,
                               std::uint64_t size_bytes, bool replicated, const Skipped& failed) {
   const auto map = context.membership.map();
   const LayoutPolicy& policy = map->policy;
-  std::vector<VolumeId> skip = context.membership.unusable();
-  for (const auto& [volume, code] : failed) skip.push_back(volume);
+  const auto volumes_without = [&](std::vector<VolumeId> skip) {
+    for (const auto& [volume, code] : failed) skip.push_back(volume);
+    return context.membership.ring().volumes_for(ring_hash(write_id), policy.k + policy.m,
+                                                 std::max(policy.m, 1u), skip);
+  };
   PlacedBlob placed;
-  placed.volumes = context.membership.ring().volumes_for(ring_hash(write_id), policy.k + policy.m,
-                                                         std::max(policy.m, 1u), skip);
+  placed.volumes = volumes_without(context.membership.unusable());
   auto shape = choose_shape(policy, size_bytes, replicated, placed.volumes.size());
+  if (!shape) {
+    // Disks that stall together make all of their volumes suspect. An upload has time to wait.
+    placed.volumes = volumes_without(context.membership.closed_or_full());
+    shape = choose_shape(policy, size_bytes, replicated, placed.volumes.size());
+  }
   if (!shape) return too_few(context, failed, std::move(shape).error());
   placed.volumes.resize(shape->slots());
   TRY(layout, Layout::make(*shape));

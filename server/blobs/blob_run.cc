@@ -58,7 +58,7 @@ void BlobRun::look_at_direct(BootTime now) {
     }
     fail_slot(run_.slot, direct_->result->error());
     direct_ = nullptr;
-  } else if (now - direct_->began >= limits::kNoProgress &&
+  } else if (now - direct_->began >= patience(direct_->slot) &&
              (rebuilding_ || next_unit().has_value())) {
     fetcher_->note_stalled(*open_, *direct_);
     why_[run_.slot] = Errc::timeout;
@@ -70,6 +70,19 @@ void BlobRun::look_at_direct(BootTime now) {
 void BlobRun::fail_slot(std::uint32_t slot, const Error& error) {
   why_[slot] = error.code;
   fetcher_->note_failure(*open_, slot, error);
+}
+
+// A stall is no loss: what k columns cannot be had without is waited for as long as disks stall.
+Duration BlobRun::patience(std::uint32_t slot) const {
+  const BlobShape& shape = open_->blob.shape;
+  std::uint32_t others = 0;
+  for (std::uint32_t unit = 0; unit < shape.slots(); ++unit) {
+    const std::uint32_t other = open_->layout.slot_of_unit(run_.stripe, unit);
+    if (other == slot) continue;
+    const bool there = open_->blob.locations[other].volume.value != 0 && !open_->lost[other];
+    if (stored_columns(*open_, run_, unit) == 0 || (there && !why_[other])) ++others;
+  }
+  return others >= shape.k ? Duration(limits::kNoProgress) : Duration(limits::kStallPatience);
 }
 
 // Units that need no read first, then those on healthy volumes, then the suspects.
@@ -165,7 +178,7 @@ void BlobRun::look_at_columns(BootTime now) {
         break;
       }
       if (!column.fetch->result) {
-        const bool stalled = now - column.fetch->began >= limits::kNoProgress;
+        const bool stalled = now - column.fetch->began >= patience(column.fetch->slot);
         if (!stalled || !next_unit()) break;
         fetcher_->note_stalled(*open_, *column.fetch);
         why_[column.fetch->slot] = Errc::timeout;
@@ -299,11 +312,11 @@ BootTime BlobRun::next_look(BootTime now) const {
   };
   if (waits_for()) {
     consider(direct_->began + kHedgeAfter);
-    consider(direct_->began + limits::kNoProgress);
+    consider(direct_->began + patience(direct_->slot));
   }
   for (const Column& column : columns_) {
     if (column.fetch != nullptr && !column.fetch->result) {
-      consider(column.fetch->began + limits::kNoProgress);
+      consider(column.fetch->began + patience(column.fetch->slot));
     }
   }
   return next;

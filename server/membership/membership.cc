@@ -120,11 +120,15 @@ struct Membership::State {
     const MapVolume* volume = view().map->find(id);
     return volume == nullptr ? std::to_string(id.value) : volume->name;
   }
-  bool takes_fragments(VolumeId id) const {
+  bool has_room(VolumeId id) const {
     const Member* member = find(id);
-    if (member == nullptr || member->health.suspect.load() != 0) return false;
+    if (member == nullptr) return false;
     const VolumeStatus status = member->client->status();
     return status.state == VolumeStatus::State::open && !status.full;
+  }
+  bool is_suspect(VolumeId id) const {
+    const Member* member = find(id);
+    return member != nullptr && member->health.suspect.load() != 0;
   }
 
   // Of a volume that is no member yet; null: out of reach. Pre: change_mutex is held.
@@ -406,7 +410,16 @@ void Membership::probe_suspects(Executor executor) {
 std::vector<VolumeId> Membership::unusable() const {
   std::vector<VolumeId> ids;
   for (const MapVolume& volume : map()->volumes) {
-    if (!state_->takes_fragments(volume.id)) ids.push_back(volume.id);
+    const bool usable = !state_->is_suspect(volume.id) && state_->has_room(volume.id);
+    if (!usable) ids.push_back(volume.id);
+  }
+  return ids;
+}
+
+std::vector<VolumeId> Membership::closed_or_full() const {
+  std::vector<VolumeId> ids;
+  for (const MapVolume& volume : map()->volumes) {
+    if (!state_->has_room(volume.id)) ids.push_back(volume.id);
   }
   return ids;
 }

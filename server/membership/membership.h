@@ -87,6 +87,8 @@ class Membership {
   void probe_suspects(Executor executor);
   // Volumes that may take no new fragments: closed, suspect or full. Ring::volumes_for skips them.
   std::vector<VolumeId> unusable() const;
+  // The same without suspects, which may be well again soon.
+  std::vector<VolumeId> closed_or_full() const;
 
  private:
   struct State;

@@ -144,6 +144,55 @@ TEST_CASE("a stall of all volumes is one, also if their steps began a moment apa
   CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
 }
 
+TEST_CASE("a stall of three seconds fails no read, however many volumes have it") {
+  for (const std::size_t stalled : {3, 4, 6}) {
+    CAPTURE(stalled);
+    BlobWorld world;
+    const std::string body = BlobWorld::body(3 * kStripe);
+    const auto blob = world.put(body);
+    REQUIRE(blob);
+    for (std::size_t i = 0; i < stalled; ++i) world.volumes[i]->faults.stall_reads = true;
+    std::vector<BlobRange> ranges(1);
+    ranges[0].blob = *blob;
+    ranges[0].length = body.size();
+    auto ended = std::make_shared<std::optional<Result<std::string>>>();
+    boost::asio::co_spawn(
+        world.io, world.read(std::move(ranges)),
+        [ended](std::exception_ptr, Result<std::string> text) { *ended = std::move(text); });
+    pass(world, seconds(3));
+    REQUIRE_FALSE(ended->has_value());
+    for (auto& volume : world.volumes) {
+      volume->faults.stall_reads = false;
+      volume->release();
+    }
+    run_until(world.io, world.clock, [&] { return ended->has_value(); });
+    REQUIRE((*ended)->has_value());
+    CHECK((*ended)->value() == body);
+  }
+}
+
+TEST_CASE("an upload that begins while all volumes are suspect waits for them") {
+  BlobWorld world;
+  for (auto& volume : world.volumes) {
+    world.membership->report_stalled(volume->id());
+    volume->faults.stall_commit = true;
+  }
+  CHECK(world.blobs->could_write(kStripe));
+  const Ended ended = begin(world);
+  pass(world, seconds(3));
+  REQUIRE_FALSE(ended->has_value());
+  for (auto& volume : world.volumes) volume->release();
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  world.volumes[0]->faults.state = VolumeStatus::State::closed;  // no suspect, but away
+  for (std::size_t i = 0; i < 6; ++i) {
+    world.membership->report_stalled(world.volumes[i]->id());
+    if (i > 0) world.volumes[i]->faults.full = true;
+  }
+  CHECK(world.blobs->could_write(kStripe).error().code == Errc::full);
+}
+
 TEST_CASE("when all volumes are late nobody is blamed") {
   BlobWorld world;
   for (auto& volume : world.volumes) volume->faults.stall_commit = true;
