@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "server/blobs/blob_places.h"
 #include "server/membership/slow_volumes.h"
 
 namespace penstock {
@@ -79,8 +80,10 @@ Duration BlobRun::patience(std::uint32_t slot) const {
   for (std::uint32_t unit = 0; unit < shape.slots(); ++unit) {
     const std::uint32_t other = open_->layout.slot_of_unit(run_.stripe, unit);
     if (other == slot) continue;
-    const bool there = open_->blob.locations[other].volume.value != 0 && !open_->lost[other];
-    if (stored_columns(*open_, run_, unit) == 0 || (there && !why_[other])) ++others;
+    const VolumeId volume = open_->blob.locations[other].volume;
+    const bool there = volume.value != 0 && !open_->lost[other] && !why_[other] &&
+                       is_open_volume(fetcher_->context.membership, volume);
+    if (stored_columns(*open_, run_, unit) == 0 || there) ++others;
   }
   return others >= shape.k ? Duration(limits::kNoProgress) : Duration(limits::kStallPatience);
 }
@@ -179,6 +182,10 @@ void BlobRun::look_at_columns(BootTime now) {
       }
       if (!column.fetch->result) {
         const bool stalled = now - column.fetch->began >= patience(column.fetch->slot);
+        if (stalled && direct_skipped_) {  // its volume is suspect, but may be the better one
+          start_direct();
+          look_again_ = true;
+        }
         if (!stalled || !next_unit()) break;
         fetcher_->note_stalled(*open_, *column.fetch);
         why_[column.fetch->slot] = Errc::timeout;
@@ -312,11 +319,13 @@ BootTime BlobRun::next_look(BootTime now) const {
   };
   if (waits_for()) {
     consider(direct_->began + kHedgeAfter);
-    consider(direct_->began + patience(direct_->slot));
+    consider(direct_->began + limits::kNoProgress);
+    consider(direct_->began + limits::kStallPatience);
   }
   for (const Column& column : columns_) {
     if (column.fetch != nullptr && !column.fetch->result) {
-      consider(column.fetch->began + patience(column.fetch->slot));
+      consider(column.fetch->began + limits::kNoProgress);
+      consider(column.fetch->began + limits::kStallPatience);
     }
   }
   return next;

@@ -45,8 +45,8 @@ Task<Snapshot> Proposer::read_background(const RegisterRef& ref, ReadWant want, 
   return read_round(state_->context, RegisterTask{ref, true, deadline}, want);
 }
 
-Task<bool> Proposer::is_uncontested(const RegisterRef& ref, Deadline deadline) {
-  return uncontested_round(state_->context, RegisterTask{ref, true, deadline});
+Task<bool> Proposer::is_uncontested(const RegisterRef& ref, Ballot ballot, Deadline deadline) {
+  return uncontested_round(state_->context, RegisterTask{ref, true, deadline}, ballot);
 }
 
 bool Proposer::stays(VolumeId volume) const { return state_->context.membership.stays(volume); }

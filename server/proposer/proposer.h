@@ -114,9 +114,10 @@ class Proposer {
   Task<DropEnd> drop_tombstone(const RegisterRef& ref, TombstoneMark mark, Deadline deadline);
   // As read, but passes the fence: for background work.
   Task<Snapshot> read_background(const RegisterRef& ref, ReadWant want, Deadline deadline);
-  // Does every replica answer, and hold no row above the one that a majority holds? Else a later
-  // round may settle what was written before, also before a change of the map. Passes the fence.
-  Task<bool> is_uncontested(const RegisterRef& ref, Deadline deadline);
+  // Does a majority hold the row of this ballot, and does every replica answer and hold none above
+  // it? Else a later round may settle another, also one from before a change of the map. Passes the
+  // fence.
+  Task<bool> is_uncontested(const RegisterRef& ref, Ballot ballot, Deadline deadline);
   // Is the volume one of the map that is there to stay?
   bool stays(VolumeId volume) const;
   // After `stale_epoch` from a volume: asks the volumes for a newer map, waits a moment.

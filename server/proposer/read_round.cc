@@ -339,7 +339,7 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
   co_return std::move(last);
 }
 
-Task<bool> uncontested_round(ProposerContext& context, RegisterTask task) {
+Task<bool> uncontested_round(ProposerContext& context, RegisterTask task, Ballot ballot) {
   const RegisterKey& key = task.ref.key;
   CO_TRY(group, context.groups.find(key.bucket, key.key, task.ref.partitions));
   for (std::size_t i = 0; i < group->size(); ++i) {
@@ -358,8 +358,8 @@ Task<bool> uncontested_round(ProposerContext& context, RegisterTask task) {
   }
   auto all = [] { return false; };
   co_await calls.wait(std::move(all), until);
-  const auto ballot = agreed(calls);
-  co_return ballot&& calls.succeeded() == group->all() && highest_of(calls).ballot <= *ballot;
+  const bool all_told = calls.succeeded() == group->all();
+  co_return all_told&& agreed(calls) == ballot&& highest_of(calls).ballot <= ballot;
 }
 
 std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef& ref,

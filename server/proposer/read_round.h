@@ -17,8 +17,9 @@ Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant 
 std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef& ref,
                                      ReadWant want);
 
-// True: every replica has answered in the group's epoch, and none holds a row above the one that a
-// majority holds. False: one may, and a later round would settle it. Errors: of the map.
-Task<bool> uncontested_round(ProposerContext& context, RegisterTask task);
+// True: every replica has answered in the group's epoch, a majority holds the row of this ballot,
+// and none holds a higher one. False: one may, and a later round would settle it.
+// Errors: of the map.
+Task<bool> uncontested_round(ProposerContext& context, RegisterTask task, Ballot ballot);
 
 }  // namespace penstock

@@ -8,6 +8,9 @@
 namespace penstock {
 namespace {
 
+constexpr int kTouchesMax = 5;  // disks may stall
+constexpr std::chrono::seconds kTouchAgain{1};
+
 // One slot that was made again.
 struct Move {
   WriteId write_id;
@@ -234,18 +237,27 @@ class Mover {
 
 }  // namespace
 
+// Also a key that a majority knows nothing of is written: the replica that does may not be among
+// those that promise.
+Task<Snapshot> RegisterRepair::touch(RegisterRef ref, Snapshot current, Deadline deadline) {
+  bool rewrite = current.kind() == ValueKind::upload_open;  // a Complete may have begun before
+  if (!rewrite) {
+    CO_TRY(uncontested, co_await proposer_.is_uncontested(ref, current.ballot, deadline));
+    rewrite = !uncontested;
+  }
+  if (!rewrite) co_return current;
+  for (int attempt = 1;; ++attempt) {
+    auto touched = co_await proposer_.write_back(ref, WriteBack::complete, true, deadline);
+    if (touched || attempt == kTouchesMax) co_return touched;
+    co_await clock_.sleep_until(clock_.boot() + Duration(kTouchAgain));
+  }
+}
+
 Task<RegisterHealth> RegisterRepair::examine(RegisterRef ref, bool touch, Deadline deadline) {
   CO_TRY(current, co_await proposer_.read_background(ref, ReadWant::value, deadline));
   if (touch) {
-    bool write_back = current.kind() == ValueKind::upload_open;  // a Complete may have begun before
-    if (!write_back) {
-      CO_TRY(uncontested, co_await proposer_.is_uncontested(ref, deadline));
-      write_back = !uncontested;
-    }
-    if (write_back) {
-      CO_TRY(touched, co_await proposer_.write_back(ref, WriteBack::always, true, deadline));
-      current = std::move(touched);
-    }
+    CO_TRY(touched, co_await this->touch(ref, std::move(current), deadline));
+    current = std::move(touched);
   }
   if (current.kind() == ValueKind::upload_completing ||
       current.kind() == ValueKind::upload_reopening) {

@@ -51,6 +51,8 @@ class RegisterRepair {
   Task<Repaired> repair(RegisterRef ref, Deadline deadline);
 
  private:
+  Task<Snapshot> touch(RegisterRef ref, Snapshot current, Deadline deadline);
+
   Proposer& proposer_;
   Blobs& blobs_;
   Clock& clock_;
