@@ -59,8 +59,7 @@ void BlobRun::look_at_direct(BootTime now) {
     }
     fail_slot(run_.slot, direct_->result->error());
     direct_ = nullptr;
-  } else if (now - direct_->began >= patience(direct_->slot) &&
-             (rebuilding_ || next_unit().has_value())) {
+  } else if (has_stalled(*direct_, now) && (rebuilding_ || next_unit().has_value())) {
     fetcher_->note_stalled(*open_, *direct_);
     why_[run_.slot] = Errc::timeout;
     direct_ = nullptr;
@@ -74,18 +73,21 @@ void BlobRun::fail_slot(std::uint32_t slot, const Error& error) {
 }
 
 // A stall is no loss: what k columns cannot be had without is waited for as long as disks stall.
-Duration BlobRun::patience(std::uint32_t slot) const {
+bool BlobRun::has_stalled(const Fetch& fetch, BootTime now) const {
+  const Duration age = now - fetch.began;
+  if (age < limits::kNoProgress) return false;
+  if (age >= limits::kStallPatience) return true;
   const BlobShape& shape = open_->blob.shape;
   std::uint32_t others = 0;
   for (std::uint32_t unit = 0; unit < shape.slots(); ++unit) {
     const std::uint32_t other = open_->layout.slot_of_unit(run_.stripe, unit);
-    if (other == slot) continue;
+    if (other == fetch.slot) continue;
     const VolumeId volume = open_->blob.locations[other].volume;
     const bool there = volume.value != 0 && !open_->lost[other] && !why_[other] &&
                        is_open_volume(fetcher_->context.membership, volume);
     if (stored_columns(*open_, run_, unit) == 0 || there) ++others;
   }
-  return others >= shape.k ? Duration(limits::kNoProgress) : Duration(limits::kStallPatience);
+  return others >= shape.k;
 }
 
 // Units that need no read first, then those on healthy volumes, then the suspects.
@@ -181,7 +183,7 @@ void BlobRun::look_at_columns(BootTime now) {
         break;
       }
       if (!column.fetch->result) {
-        const bool stalled = now - column.fetch->began >= patience(column.fetch->slot);
+        const bool stalled = has_stalled(*column.fetch, now);
         if (stalled && direct_skipped_) {  // its volume is suspect, but may be the better one
           start_direct();
           look_again_ = true;

@@ -67,8 +67,7 @@ class BlobRun {
   bool add_column();
   std::optional<std::uint32_t> next_unit() const;
   void fail_slot(std::uint32_t slot, const Error& error);
-  // How long this fragment is waited for.
-  Duration patience(std::uint32_t slot) const;
+  bool has_stalled(const Fetch& fetch, BootTime now) const;
   void finish();
   Result<Piece> rebuild();
   std::vector<std::uint32_t> units_to_rebuild(const std::vector<std::uint32_t>& present);
