@@ -75,7 +75,7 @@ class BlobFragments : public std::enable_shared_from_this<BlobFragments> {
     std::shared_ptr<VolumeClient> client;
     std::unique_ptr<FragmentWriter> writer;
     std::deque<Step> steps;
-    std::vector<std::weak_ptr<Credit>> credits;  // of pieces still in memory: not written, or sent
+    std::vector<std::weak_ptr<Credit>> credits;  // of pieces that are still in memory
     std::optional<Errc> error;                   // set = dropped
     bool running = false;                        // a step is under way
     bool commit_sent = false;

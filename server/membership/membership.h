@@ -87,7 +87,7 @@ class Membership {
   void probe_suspects(Executor executor);
   // Volumes that may take no new fragments: closed, suspect or full. Ring::volumes_for skips them.
   std::vector<VolumeId> unusable() const;
-  // The same without suspects, which may be well again soon.
+  // Only those that are closed or full: a suspect may be well again soon.
   std::vector<VolumeId> closed_or_full() const;
 
  private:

@@ -358,8 +358,8 @@ Task<bool> uncontested_round(ProposerContext& context, RegisterTask task, Ballot
   }
   auto all = [] { return false; };
   co_await calls.wait(std::move(all), until);
-  const bool all_told = calls.succeeded() == group->all();
-  co_return all_told&& agreed(calls) == ballot&& highest_of(calls).ballot <= ballot;
+  if (calls.succeeded() != group->all() || agreed(calls) != ballot) co_return false;
+  co_return highest_of(calls).ballot <= ballot;
 }
 
 std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef& ref,

@@ -25,6 +25,14 @@ void pass(BlobWorld& world, Duration time) {
   run_until(world.io, world.clock, [&] { return world.clock.boot() >= until; });
 }
 
+// All that stalls goes on: nothing is missing then.
+void release_all(BlobWorld& world, const Ended& ended) {
+  for (auto& volume : world.volumes) volume->release();
+  run_until(world.io, world.clock, [&] { return ended->has_value(); });
+  REQUIRE((*ended)->has_value());
+  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+}
+
 TEST_CASE(
     "two hanging volumes of 4+2 are one too many, when they hang for longer than disks stall") {
   for (const bool comes_back : {false, true}) {
@@ -138,10 +146,7 @@ TEST_CASE("a stall of all volumes is one, also if their steps began a moment apa
   }
   pass(world, seconds(3));
   REQUIRE_FALSE(ended->has_value());
-  for (auto& volume : world.volumes) volume->release();
-  run_until(world.io, world.clock, [&] { return ended->has_value(); });
-  REQUIRE((*ended)->has_value());
-  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  release_all(world, ended);
 }
 
 TEST_CASE("a stall of three seconds fails no read, however many volumes have it") {
@@ -181,10 +186,7 @@ TEST_CASE("an upload that begins while all volumes are suspect waits for them") 
   const Ended ended = begin(world);
   pass(world, seconds(3));
   REQUIRE_FALSE(ended->has_value());
-  for (auto& volume : world.volumes) volume->release();
-  run_until(world.io, world.clock, [&] { return ended->has_value(); });
-  REQUIRE((*ended)->has_value());
-  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  release_all(world, ended);
   world.volumes[0]->faults.state = VolumeStatus::State::closed;  // no suspect, but away
   for (std::size_t i = 0; i < 6; ++i) {
     world.membership->report_stalled(world.volumes[i]->id());
@@ -199,10 +201,7 @@ TEST_CASE("when all volumes are late nobody is blamed") {
   const Ended ended = begin(world);
   pass(world, seconds(3));
   CHECK_FALSE(ended->has_value());
-  for (auto& volume : world.volumes) volume->release();
-  run_until(world.io, world.clock, [&] { return ended->has_value(); });
-  REQUIRE((*ended)->has_value());
-  CHECK(BlobWorld::zero_locations(ended->value().value()) == 0);
+  release_all(world, ended);
   for (auto& volume : world.volumes) CHECK_FALSE(world.membership->suspect(volume->id()));
 }
 
