@@ -145,20 +145,20 @@ std::string http_date(WallTime time) {
   return out;
 }
 
+// A page of LIST has a thousand of them.
 std::string iso_date(WallTime time) {
   const Fields f = split(time);
-  std::string out;
-  out.reserve(24);
-  put(out, static_cast<std::uint64_t>(static_cast<int>(f.date.year())), 4);
-  out += '-';
-  put(out, static_cast<unsigned>(f.date.month()), 2);
-  out += '-';
-  put(out, static_cast<unsigned>(f.date.day()), 2);
-  out += 'T';
-  put_clock(out, f);
-  out += '.';
-  put(out, static_cast<std::uint64_t>(f.time.subseconds().count()) / 1000, 3);
-  out += 'Z';
+  std::string out = "0000-00-00T00:00:00.000Z";
+  const auto put = [&out](std::size_t end, std::uint64_t value) {
+    for (; value > 0; value /= 10) out[--end] += static_cast<char>(value % 10);
+  };
+  put(4, static_cast<std::uint64_t>(static_cast<int>(f.date.year())) % 10'000);
+  put(7, static_cast<unsigned>(f.date.month()));
+  put(10, static_cast<unsigned>(f.date.day()));
+  put(13, static_cast<std::uint64_t>(f.time.hours().count()));
+  put(16, static_cast<std::uint64_t>(f.time.minutes().count()));
+  put(19, static_cast<std::uint64_t>(f.time.seconds().count()));
+  put(23, static_cast<std::uint64_t>(f.time.subseconds().count()) / 1000);
   return out;
 }
 

@@ -20,6 +20,17 @@ constexpr std::array<bool, 256> make_plain() {
 }
 constexpr auto kPlain = make_plain();
 
+// What is written of a byte at most.
+constexpr std::array<std::uint8_t, 256> make_bytes_max() {
+  constexpr std::size_t kSpecial = 6;  // &quot; or &#x1f;
+  std::array<std::uint8_t, 256> bytes{};
+  for (std::size_t c = 0; c < bytes.size(); ++c) {
+    bytes[c] = kPlain[c] ? 1 : static_cast<std::uint8_t>(c < 0x80 ? kSpecial : kReplacement.size());
+  }
+  return bytes;
+}
+constexpr auto kBytesMax = make_bytes_max();
+
 void append_special(std::string& out, char c) {
   switch (c) {
     case '<':
@@ -74,12 +85,8 @@ void append_escaped(std::string& out, std::string_view text) {
 }
 
 std::size_t escaped_bytes_max(std::string_view text) {
-  constexpr std::size_t kSpecial = 6;  // &quot; or &#x1f;
   std::size_t bytes = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    bytes += kPlain[byte] ? 1 : byte < 0x80 ? kSpecial : kReplacement.size();
-  }
+  for (const char c : text) bytes += kBytesMax[static_cast<unsigned char>(c)];
   return bytes;
 }
 

@@ -87,11 +87,13 @@ std::string encode(const RegisterKey& key, const RegisterValue& value);
 Result<RegisterValue> decode_value(const RegisterKey& key, std::string_view bytes);
 // Reads only the kind and the summary, for scans; both views point into `bytes`.
 struct ValueHead {
-  ValueKind kind;
-  std::uint32_t inline_bytes;
+  ValueKind kind = ValueKind::absent;
+  std::uint32_t inline_bytes = 0;
   OpId op_id;
   std::string_view summary;
 };
 Result<ValueHead> decode_head(std::string_view bytes);
+// The same into its place. False: corrupt.
+bool decode_head(std::string_view bytes, ValueHead& into);
 
 }  // namespace penstock

@@ -1,5 +1,7 @@
 #include "server/volume/acceptor/register_cache.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -8,13 +10,10 @@
 
 namespace penstock {
 namespace {
-constexpr std::size_t kBucketsMin = 64;
+constexpr std::size_t kOfferedMin = 64;
 }
 
-RegisterCache::RegisterCache(std::size_t bytes_max)
-    : bytes_max_(bytes_max),
-      buckets_(kBucketsMin),
-      rows_(Rows::bucket_traits(buckets_.data(), buckets_.size())) {}
+RegisterCache::RegisterCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
 RegisterCache::~RegisterCache() {
   while (!order_.empty()) drop(order_.back());
@@ -42,32 +41,32 @@ void RegisterCache::Entry::destroy(Entry* entry) {
 }
 
 const RowPtr* RegisterCache::find(const RegisterKey& key, std::size_t hash) {
-  const auto found = rows_.find(Wanted{key, hash}, Hash{}, Equal{});
+  const auto found = rows_.find(Wanted{key, hash});
   if (found == rows_.end()) return nullptr;
-  PENSTOCK_ASSERT(found->row != nullptr);
-  if (!found->used)
-    found->used = true;  // a line that nobody writes stays in all processors' caches
-  return &found->row;
+  Entry& entry = **found;
+  PENSTOCK_ASSERT(entry.row != nullptr);
+  if (!entry.used) entry.used = true;  // a line that nobody writes stays in all processors' caches
+  return &entry.row;
 }
 
 void RegisterCache::put(const RegisterKey& key, std::size_t hash, RowPtr row) {
   const std::size_t bytes = cost(key, *row);
   const Wanted wanted{key, hash};
-  if (const auto found = rows_.find(wanted, Hash{}, Equal{}); found != rows_.end()) {
-    bytes_ += bytes - found->bytes;
-    found->row = std::move(row);
-    found->bytes = static_cast<std::uint32_t>(bytes);
-    found->used = true;
+  if (const auto found = rows_.find(wanted); found != rows_.end()) {
+    Entry& entry = **found;
+    bytes_ += bytes - entry.bytes;
+    entry.row = std::move(row);
+    entry.bytes = static_cast<std::uint32_t>(bytes);
+    entry.used = true;
     make_room(0);
     return;
   }
   make_room(bytes);
   if (bytes > bytes_max_) return;
-  grow();
   Entry* const entry = Entry::make(wanted);
   entry->row = std::move(row);
   entry->bytes = static_cast<std::uint32_t>(bytes);
-  rows_.insert(*entry);
+  rows_.insert(entry);
   order_.push_front(*entry);
   bytes_ += bytes;
   PENSTOCK_ASSERT(rows_.size() == order_.size());
@@ -75,48 +74,45 @@ void RegisterCache::put(const RegisterKey& key, std::size_t hash, RowPtr row) {
 
 void RegisterCache::offer(const RegisterKey& key, std::size_t hash, RowPtr row) {
   const bool has_room = bytes_ + cost(key, *row) <= bytes_max_;
-  if (has_room || was_offered(hash)) put(key, hash, std::move(row));
+  if (has_room || (was_offered(hash) && end_turn())) put(key, hash, std::move(row));
 }
 
-// By bits of the hash that the buckets do not look at.
+// By bits of the hash that the choice of a part does not look at.
 bool RegisterCache::was_offered(std::size_t hash) {
-  offered_.resize(2 * buckets_.size());  // a power of two
+  const std::size_t places = std::max(kOfferedMin, 2 * std::bit_ceil(rows_.size()));
+  if (places > offered_.size()) offered_.resize(places);
   std::uint16_t& place = offered_[(hash >> 16) % offered_.size()];
   const auto own = static_cast<std::uint16_t>(hash >> 48);
   return std::exchange(place, own) == own;
 }
 
+// Of the row whose turn is next. False: it was used, and stays for another.
+bool RegisterCache::end_turn() {
+  if (order_.empty()) return true;
+  Entry& next = order_.back();
+  if (!next.used) return true;
+  next.used = false;
+  order_.splice(order_.begin(), order_, order_.iterator_to(next));
+  return false;
+}
+
 void RegisterCache::make_room(std::size_t bytes) {
   while (bytes_ + bytes > bytes_max_ && !order_.empty()) {
-    Entry& next = order_.back();
-    if (!next.used) {
-      drop(next);
-    } else {
-      next.used = false;
-      order_.splice(order_.begin(), order_, order_.iterator_to(next));
-    }
+    if (end_turn()) drop(order_.back());
   }
 }
 
 void RegisterCache::erase(const RegisterKey& key, std::size_t hash) {
-  const auto found = rows_.find(Wanted{key, hash}, Hash{}, Equal{});
-  if (found != rows_.end()) drop(*found);
+  const auto found = rows_.find(Wanted{key, hash});
+  if (found != rows_.end()) drop(**found);
 }
 
 void RegisterCache::drop(Entry& entry) {
   PENSTOCK_ASSERT(bytes_ >= entry.bytes);
   bytes_ -= entry.bytes;
-  rows_.erase(rows_.iterator_to(entry));
+  rows_.erase(&entry);
   order_.erase(order_.iterator_to(entry));
   Entry::destroy(&entry);
-}
-
-// Before one more entry.
-void RegisterCache::grow() {
-  if (rows_.size() < buckets_.size()) return;
-  std::vector<Rows::bucket_type> more(2 * buckets_.size());
-  rows_.rehash(Rows::bucket_traits(more.data(), more.size()));
-  buckets_.swap(more);
 }
 
 }  // namespace penstock

@@ -2,17 +2,18 @@
 // ones included. Thread-safety: none; who holds one locks.
 //
 // A GET looks into three volumes, and what it looks at is seldom in a processor's cache: so an
-// entry has its links, its hash and the text of its key in one block of memory, only keys with that
-// hash are compared, and to find one writes nothing but, once, that it was used (CLOCK; Corbato,
-// 1968). Whoever makes room goes over all in turn, oldest first: what was used since stays for
-// another turn, the rest goes.
+// entry has its links, its hash and the text of its key in one block of memory; only entries with
+// the same eight bits of hash are looked at, and seldom one if the key is not here; and to find one
+// writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room goes over
+// all in turn, oldest first: what was used since stays for another turn, the rest goes.
 //
 // A row that was only read finds its place by being read twice (the doorkeeper of TinyLFU;
-// Einziger, 2017): an epoch over a million keys would else push out all that is read again, and
-// each of its reads would make room for a row that nobody asks for before it is gone.
+// Einziger, 2017), and only if the row whose turn is next was not used since: an epoch over a
+// million keys would else push out all that is read again, and each of its reads would make room
+// for a row that nobody asks for before it is gone.
 #pragma once
 #include <boost/intrusive/list.hpp>
-#include <boost/intrusive/unordered_set.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -32,7 +33,8 @@ class RegisterCache {
   const RowPtr* find(const RegisterKey& key, std::size_t hash);
   void put(const RegisterKey& key, std::size_t hash, RowPtr row);
   // The same of a row that was read: without room for it only if it was offered lately, among about
-  // twice as many rows as are here.
+  // twice as many rows as are here, and then in place of the row whose turn is next: if that was
+  // used, its turn ends, and nothing comes.
   void offer(const RegisterKey& key, std::size_t hash, RowPtr row);
   void erase(const RegisterKey& key, std::size_t hash);
   std::size_t bytes() const { return bytes_; }
@@ -41,8 +43,6 @@ class RegisterCache {
  private:
   using Links =
       boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
-  using Place = boost::intrusive::unordered_set_base_hook<
-      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
   using Identity =
       std::tuple<std::size_t, BucketId, RowKind, std::uint16_t, std::string_view, std::string_view>;
   struct Wanted {
@@ -53,7 +53,7 @@ class RegisterCache {
     }
   };
   // The texts of its key and upload-id lie behind it.
-  struct Entry : Place, Links {
+  struct Entry : Links {
     std::size_t hash = 0;
     RowPtr row;
     BucketId bucket;
@@ -72,33 +72,31 @@ class RegisterCache {
   };
   // Of entries and of what is looked for.
   struct Hash {
-    template <class T>
-    std::size_t operator()(const T& of) const {
-      return of.hash;
-    }
+    using is_transparent = void;
+    std::size_t operator()(const Entry* of) const { return of->hash; }
+    std::size_t operator()(const Wanted& of) const { return of.hash; }
   };
   struct Equal {
+    using is_transparent = void;
+    static Identity of(const Entry* entry) { return entry->identity(); }
+    static Identity of(const Wanted& wanted) { return wanted.identity(); }
     template <class One, class Other>
     bool operator()(const One& one, const Other& other) const {
-      return one.identity() == other.identity();
+      return of(one) == of(other);
     }
   };
   using Order = boost::intrusive::list<Entry, boost::intrusive::base_hook<Links>>;
-  using Rows =
-      boost::intrusive::unordered_set<Entry, boost::intrusive::base_hook<Place>,
-                                      boost::intrusive::hash<Hash>, boost::intrusive::equal<Equal>,
-                                      boost::intrusive::power_2_buckets<true>>;
+  using Rows = boost::unordered_flat_set<Entry*, Hash, Equal>;
   static std::size_t cost(const RegisterKey& key, const RegisterRow& row) {
     return row.bytes() + key.key.size() + key.upload_id.size();
   }
   bool was_offered(std::size_t hash);
   void drop(Entry& entry);
-  void grow();
+  bool end_turn();
   void make_room(std::size_t bytes);
 
   const std::size_t bytes_max_;
   std::size_t bytes_ = 0;
-  std::vector<Rows::bucket_type> buckets_;
   Rows rows_;
   Order order_;                         // whose turn is next is last; owns the entries
   std::vector<std::uint16_t> offered_;  // some bits of a hash each, at a place by others

@@ -20,9 +20,8 @@ struct RowStart {
   BodyPlace body;
 };
 
-// What is before the value. Errors: corrupt.
-Result<RowStart> read_start(ByteReader& reader) {
-  RowStart start;
+// What is before the value. False: corrupt.
+bool read_start(ByteReader& reader, RowStart& start) {
   start.ballot = reader.ballot();
   start.epoch.value = reader.number<std::uint64_t>();
   start.partitions = reader.number<std::uint32_t>();
@@ -33,8 +32,7 @@ Result<RowStart> read_start(ByteReader& reader) {
     start.body.crc = reader.number<std::uint32_t>();
   }
   const bool makes_sense = body == kNoBody || (body == kBody && start.body.file != 0);
-  if (!reader.ok() || !makes_sense) return fail(Errc::corrupt, "register row: its beginning");
-  return start;
+  return reader.ok() && makes_sense;
 }
 
 }  // namespace
@@ -95,23 +93,23 @@ std::string encode_row(std::string_view row_key, const RegisterRow& row) {
   return seal_row(row_key, head, *row.value);
 }
 
-Result<RowHead> decode_row_head(std::string_view row_key, std::string_view bytes) {
-  TRY(payload, unseal_row(row_key, bytes));
-  ByteReader reader(payload);
-  TRY(start, read_start(reader));
-  RowHead head{};
+bool decode_row_head(std::string_view row_key, std::string_view bytes, RowHead& head) {
+  const auto payload = payload_of_row(row_key, bytes);
+  if (!payload) return false;
+  ByteReader reader(*payload);
+  RowStart start;
+  if (!read_start(reader, start)) return false;
   head.ballot = start.ballot;
   head.partitions = start.partitions;
   head.encoded = reader.rest();
-  TRY(value, decode_head(head.encoded));
-  head.value = value;
-  return head;
+  return decode_head(head.encoded, head.value);
 }
 
 Result<RowPtr> decode_row(std::string_view row_key, std::string_view bytes) {
   TRY(payload, unseal_row(row_key, bytes));
   ByteReader reader(payload);
-  TRY(start, read_start(reader));
+  RowStart start;
+  if (!read_start(reader, start)) return fail(Errc::corrupt, "register row: its beginning");
   if (start.ballot.is_zero()) return fail(Errc::corrupt, "register row: ballot");
   Round round;
   round.epoch = start.epoch;

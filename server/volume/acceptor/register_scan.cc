@@ -80,17 +80,17 @@ class Scan {
   ScanRow read_row(std::string_view suffix) const {
     ScanRow row;
     row.key = suffix;
-    const auto head = decode_row_head(cursor_->key(), cursor_->value());
-    if (!head) {
+    RowHead head;
+    if (!decode_row_head(cursor_->key(), cursor_->value(), head)) {
       row.unreadable = true;
       return row;
     }
-    row.ballot = head->ballot;
-    row.kind = head->value.kind;
+    row.ballot = head.ballot;
+    row.kind = head.value.kind;
     if (request_.payloads) {
-      row.summary = head->encoded;
+      row.summary = head.encoded;
     } else if (request_.summaries) {
-      row.summary = head->value.summary;
+      row.summary = head.value.summary;
     }
     return row;
   }

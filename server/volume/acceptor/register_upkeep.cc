@@ -67,13 +67,14 @@ Result<RegisterListReply> find_registers(Database& database, const RegisterListR
     TRY(name, decode_row_key(cursor->key()));
     auto* key = std::get_if<RegisterKey>(&name);
     if (key == nullptr) return fail(Errc::corrupt, "a register's row under another name");
-    const auto head = decode_row_head(cursor->key(), cursor->value());
-    reply.damaged = reply.damaged || !head;
-    if (head && (!request.only || head->value.kind == *request.only)) {
-      reply.rows.push_back({*key, head->partitions, head->ballot, head->value.kind,
-                            std::string(head->value.summary)});
-      bytes +=
-          kEntryHeadBytes + key->key.size() + key->upload_id.size() + head->value.summary.size();
+    RowHead head;
+    const bool whole = decode_row_head(cursor->key(), cursor->value(), head);
+    reply.damaged = reply.damaged || !whole;
+    if (whole && (!request.only || head.value.kind == *request.only)) {
+      const std::string_view summary = head.value.summary;
+      reply.rows.push_back(
+          {*key, head.partitions, head.ballot, head.value.kind, std::string(summary)});
+      bytes += kEntryHeadBytes + key->key.size() + key->upload_id.size() + summary.size();
     }
     ++looked_at;
     const bool full = reply.rows.size() == request.rows_max || bytes >= limits::kReplyBytesMax;

@@ -16,6 +16,10 @@ std::uint32_t crc_of(std::string_view row_key, std::string_view head, std::strin
   return crc32c(as_bytes(tail), crc);
 }
 
+bool has_version(std::string_view value) {
+  return value.size() >= kSealBytes && std::memcmp(value.data(), kVersion, sizeof kVersion) == 0;
+}
+
 }  // namespace
 
 std::string seal_row(std::string_view row_key, std::string_view payload) {
@@ -34,13 +38,18 @@ std::string seal_row(std::string_view row_key, std::string_view head, std::strin
 }
 
 Result<std::string_view> unseal_row(std::string_view row_key, std::string_view value) {
-  if (value.size() < kSealBytes || std::memcmp(value.data(), kVersion, sizeof kVersion) != 0) {
-    return fail(Errc::corrupt, "row: unknown version or too short");
-  }
+  if (!has_version(value)) return fail(Errc::corrupt, "row: unknown version or too short");
+  const auto payload = payload_of_row(row_key, value);
+  if (!payload) return fail(Errc::corrupt, "row: checksum");
+  return *payload;
+}
+
+std::optional<std::string_view> payload_of_row(std::string_view row_key, std::string_view value) {
+  if (!has_version(value)) return std::nullopt;
   std::uint32_t crc = 0;
   std::memcpy(&crc, value.data() + sizeof kVersion, sizeof crc);
   const std::string_view payload = value.substr(kSealBytes);
-  if (crc != crc_of(row_key, payload, {})) return fail(Errc::corrupt, "row: checksum");
+  if (crc != crc_of(row_key, payload, {})) return std::nullopt;
   return payload;
 }
 
