@@ -14,7 +14,7 @@
 namespace penstock {
 namespace {
 
-// Between two of these, a lane that ran dry is given to a stream that somebody waits for.
+// Between two of these, lanes that ran dry are given to other streams.
 constexpr std::size_t kQuantumBytes = 32 * 1024;
 // A pass costs hardly less with fewer.
 constexpr std::size_t kLanesWorthAPass = 8;
@@ -23,8 +23,8 @@ constexpr std::size_t kLanesWorthAPass = 8;
 
 struct Md5Stream::State {
   struct Piece {
-    ConstBytes bytes;
-    Buffer kept;  // what they are in, if the caller does not keep it
+    ConstBytes bytes;  // what a lane has not hashed yet, when it leaves one half-way
+    Buffer kept;       // what they are in, if the caller does not keep it
   };
   // ---- the lane's while it is in one, else its caller's
   Md5 md5;
@@ -33,6 +33,7 @@ struct Md5Stream::State {
   using Pieces = boost::container::static_vector<Piece, kPiecesLater>;
   Pieces pieces;  // not hashed yet; with the first it is in the queue or in a lane
   bool in_lane = false;
+  bool forgotten = false;  // its caller is gone
   std::optional<Error> failed;
   std::optional<Completion<void>> waiter;
   std::size_t waits_for = 0;  // the waiter: until no more pieces than these are left
@@ -47,6 +48,7 @@ struct Md5Service::State {
   Worker& worker;
   const unsigned threads;
   const Md5Kernel kernel;
+  const std::size_t full = std::min(kLanesWorthAPass, md5_lanes(kernel));
   std::mutex mutex;           // guards what follows
   std::vector<Stream> queue;  // with room for all streams: a pass must not fail there
   std::size_t streams = 0;    // that live
@@ -54,9 +56,10 @@ struct Md5Service::State {
   unsigned passes = 0;        // running or submitted
 
   // ---- Pre: the mutex is held.
-  bool is_worth_a_pass() const {
-    const std::size_t full = std::min(kLanesWorthAPass, md5_lanes(kernel));
-    return awaited > 0 || queue.size() >= full || (streams <= kStreamsAtOnce && !queue.empty());
+  // With `lanes` streams in its lanes, too.
+  bool is_worth_a_pass(std::size_t lanes = 0) const {
+    const std::size_t there = queue.size() + lanes;
+    return awaited > 0 || there >= full || (streams <= kStreamsAtOnce && there > 0);
   }
   // True: the caller is to submit a pass when it has let go of the mutex.
   bool begins_pass() {
@@ -93,7 +96,8 @@ struct Md5Service::State {
   // One set of lanes, as long as there is something in them.
   void run_lanes(Lanes& lanes);
   bool fill(Lanes& lanes);
-  void join_awaited(Lanes& lanes);
+  void refill(Lanes& lanes);
+  void join(Lanes& lanes, std::size_t lanes_max);
   void hash_quantum(Lanes& lanes);
   // The first piece of `stream` has left its lane.
   void end(const Stream& stream, std::optional<Error> failed);
@@ -106,17 +110,36 @@ bool Md5Service::State::fill(Lanes& lanes) {
     --passes;
     return false;
   }
-  while (!queue.empty() && lanes.size() < md5_lanes(kernel)) lanes.push_back(take(queue.begin()));
+  join(lanes, md5_lanes(kernel));
   return true;
 }
 
-void Md5Service::State::join_awaited(Lanes& lanes) {
-  const std::lock_guard lock(mutex);
+// Pre: the mutex is held. Those that somebody waits for come first.
+void Md5Service::State::join(Lanes& lanes, std::size_t lanes_max) {
+  const auto is_awaited = [](const Stream& stream) { return stream->waiter.has_value(); };
   while (awaited > 0 && lanes.size() < md5_lanes(kernel)) {
-    const auto at = std::find_if(queue.begin(), queue.end(),
-                                 [](const Stream& stream) { return stream->waiter.has_value(); });
+    const auto at = std::find_if(queue.begin(), queue.end(), is_awaited);
     PENSTOCK_ASSERT(at != queue.end());
     lanes.push_back(take(at));
+  }
+  while (!queue.empty() && lanes.size() < lanes_max) lanes.push_back(take(queue.begin()));
+}
+
+// Lanes that would be idle cost nothing: who waits for nobody comes along, and leaves half hashed
+// when only such streams are left, too few for a pass.
+void Md5Service::State::refill(Lanes& lanes) {
+  Lanes left;  // what nobody will ask for goes without the mutex
+  const std::lock_guard lock(mutex);
+  join(lanes, full);
+  const bool is_awaited = std::any_of(
+      lanes.begin(), lanes.end(), [](const Stream& stream) { return stream->waiter.has_value(); });
+  if (is_awaited || is_worth_a_pass(lanes.size())) return;
+  left.swap(lanes);
+  std::size_t front = 0;  // they go on first
+  for (const Stream& stream : left) {
+    stream->in_lane = false;
+    stream->pieces.front().bytes = stream->left;
+    if (!stream->forgotten) queue.insert(queue.begin() + front++, stream);
   }
 }
 
@@ -168,7 +191,7 @@ void Md5Service::State::run_lanes(Lanes& lanes) {
   while (!lanes.empty()) {
     hash_quantum(lanes);
     const std::size_t before = lanes.size();
-    if (before > 0) join_awaited(lanes);
+    if (before > 0) refill(lanes);
     for (std::size_t i = before; i < lanes.size(); ++i) {
       lanes[i]->left = lanes[i]->md5.fill_block(lanes[i]->left);
     }
@@ -210,6 +233,7 @@ Md5Stream::~Md5Stream() {
     const std::lock_guard lock(service_->mutex);
     --service_->streams;
     if (state_->in_lane) {
+      state_->forgotten = true;
       state_->pieces.resize(1);
     } else if (!state_->pieces.empty()) {
       if (state_->waiter) --service_->awaited;

@@ -242,14 +242,16 @@ TEST_CASE("a piece that nobody waits for is left until a set of lanes is full") 
   }
 }
 
-TEST_CASE("a stream may be two pieces ahead; with the third it waits until its first is hashed") {
+TEST_CASE("a stream may be three pieces ahead; with the fourth it waits until one is hashed") {
   if (md5_lanes(available_md5_kernel()) < 8) return;
   SteppedWorker worker;
   boost::asio::io_context io;
   Md5Service service(worker, 1);
   Crowd crowd(io, service, 5);
-  crowd.add(io, 3);
-  CHECK(worker.size() == 0);
+  for (std::size_t ahead = 1; ahead < Md5Stream::kPiecesLater; ++ahead) {
+    crowd.add(io, 3);
+    CHECK(worker.size() == 0);
+  }
   crowd.add(io, 3);
   CHECK(worker.size() == 1);
   while (worker.run_one()) {
@@ -259,7 +261,7 @@ TEST_CASE("a stream may be two pieces ahead; with the third it waits until its f
   }
   CHECK(crowd.is_settled(io, 3));
   std::string all;
-  for (int i = 0; i < 3; ++i) all += crowd.texts[3];
+  for (std::size_t i = 0; i <= Md5Stream::kPiecesLater; ++i) all += crowd.texts[3];
   CHECK(crowd.streams[3]->digest() == md5(as_bytes(all)));
 }
 
@@ -274,6 +276,33 @@ TEST_CASE("who waits takes the others along") {
   while (worker.run_one()) {
   }
   for (std::size_t i = 0; i < 5; ++i) CHECK(crowd.is_settled(io, i));
+}
+
+TEST_CASE("a long piece that nobody waits for leaves half hashed with who was waited for") {
+  if (md5_lanes(available_md5_kernel()) < 8) return;
+  SteppedWorker worker;
+  boost::asio::io_context io;
+  Md5Service service(worker, 1);
+  Crowd crowd(io, service, 3);
+  BufferPool pool(1 << 20);
+  Md5Stream slow(&service);
+  {
+    Buffer piece = pool.get(1 << 20);
+    std::fill_n(piece.data(), piece.size(), std::byte{7});
+    boost::asio::co_spawn(io.get_executor(), slow.add_later(std::move(piece)), no_exception);
+  }
+  while (worker.run_one()) {
+  }
+  (void)crowd.is_settled(io, 1);
+  REQUIRE(worker.run_one());
+  CHECK(crowd.is_settled(io, 1));
+  CHECK(worker.size() == 0);
+  CHECK(pool.idle_bytes() == 1 << 20);  // the other half of its huge page; its own is in use
+  boost::asio::co_spawn(io.get_executor(), slow.settle(), no_exception);
+  io.restart();
+  io.poll();
+  REQUIRE(worker.run_one());
+  CHECK(slow.digest() == md5(as_bytes(std::string(1 << 20, '\7'))));
 }
 
 TEST_CASE("two streams do not wait for each other, nor do those that are left when others end") {
@@ -308,6 +337,32 @@ TEST_CASE("the piece of a stream that ends is forgotten") {
     io.poll();
   }
   CHECK(pool.idle_bytes() == 1 << 18);
+}
+
+TEST_CASE("the piece of a stream that ends while it is hashed is forgotten half-way") {
+  if (md5_lanes(available_md5_kernel()) < 8) return;
+  SteppedWorker worker;
+  boost::asio::io_context io;
+  Md5Service service(worker, 1);
+  Crowd others(io, service, 3);
+  BufferPool pool(4 << 20);
+  auto ends = std::make_unique<Md5Stream>(&service);
+  boost::asio::co_spawn(io.get_executor(), ends->add_later(pool.get(1 << 20)), no_exception);
+  Md5Stream awaited(&service);
+  // It goes when its piece is hashed, and takes the other stream along.
+  {
+    std::shared_ptr<const void> last(nullptr, [&ends](const void*) { ends.reset(); });
+    Buffer piece = pool.get(1 << 16).keeping(std::move(last));
+    boost::asio::co_spawn(io.get_executor(), awaited.add_later(std::move(piece)), no_exception);
+  }
+  io.restart();
+  io.poll();
+  boost::asio::co_spawn(io.get_executor(), awaited.settle(), no_exception);
+  io.restart();
+  io.poll();
+  REQUIRE(worker.run_one());
+  CHECK(ends == nullptr);
+  CHECK(pool.idle_bytes() == (2 << 20) + (1 << 16));
 }
 
 }  // namespace
