@@ -154,12 +154,14 @@ void MapStage::look_at(Followed& process, const Map& map) {
 }
 
 bool MapStage::held_by_most(const ClusterMap& map) {
-  std::size_t holders = 0;
+  std::size_t named = 0, holders = 0;  // one that joins has no voice before a map names it
   for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (map.find(volume(i).id()) == nullptr) continue;
+    ++named;
     const Map own = map_of_volume(i);
     if (own && own->digest == map.digest) ++holders;
   }
-  return 2 * holders > servers_.size();
+  return 2 * holders > named;
 }
 
 void MapStage::watch() {
