@@ -32,7 +32,8 @@ Task<bool> FrameReader::fill(std::size_t bytes, bool within) {
     begin_ = 0;
   }
   while (buffered() < bytes) {
-    const MutBytes room(in_.data() + end_, in_.size() - end_);
+    MutBytes room(in_.data() + end_, in_.size() - end_);
+    if (beside_long_ > 0) room = room.first(std::min(room.size(), kBesideLong));
     waits_within_ = within || buffered() > 0;
     CO_TRY(received, co_await stream_.receive(room));
     waits_within_ = false;
@@ -85,6 +86,8 @@ Task<std::optional<wire::Header>> FrameReader::read_header(FrameBounds bounds) {
   if (header.fields_bytes > bounds.fields_bytes || header.payload_bytes > bounds.payload_bytes) {
     co_return fail(Errc::corrupt, "wire: a frame that is too long");
   }
+  const bool is_long = header.payload_bytes >= kLongPayload;
+  beside_long_ = is_long ? kFramesBesideLong : std::max(beside_long_ - 1, 0);
   co_return std::optional<wire::Header>(header);
 }
 

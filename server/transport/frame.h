@@ -59,6 +59,11 @@ class FrameReader {
  private:
   static constexpr std::size_t kInBytes = 64 * limits::kKiB;
   static constexpr std::size_t kStrangerBytes = 4 * limits::kKiB;
+  // What of a long payload comes with its head is copied, the rest comes into its place: so where
+  // such ones come, less is read at once.
+  static constexpr std::size_t kLongPayload = 64 * limits::kKiB;
+  static constexpr std::size_t kBesideLong = 16 * limits::kKiB;
+  static constexpr int kFramesBesideLong = 16;
   std::size_t buffered() const { return end_ - begin_; }
   Task<bool> fill(std::size_t bytes, bool within);
   std::string take(std::size_t bytes);
@@ -72,6 +77,7 @@ class FrameReader {
   bool waits_within_ = false;
   std::uint64_t received_ = 0;
   std::size_t payload_left_ = 0;
+  int beside_long_ = 0;                       // so many more frames
   std::optional<std::uint32_t> payload_crc_;  // nullopt: whoever reads it checks its blocks
 };
 
