@@ -93,6 +93,13 @@ bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {
          context.membership.volume(volume) == nullptr;
 }
 
+bool BlobFetcher::is_whole(const OpenBlob& open, std::uint64_t stripe) const {
+  for (std::uint32_t unit = 0; unit < open.blob.shape.k; ++unit) {
+    if (is_out(open, open.layout.slot_of_unit(stripe, unit))) return false;
+  }
+  return true;
+}
+
 std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                           std::uint64_t length, bool file_allowed) {
   PENSTOCK_ASSERT(executor);
