@@ -32,6 +32,20 @@ S3Task<> read_exactly(BodyReader& body, MutBytes buffer) {
   co_return S3Result<>{};
 }
 
+S3Task<> receive_exactly(BodyReader& body, Buffer buffer) {
+  while (buffer.size() > 0) {
+    CO_TRY(count, co_await receive_some(body, buffer));
+    buffer = buffer.slice(count, buffer.size() - count);
+  }
+  co_return S3Result<>{};
+}
+
+S3Task<> settle(BodyReader& body) {
+  const auto settled = co_await body.settle();
+  if (!settled) co_return body_error(body, settled.error());
+  co_return S3Result<>{};
+}
+
 S3Task<> read_end(BodyReader& body) {
   std::byte extra{};
   const auto count = co_await body.read(MutBytes(&extra, 1));

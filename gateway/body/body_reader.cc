@@ -34,6 +34,7 @@ class S3BodyReader final : public BodyReader {
   Task<std::size_t> read(MutBytes buffer) override;
   Task<std::size_t> receive(Buffer buffer) override;
   std::optional<S3Error> failure() const override { return failure_; }
+  Task<> settle() override { return md5_.settle(); }
   std::array<std::uint8_t, 16> md5() const override { return md5_.digest(); }
   void compute(ChecksumAlgorithm algorithm) override;
   Checksum checksum() const override;
@@ -127,7 +128,7 @@ Task<std::size_t> S3BodyReader::read_payload(MutBytes buffer) {
   }
   if (count > 0) co_return count;
   CO_CHECK(co_await check_end());
-  CO_CHECK(co_await md5_.settle());
+  if (promises_.content_md5) CO_CHECK(co_await md5_.settle());
   if (auto verdict = verify(); !verdict) co_return fail_with(verdict.error());
   verified_ = true;
   co_return std::size_t{0};

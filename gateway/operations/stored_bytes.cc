@@ -102,7 +102,7 @@ S3Task<FirstBytes> read_first(Gateway& gateway, const S3Request& request, BodyRe
   const std::size_t count = std::min<std::uint64_t>(body.length(), limits::kSmallPieceBytes);
   CO_TRY(memory, co_await take_memory(gateway, request, MemoryUse::writes, count));
   FirstBytes first{std::move(memory), gateway.buffers.get(count)};
-  CO_CHECK(co_await read_exactly(body, first.bytes.mutable_bytes()));
+  CO_CHECK(co_await receive_exactly(body, first.bytes));
   co_return std::move(first);
 }
 
@@ -215,6 +215,10 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
   } else {
     CO_TRY(large, co_await write_body(gateway, request, body, std::move(owner)));
     stored = std::move(large);
+  }
+  if (const auto settled = co_await settle(body); !settled) {
+    if (stored.writer) co_await stored.writer->discard();
+    co_return settled.error();
   }
   stored.md5 = body.md5();
   stored.checksum = body_checksum(body);

@@ -45,12 +45,16 @@ class BodyReader {
   // later, beside other bodies, and a reference to it is kept so long.
   virtual Task<std::size_t> receive(Buffer buffer) { return read(buffer.mutable_bytes()); }
   virtual std::optional<S3Error> failure() const = 0;
-  // After the end: hex MD5 is the ETag; the checksum the client sent or named, verified; none if
-  // there was none.
+  // After the end: returns when md5() is known. What receive() returned last may still be hashed
+  // then, unless the client sent a Content-MD5: so an upload makes its bytes durable meanwhile.
+  // Errors: io - there is none; nothing of the body may become visible.
+  virtual Task<> settle() { co_return Result<>{}; }
+  // After that: hex MD5 is the ETag.
   virtual std::array<std::uint8_t, 16> md5() const = 0;
   // Before the first read: also compute this checksum, unless the client named one. A reader of
   // bytes that nobody checks may pass it over.
   virtual void compute(ChecksumAlgorithm) {}
+  // After the end: the checksum the client sent or named, verified; none if there was none.
   struct Checksum {
     std::string algorithm;  // "crc32" …, lower case; empty = none
     std::string raw;

@@ -112,6 +112,8 @@ inline Outcome read_body_on(boost::asio::io_context& io, const S3Request& reques
     if (failure) outcome.error = *failure;
     return outcome;
   }
+  run(io, (*body)->settle(), result);
+  REQUIRE(*result);
   CHECK_FALSE((*body)->failure());
   CHECK(outcome.payload.size() == (*body)->length());
   outcome.code = "ok";
