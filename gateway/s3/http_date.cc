@@ -145,20 +145,20 @@ std::string http_date(WallTime time) {
   return out;
 }
 
-// A page of LIST has a thousand of them.
+// A page of LIST has a thousand of them: so digits are put where they belong, into one string.
 std::string iso_date(WallTime time) {
   const Fields f = split(time);
   std::string out = "0000-00-00T00:00:00.000Z";
-  const auto put = [&out](std::size_t end, std::uint64_t value) {
+  const auto digits = [&out](std::size_t end, std::uint64_t value) {
     for (; value > 0; value /= 10) out[--end] += static_cast<char>(value % 10);
   };
-  put(4, static_cast<std::uint64_t>(static_cast<int>(f.date.year())) % 10'000);
-  put(7, static_cast<unsigned>(f.date.month()));
-  put(10, static_cast<unsigned>(f.date.day()));
-  put(13, static_cast<std::uint64_t>(f.time.hours().count()));
-  put(16, static_cast<std::uint64_t>(f.time.minutes().count()));
-  put(19, static_cast<std::uint64_t>(f.time.seconds().count()));
-  put(23, static_cast<std::uint64_t>(f.time.subseconds().count()) / 1000);
+  digits(4, static_cast<std::uint64_t>(static_cast<int>(f.date.year())) % 10'000);
+  digits(7, static_cast<unsigned>(f.date.month()));
+  digits(10, static_cast<unsigned>(f.date.day()));
+  digits(13, static_cast<std::uint64_t>(f.time.hours().count()));
+  digits(16, static_cast<std::uint64_t>(f.time.minutes().count()));
+  digits(19, static_cast<std::uint64_t>(f.time.seconds().count()));
+  digits(23, static_cast<std::uint64_t>(f.time.subseconds().count()) / 1000);
   return out;
 }
 

@@ -97,6 +97,10 @@ struct Md5Service::State {
   void run_lanes(Lanes& lanes);
   bool fill(Lanes& lanes);
   void refill(Lanes& lanes);
+  std::size_t free_lanes(const Lanes& lanes) const { return md5_lanes(kernel) - lanes.size(); }
+  // Moves those that `goes` from their lanes into `left`, half hashed. Pre: the mutex is held.
+  template <class Goes>
+  void leave(Lanes& lanes, Lanes& left, Goes goes);
   void join(Lanes& lanes, std::size_t lanes_max);
   void hash_quantum(Lanes& lanes);
   // The first piece of `stream` has left its lane.
@@ -114,6 +118,23 @@ bool Md5Service::State::fill(Lanes& lanes) {
   return true;
 }
 
+template <class Goes>
+void Md5Service::State::leave(Lanes& lanes, Lanes& left, Goes goes) {
+  std::size_t front = 0;  // of the queue: they go on first
+  for (std::size_t i = 0; i < lanes.size();) {
+    if (!goes(lanes[i])) {
+      ++i;
+      continue;
+    }
+    Stream stream = std::move(lanes[i]);
+    lanes.erase(lanes.begin() + static_cast<std::ptrdiff_t>(i));
+    stream->in_lane = false;
+    stream->pieces.front().bytes = stream->left;
+    if (!stream->forgotten) queue.insert(queue.begin() + front++, stream);
+    left.push_back(std::move(stream));
+  }
+}
+
 // Pre: the mutex is held. Those that somebody waits for come first.
 void Md5Service::State::join(Lanes& lanes, std::size_t lanes_max) {
   const auto is_awaited = [](const Stream& stream) { return stream->waiter.has_value(); };
@@ -125,22 +146,22 @@ void Md5Service::State::join(Lanes& lanes, std::size_t lanes_max) {
   while (!queue.empty() && lanes.size() < lanes_max) lanes.push_back(take(queue.begin()));
 }
 
-// Lanes that would be idle cost nothing: who waits for nobody comes along, and leaves half hashed
-// when only such streams are left, too few for a pass.
+// Lanes that would be idle cost little: whom nobody waits for comes along, and leaves half hashed
+// when a lane is wanted for another, or when only such streams are left, too few for a pass.
 void Md5Service::State::refill(Lanes& lanes) {
   Lanes left;  // what nobody will ask for goes without the mutex
   const std::lock_guard lock(mutex);
+  const auto is_awaited = [](const Stream& stream) { return stream->waiter.has_value(); };
+  leave(lanes, left, [](const Stream& stream) { return stream->forgotten; });
+  std::size_t wanted = std::min(awaited, md5_lanes(kernel)) - std::min(awaited, free_lanes(lanes));
+  leave(lanes, left, [&](const Stream& stream) {
+    const bool goes = wanted > 0 && !is_awaited(stream);
+    if (goes) --wanted;
+    return goes;
+  });
   join(lanes, full);
-  const bool is_awaited = std::any_of(
-      lanes.begin(), lanes.end(), [](const Stream& stream) { return stream->waiter.has_value(); });
-  if (is_awaited || is_worth_a_pass(lanes.size())) return;
-  left.swap(lanes);
-  std::size_t front = 0;  // they go on first
-  for (const Stream& stream : left) {
-    stream->in_lane = false;
-    stream->pieces.front().bytes = stream->left;
-    if (!stream->forgotten) queue.insert(queue.begin() + front++, stream);
-  }
+  if (std::any_of(lanes.begin(), lanes.end(), is_awaited) || is_worth_a_pass(lanes.size())) return;
+  leave(lanes, left, [](const Stream&) { return true; });
 }
 
 void Md5Service::State::end(const Stream& stream, std::optional<Error> failed) {
@@ -190,11 +211,8 @@ void Md5Service::State::run_lanes(Lanes& lanes) {
   for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
   while (!lanes.empty()) {
     hash_quantum(lanes);
-    const std::size_t before = lanes.size();
-    if (before > 0) refill(lanes);
-    for (std::size_t i = before; i < lanes.size(); ++i) {
-      lanes[i]->left = lanes[i]->md5.fill_block(lanes[i]->left);
-    }
+    if (!lanes.empty()) refill(lanes);
+    for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
   }
 }
 
@@ -225,7 +243,7 @@ Md5Stream::Md5Stream(Md5Service* service) : state_(std::make_shared<State>()) {
   service_->streams = streams;
 }
 
-// What is in a lane is hashed to the end; what still waits is forgotten.
+// What is in a lane leaves it at the next step; what still waits is forgotten.
 Md5Stream::~Md5Stream() {
   if (!service_) return;
   bool submits = false;

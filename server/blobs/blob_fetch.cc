@@ -62,7 +62,6 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
   if (client == nullptr) return std::nullopt;
   auto answer = client->read_fragment_now(request_for(open, slot, offset, length, file_allowed));
   if (!answer || !*answer) return std::nullopt;
-  context.hedges.earn();
   return std::move(*answer).value();
 }
 

@@ -7,8 +7,9 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWindowMax = 4;  // pieces under way
-// Of what comes at once: each reader has one in memory until it is sent. Smaller ones take more
-// processor time (128 KiB: a third more), larger ones none less.
+// Of what comes at once: each reader has one in memory until it is sent, though room for a whole
+// piece is taken. Smaller ones take more processor time (128 KiB: a third more), larger ones none
+// less.
 constexpr std::size_t kAtOnceBytes = 256 * limits::kKiB;
 
 }  // namespace
@@ -27,7 +28,7 @@ struct BlobReader::State {
   bool at_end() const { return next_range == ranges.size() && offset == end; }
   Result<> open_range();
   Layout::Run next_run() const;
-  Layout::Run next_at_once() const;
+  std::uint64_t at_once(const Layout::Run& run) const;
   void pass(const Layout::Run& run);
   Task<> take_memory(Deadline deadline);
   BootTime memory_end(Deadline deadline) const;
@@ -89,13 +90,12 @@ Layout::Run BlobReader::State::next_run() const {
   return run;
 }
 
-// A stripe that lacks a unit is read in pieces as large as those it is rebuilt in; a piece of a
-// file takes no memory.
-Layout::Run BlobReader::State::next_at_once() const {
-  Layout::Run run = next_run();
+// How much of `run` is read at once. A stripe that lacks a unit is read in pieces as large as those
+// it is rebuilt in; a piece of a file takes no memory.
+std::uint64_t BlobReader::State::at_once(const Layout::Run& run) const {
   const std::uint64_t left = kAtOnceBytes - run.unit_offset % kAtOnceBytes;
-  if (run.length > left && !file_pieces && fetcher->is_whole(*open, run.stripe)) run.length = left;
-  return run;
+  const bool cut = run.length > left && !file_pieces && fetcher->is_whole(*open, run.stripe);
+  return cut ? left : run.length;
 }
 
 void BlobReader::State::pass(const Layout::Run& run) { offset += run.length; }
@@ -246,11 +246,13 @@ Task<std::optional<Piece>> BlobReader::State::begin(Deadline deadline) {
   // The piece before this one was used up.
   if (std::exchange(grows, true) && piece_max < limits::kPieceBytes) piece_max *= 2;
   CO_CHECK(co_await take_memory(deadline));
-  const Layout::Run run = next_at_once();
+  Layout::Run run = next_run();
   auto piece = fetcher->take_kept(*open, run, run.slot);
   if (!piece) {
+    const std::uint64_t whole = std::exchange(run.length, at_once(run));
     piece = fetcher->read_now(*open, run.slot, run.fragment_offset, run.length, file_pieces);
     if (piece) fetcher->keep_to_rebuild(*open, run, end, *piece);
+    if (piece && run.length == whole) fetcher->context.hedges.earn();
   }
   if (piece) {
     pass(run);

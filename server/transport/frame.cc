@@ -33,7 +33,7 @@ Task<bool> FrameReader::fill(std::size_t bytes, bool within) {
   }
   while (buffered() < bytes) {
     MutBytes room(in_.data() + end_, in_.size() - end_);
-    if (beside_long_ > 0) room = room.first(std::min(room.size(), kBesideLong));
+    if (beside_long_ > 0 && !within) room = room.first(std::min(room.size(), kBesideLong));
     waits_within_ = within || buffered() > 0;
     CO_TRY(received, co_await stream_.receive(room));
     waits_within_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -63,11 +64,11 @@ void RegisterCache::put(const RegisterKey& key, std::size_t hash, RowPtr row) {
   }
   make_room(bytes);
   if (bytes > bytes_max_) return;
-  Entry* const entry = Entry::make(wanted);
+  std::unique_ptr<Entry, void (*)(Entry*)> entry(Entry::make(wanted), &Entry::destroy);
   entry->row = std::move(row);
   entry->bytes = static_cast<std::uint32_t>(bytes);
-  rows_.insert(entry);
-  order_.push_front(*entry);
+  rows_.insert(entry.get());  // may throw, the others do not
+  order_.push_front(*entry.release());
   bytes_ += bytes;
   PENSTOCK_ASSERT(rows_.size() == order_.size());
 }

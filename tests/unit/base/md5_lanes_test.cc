@@ -339,7 +339,7 @@ TEST_CASE("the piece of a stream that ends is forgotten") {
   CHECK(pool.idle_bytes() == 1 << 18);
 }
 
-TEST_CASE("the piece of a stream that ends while it is hashed is forgotten half-way") {
+TEST_CASE("the piece of a stream that ends while it is hashed is forgotten") {
   if (md5_lanes(available_md5_kernel()) < 8) return;
   SteppedWorker worker;
   boost::asio::io_context io;
