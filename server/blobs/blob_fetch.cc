@@ -62,6 +62,7 @@ std::optional<Piece> BlobFetcher::read_now(const OpenBlob& open, std::uint32_t s
   if (client == nullptr) return std::nullopt;
   auto answer = client->read_fragment_now(request_for(open, slot, offset, length, file_allowed));
   if (!answer || !*answer) return std::nullopt;
+  context.hedges.earn();
   return std::move(*answer).value();
 }
 
@@ -90,13 +91,6 @@ bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {
   const VolumeId volume = open.blob.locations[slot].volume;
   return open.lost[slot] || volume.value == 0 || context.membership.suspect(volume) ||
          context.membership.volume(volume) == nullptr;
-}
-
-bool BlobFetcher::is_whole(const OpenBlob& open, std::uint64_t stripe) const {
-  for (std::uint32_t unit = 0; unit < open.blob.shape.k; ++unit) {
-    if (is_out(open, open.layout.slot_of_unit(stripe, unit))) return false;
-  }
-  return true;
 }
 
 std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,

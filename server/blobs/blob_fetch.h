@@ -65,8 +65,6 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
                        const Piece& piece);
   // No read of this fragment would help: it failed, or nobody asks its volume now.
   bool is_out(const OpenBlob& open, std::uint32_t slot) const;
-  // Is none of the stripe's data units out? Then no piece of it is kept to rebuild another.
-  bool is_whole(const OpenBlob& open, std::uint64_t stripe) const;
   // Starts a read. Pre: executor is set.
   std::shared_ptr<Fetch> fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                std::uint64_t length, bool file_allowed);

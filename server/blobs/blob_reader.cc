@@ -7,10 +7,6 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWindowMax = 4;  // pieces under way
-// Of what comes at once: each reader has one in memory until it is sent, though room for a whole
-// piece is taken. Smaller ones take more processor time (128 KiB: a third more), larger ones none
-// less.
-constexpr std::size_t kAtOnceBytes = 256 * limits::kKiB;
 
 }  // namespace
 
@@ -28,7 +24,6 @@ struct BlobReader::State {
   bool at_end() const { return next_range == ranges.size() && offset == end; }
   Result<> open_range();
   Layout::Run next_run() const;
-  std::uint64_t at_once(const Layout::Run& run) const;
   void pass(const Layout::Run& run);
   Task<> take_memory(Deadline deadline);
   BootTime memory_end(Deadline deadline) const;
@@ -88,14 +83,6 @@ Layout::Run BlobReader::State::next_run() const {
   const std::uint64_t in_piece = run.unit_offset % piece_max;
   run.length = std::min<std::uint64_t>(run.length, piece_max - in_piece);
   return run;
-}
-
-// How much of `run` is read at once. A stripe that lacks a unit is read in pieces as large as those
-// it is rebuilt in; a piece of a file takes no memory.
-std::uint64_t BlobReader::State::at_once(const Layout::Run& run) const {
-  const std::uint64_t left = kAtOnceBytes - run.unit_offset % kAtOnceBytes;
-  const bool cut = run.length > left && !file_pieces && fetcher->is_whole(*open, run.stripe);
-  return cut ? left : run.length;
 }
 
 void BlobReader::State::pass(const Layout::Run& run) { offset += run.length; }
@@ -246,13 +233,11 @@ Task<std::optional<Piece>> BlobReader::State::begin(Deadline deadline) {
   // The piece before this one was used up.
   if (std::exchange(grows, true) && piece_max < limits::kPieceBytes) piece_max *= 2;
   CO_CHECK(co_await take_memory(deadline));
-  Layout::Run run = next_run();
+  const Layout::Run run = next_run();
   auto piece = fetcher->take_kept(*open, run, run.slot);
   if (!piece) {
-    const std::uint64_t whole = std::exchange(run.length, at_once(run));
     piece = fetcher->read_now(*open, run.slot, run.fragment_offset, run.length, file_pieces);
     if (piece) fetcher->keep_to_rebuild(*open, run, end, *piece);
-    if (piece && run.length == whole) fetcher->context.hedges.earn();
   }
   if (piece) {
     pass(run);
