@@ -215,10 +215,10 @@ S3Task<StoredBytes> store_body(Gateway& gateway, const S3Request& request, BodyR
   } else {
     CO_TRY(large, co_await write_body(gateway, request, body, std::move(owner)));
     stored = std::move(large);
-  }
-  if (const auto settled = co_await settle(body); !settled) {
-    if (stored.writer) co_await stored.writer->discard();
-    co_return settled.error();
+    if (const auto settled = co_await settle(body); !settled) {
+      co_await stored.writer->discard();
+      co_return settled.error();
+    }
   }
   stored.md5 = body.md5();
   stored.checksum = body_checksum(body);

@@ -39,6 +39,7 @@ struct Md5Stream::State {
   std::size_t waits_for = 0;  // the waiter: until no more pieces than these are left
 
   bool is_settled(std::size_t pieces_left) const { return pieces.size() <= pieces_left; }
+  bool is_awaited() const { return waiter.has_value(); }
 };
 
 struct Md5Service::State {
@@ -48,8 +49,8 @@ struct Md5Service::State {
   Worker& worker;
   const unsigned threads;
   const Md5Kernel kernel;
-  const std::size_t full = std::min(kLanesWorthAPass, md5_lanes(kernel));
-  std::mutex mutex;           // guards what follows
+  const std::size_t full = std::min(kLanesWorthAPass, md5_lanes(kernel));  // worth a pass
+  std::mutex mutex;                                                        // guards what follows
   std::vector<Stream> queue;  // with room for all streams: a pass must not fail there
   std::size_t streams = 0;    // that live
   std::size_t awaited = 0;    // of the queue
@@ -71,14 +72,14 @@ struct Md5Service::State {
   }
   void put(const Stream& stream) {
     queue.push_back(stream);
-    if (stream->waiter) ++awaited;
+    if (stream->is_awaited()) ++awaited;
   }
   Stream take(std::vector<Stream>::iterator at) {
     Stream stream = std::move(*at);
     queue.erase(at);
     stream->in_lane = true;
     stream->left = stream->pieces.front().bytes;
-    if (stream->waiter) --awaited;
+    if (stream->is_awaited()) --awaited;
     return stream;
   }
 
@@ -98,7 +99,8 @@ struct Md5Service::State {
   bool fill(Lanes& lanes);
   void refill(Lanes& lanes);
   std::size_t free_lanes(const Lanes& lanes) const { return md5_lanes(kernel) - lanes.size(); }
-  // Moves those that `goes` from their lanes into `left`, half hashed. Pre: the mutex is held.
+  // Moves those for which `goes` is true from their lanes into `left`, half hashed. Pre: the mutex
+  // is held.
   template <class Goes>
   void leave(Lanes& lanes, Lanes& left, Goes goes);
   void join(Lanes& lanes, std::size_t lanes_max);
@@ -137,9 +139,9 @@ void Md5Service::State::leave(Lanes& lanes, Lanes& left, Goes goes) {
 
 // Pre: the mutex is held. Those that somebody waits for come first.
 void Md5Service::State::join(Lanes& lanes, std::size_t lanes_max) {
-  const auto is_awaited = [](const Stream& stream) { return stream->waiter.has_value(); };
   while (awaited > 0 && lanes.size() < md5_lanes(kernel)) {
-    const auto at = std::find_if(queue.begin(), queue.end(), is_awaited);
+    const auto at = std::find_if(queue.begin(), queue.end(),
+                                 [](const Stream& stream) { return stream->is_awaited(); });
     PENSTOCK_ASSERT(at != queue.end());
     lanes.push_back(take(at));
   }
@@ -151,16 +153,17 @@ void Md5Service::State::join(Lanes& lanes, std::size_t lanes_max) {
 void Md5Service::State::refill(Lanes& lanes) {
   Lanes left;  // what nobody will ask for goes without the mutex
   const std::lock_guard lock(mutex);
-  const auto is_awaited = [](const Stream& stream) { return stream->waiter.has_value(); };
   leave(lanes, left, [](const Stream& stream) { return stream->forgotten; });
   std::size_t wanted = std::min(awaited, md5_lanes(kernel)) - std::min(awaited, free_lanes(lanes));
   leave(lanes, left, [&](const Stream& stream) {
-    const bool goes = wanted > 0 && !is_awaited(stream);
+    const bool goes = wanted > 0 && !stream->is_awaited();
     if (goes) --wanted;
     return goes;
   });
   join(lanes, full);
-  if (std::any_of(lanes.begin(), lanes.end(), is_awaited) || is_worth_a_pass(lanes.size())) return;
+  const bool goes_on = std::any_of(lanes.begin(), lanes.end(),
+                                   [](const Stream& stream) { return stream->is_awaited(); });
+  if (goes_on || is_worth_a_pass(lanes.size())) return;
   leave(lanes, left, [](const Stream&) { return true; });
 }
 
@@ -208,11 +211,10 @@ void Md5Service::State::hash_quantum(Lanes& lanes) {
 }
 
 void Md5Service::State::run_lanes(Lanes& lanes) {
-  for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
   while (!lanes.empty()) {
+    for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
     hash_quantum(lanes);
     if (!lanes.empty()) refill(lanes);
-    for (const Stream& stream : lanes) stream->left = stream->md5.fill_block(stream->left);
   }
 }
 
@@ -254,7 +256,7 @@ Md5Stream::~Md5Stream() {
       state_->forgotten = true;
       state_->pieces.resize(1);
     } else if (!state_->pieces.empty()) {
-      if (state_->waiter) --service_->awaited;
+      if (state_->is_awaited()) --service_->awaited;
       std::erase(service_->queue, state_);
     }
     submits = service_->begins_pass();  // fewer streams wait for each other now

@@ -88,6 +88,13 @@ void no_exception(std::exception_ptr error, const Result<>& result) {
   CHECK(result);
 }
 
+// As far as it goes without the worker.
+void start(boost::asio::io_context& io, Task<> task) {
+  boost::asio::co_spawn(io.get_executor(), std::move(task), no_exception);
+  io.restart();
+  io.poll();
+}
+
 struct Body {
   std::string text;
   std::vector<std::size_t> cuts;
@@ -209,9 +216,7 @@ struct Crowd {
   }
   void add(boost::asio::io_context& io, std::size_t i) {
     const Buffer piece = Buffer::copy_of(as_bytes(texts[i]));
-    boost::asio::co_spawn(io.get_executor(), streams[i]->add_later(piece), no_exception);
-    io.restart();
-    io.poll();
+    start(io, streams[i]->add_later(piece));
   }
   bool is_settled(boost::asio::io_context& io, std::size_t i) {
     auto settled = std::make_shared<bool>(false);
@@ -289,7 +294,7 @@ TEST_CASE("a long piece that nobody waits for leaves half hashed with who was wa
   {
     Buffer piece = pool.get(1 << 20);
     std::fill_n(piece.data(), piece.size(), std::byte{7});
-    boost::asio::co_spawn(io.get_executor(), slow.add_later(std::move(piece)), no_exception);
+    start(io, slow.add_later(std::move(piece)));
   }
   while (worker.run_one()) {
   }
@@ -298,9 +303,7 @@ TEST_CASE("a long piece that nobody waits for leaves half hashed with who was wa
   CHECK(crowd.is_settled(io, 1));
   CHECK(worker.size() == 0);
   CHECK(pool.idle_bytes() == 1 << 20);  // the other half of its huge page; its own is in use
-  boost::asio::co_spawn(io.get_executor(), slow.settle(), no_exception);
-  io.restart();
-  io.poll();
+  start(io, slow.settle());
   REQUIRE(worker.run_one());
   CHECK(slow.digest() == md5(as_bytes(std::string(1 << 20, '\7'))));
 }
@@ -332,9 +335,7 @@ TEST_CASE("the piece of a stream that ends is forgotten") {
   BufferPool pool(1 << 20);
   {
     Md5Stream stream(&service);
-    boost::asio::co_spawn(io.get_executor(), stream.add_later(pool.get(1 << 18)), no_exception);
-    io.restart();
-    io.poll();
+    start(io, stream.add_later(pool.get(1 << 18)));
   }
   CHECK(pool.idle_bytes() == 1 << 18);
 }
@@ -347,19 +348,14 @@ TEST_CASE("the piece of a stream that ends while it is hashed is forgotten") {
   Crowd others(io, service, 3);
   BufferPool pool(4 << 20);
   auto ends = std::make_unique<Md5Stream>(&service);
-  boost::asio::co_spawn(io.get_executor(), ends->add_later(pool.get(1 << 20)), no_exception);
+  start(io, ends->add_later(pool.get(1 << 20)));
   Md5Stream awaited(&service);
-  // It goes when its piece is hashed, and takes the other stream along.
-  {
+  {  // its piece takes the other stream along when it is hashed
     std::shared_ptr<const void> last(nullptr, [&ends](const void*) { ends.reset(); });
     Buffer piece = pool.get(1 << 16).keeping(std::move(last));
-    boost::asio::co_spawn(io.get_executor(), awaited.add_later(std::move(piece)), no_exception);
+    start(io, awaited.add_later(std::move(piece)));
   }
-  io.restart();
-  io.poll();
-  boost::asio::co_spawn(io.get_executor(), awaited.settle(), no_exception);
-  io.restart();
-  io.poll();
+  start(io, awaited.settle());
   REQUIRE(worker.run_one());
   CHECK(ends == nullptr);
   CHECK(pool.idle_bytes() == (2 << 20) + (1 << 16));
