@@ -15,9 +15,9 @@ namespace penstock {
 // it must hash to.
 //
 // Each read() fills its buffer as far as the body goes, and has hashed what it returns: the buffer
-// belongs to the caller again. What receive() returns may be hashed later. All that the client told
-// is verified at the end, by the read() that returns 0; the MD5 of a body that it told none of is
-// known after settle().
+// belongs to the caller again. What receive() returns may be hashed later. All that the client sent
+// to check is verified at the end, by the read() that returns 0; without a Content-MD5 the MD5 may
+// be known only after settle().
 // `md5`: hashes large bodies; null: on the caller's thread. Errors: as body_promises(). Ownership:
 // borrows `raw` and `md5`. Thread-safety: the connection's thread.
 S3Result<std::unique_ptr<BodyReader>> make_body_reader(const S3Request& request,

@@ -49,16 +49,16 @@ class BodyReader {
   // then, unless the client sent a Content-MD5: so an upload makes its bytes durable meanwhile.
   // Errors: io - there is none; nothing of the body may become visible.
   virtual Task<> settle() { co_return Result<>{}; }
-  // After that: hex MD5 is the ETag.
+  // After the end, and after settle() if receive() was called: hex MD5 is the ETag.
   virtual std::array<std::uint8_t, 16> md5() const = 0;
   // Before the first read: also compute this checksum, unless the client named one. A reader of
   // bytes that nobody checks may pass it over.
   virtual void compute(ChecksumAlgorithm) {}
-  // After the end: the checksum the client sent or named, verified; none if there was none.
   struct Checksum {
     std::string algorithm;  // "crc32" …, lower case; empty = none
     std::string raw;
   };
+  // After the end: the checksum the client sent or named, verified; none if there was none.
   virtual Checksum checksum() const = 0;
 };
 

@@ -34,8 +34,8 @@ class RegisterCache {
   void put(const RegisterKey& key, std::size_t hash, RowPtr row);
   // The same of a row that was read: without room for it only if it was offered lately, among about
   // twice as many rows as are here, and then in place of the row whose turn is next: if that was
-  // used, its turn ends, and nothing comes. So where all rows were used, one that is read again and
-  // again comes in after as many reads as there are rows, at most.
+  // used, its turn ends, and nothing comes. So where all rows were used and nobody reads them any
+  // more, one that is read again and again comes in after as many reads as there are rows, at most.
   void offer(const RegisterKey& key, std::size_t hash, RowPtr row);
   void erase(const RegisterKey& key, std::size_t hash);
   std::size_t bytes() const { return bytes_; }
