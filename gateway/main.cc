@@ -21,11 +21,12 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 
-// What jemalloc reads at its start: memory that was free for a second goes back to the system, also
-// that of threads which do nothing any more: a thread of jemalloc's own sees to it.
+// What jemalloc reads at its start: memory that was free for a quarter of a second goes back to the
+// system, also that of threads which do nothing any more: a thread of jemalloc's own sees to it.
+// After a second it was 16 MiB more in uploads, and no less processor time.
 extern "C" const char* const malloc_conf;
 extern "C" const char* const malloc_conf =
-    "dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,max_background_threads:1";
+    "dirty_decay_ms:250,muzzy_decay_ms:0,background_thread:true,max_background_threads:1";
 
 namespace penstock {
 namespace {

@@ -75,7 +75,23 @@ Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
 }
 
 namespace {
-// Idle buffers by class, and their bytes. Thread-safety: none; who holds them locks.
+// Memory on its way to the system, so that no lock is held meanwhile: huge pages, and smaller
+// buffers.
+class Unwanted {
+ public:
+  Unwanted() = default;
+  Unwanted(const Unwanted&) = delete;
+  Unwanted& operator=(const Unwanted&) = delete;
+  ~Unwanted() {
+    for (std::byte* page : pages) ::munmap(page, kHugePage);
+    for (std::byte* memory : others) std::free(memory);
+  }
+  std::vector<std::byte*> pages;
+  std::vector<std::byte*> others;
+};
+
+// Idle buffers by class. What is not taken lies at the bottom of its list. Thread-safety: none; who
+// holds them locks.
 class IdleBuffers {
  public:
   explicit IdleBuffers(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
@@ -83,40 +99,64 @@ class IdleBuffers {
   IdleBuffers& operator=(const IdleBuffers&) = delete;
   // Nothing is in use any more: the buffers keep it. So both halves of each huge page are here.
   ~IdleBuffers() {
-    for (std::size_t i = 0; i < kHugeClass; ++i) {
-      for (std::byte* memory : lists_[i]) std::free(memory);
-    }
-    for (std::byte* half : lists_[kHugeClass]) {
-      if (half == huge_page_of(half)) ::munmap(half, kHugePage);
-    }
+    Unwanted all;
+    least_.fill(static_cast<std::size_t>(-1));
+    trim(all);
   }
   // Null: there is none.
   std::byte* take(std::size_t index) {
-    if (lists_[index].empty()) return nullptr;
-    std::byte* const memory = lists_[index].back();
-    lists_[index].pop_back();
-    bytes_ -= kClasses[index];
+    if (index == kHugeClass && !halves_.empty()) return take_from(halves_);
+    auto& list = lists_[index];
+    if (list.empty()) return nullptr;
+    std::byte* const memory = take_from(list);
+    least_[index] = std::min(least_[index], list.size());
+    if (index == kHugeClass) halves_.push_back(other_half(memory));
     return memory;
   }
-  void add(std::byte* memory, std::size_t index) {
+  // Of the smaller classes; false: there is no room.
+  bool keep(std::byte* memory, std::size_t index) {
+    if (bytes() + kClasses[index] > keep_bytes_) return false;
     lists_[index].push_back(memory);
-    bytes_ += kClasses[index];
-  }
-  bool has_room(std::size_t index) const { return bytes_ + kClasses[index] <= keep_bytes_; }
-  // Takes out the other half of the huge page; false: it is in use.
-  bool take_other_half(std::byte* half) {
-    auto& list = lists_[kHugeClass];
-    const auto other = std::ranges::find(list, other_half(half));
-    if (other == list.end()) return false;
-    list.erase(other);
-    bytes_ -= kClasses[kHugeClass];
     return true;
   }
-  std::size_t bytes() const { return bytes_; }
+  void keep_half(std::byte* half) {
+    const auto other = std::ranges::find(halves_, other_half(half));
+    if (other == halves_.end()) return halves_.push_back(half);
+    halves_.erase(other);
+    lists_[kHugeClass].push_back(huge_page_of(half));
+  }
+  // A whole huge page, if too much is idle; else null.
+  std::byte* take_surplus() {
+    auto& pages = lists_[kHugeClass];
+    return bytes() <= keep_bytes_ || pages.empty() ? nullptr : take_from(pages);
+  }
+  // What was idle all the time since the last call.
+  void trim(Unwanted& unwanted) {
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      const auto begin = lists_[i].begin();
+      const auto end = begin + static_cast<std::ptrdiff_t>(std::min(least_[i], lists_[i].size()));
+      auto& to = i == kHugeClass ? unwanted.pages : unwanted.others;
+      to.insert(to.end(), begin, end);
+      lists_[i].erase(begin, end);
+      least_[i] = lists_[i].size();
+    }
+  }
+  std::size_t bytes() const {
+    std::size_t sum = halves_.size() * kClasses[kHugeClass] + lists_[kHugeClass].size() * kHugePage;
+    for (std::size_t i = 0; i < kHugeClass; ++i) sum += lists_[i].size() * kClasses[i];
+    return sum;
+  }
 
  private:
-  std::array<std::vector<std::byte*>, kClasses.size()> lists_;
-  std::size_t bytes_ = 0;
+  using List = std::vector<std::byte*>;
+  static std::byte* take_from(List& list) {
+    std::byte* const memory = list.back();
+    list.pop_back();
+    return memory;
+  }
+  std::array<List, kClasses.size()> lists_;           // of the largest class: whole huge pages
+  List halves_;                                       // of huge pages whose other half is in use
+  std::array<std::size_t, kClasses.size()> least_{};  // in lists_, since the last trim()
   const std::size_t keep_bytes_;
 };
 }  // namespace
@@ -129,21 +169,30 @@ struct BufferPool::State {
     if (std::byte* const memory = idle.take(index)) return memory;
     if (index != kHugeClass) return nullptr;
     std::byte* const page = map_huge_page();
-    idle.add(page + kClasses[index], index);
+    idle.keep_half(page + kClasses[index]);
     return page;
   }
   void give_back(std::byte* memory, std::size_t index) {
-    if (index == kClasses.size()) return std::free(memory);
+    if (index == kHugeClass) return give_back_half(memory);
+    if (index < kHugeClass) {
+      const CountedLock lock(mutex);
+      if (idle.keep(memory, index)) return;
+    }
+    std::free(memory);
+  }
+  void give_back_half(std::byte* half) {
+    std::byte* surplus = nullptr;
     {
       const CountedLock lock(mutex);
-      if (idle.has_room(index)) return idle.add(memory, index);
-      if (index == kHugeClass && !idle.take_other_half(memory)) return idle.add(memory, index);
+      idle.keep_half(half);
+      surplus = idle.take_surplus();
     }
-    if (index == kHugeClass) {
-      ::munmap(huge_page_of(memory), kHugePage);
-    } else {
-      std::free(memory);
-    }
+    if (surplus != nullptr) ::munmap(surplus, kHugePage);
+  }
+  void trim() {
+    Unwanted unwanted;
+    const CountedLock lock(mutex);
+    idle.trim(unwanted);
   }
   CountedMutex mutex{LockName::buffers};  // guards the next one
   IdleBuffers idle;
@@ -165,9 +214,14 @@ struct BufferPool::ThreadState {
   void give_back(std::byte* memory, std::size_t index) {
     if (index < kHugeClass) {
       const CountedLock lock(mutex);
-      if (idle.has_room(index)) return idle.add(memory, index);
+      if (idle.keep(memory, index)) return;
     }
     shared->give_back(memory, index);
+  }
+  void trim() {
+    Unwanted unwanted;
+    const CountedLock lock(mutex);
+    idle.trim(unwanted);
   }
   const std::shared_ptr<State> shared;
   CountedMutex mutex{LockName::buffers};  // guards the next one
@@ -191,6 +245,11 @@ Buffer BufferPool::get(std::size_t size) {
   if (memory == nullptr) memory = allocate(index < kClasses.size() ? kClasses[index] : size);
   auto deleter = [part = mine, index](std::byte* bytes) { part->give_back(bytes, index); };
   return Buffer(std::shared_ptr<std::byte[]>(memory, std::move(deleter)), size);
+}
+
+void BufferPool::trim() {
+  state_->trim();
+  threads_.all([](const std::shared_ptr<ThreadState>& part) { part->trim(); });
 }
 
 std::size_t BufferPool::idle_bytes() const {

@@ -16,14 +16,11 @@ namespace penstock {
 struct ProcessOptions {
   unsigned io_threads = 1;
   std::size_t memory_budget_bytes = limits::kMemoryBudgetBytes;  // of bodies under way
-  std::size_t idle_buffer_bytes = 24 * limits::kMiB;             // kept for the next ones
+  std::size_t idle_buffer_bytes = 24 * limits::kMiB;  // kept for the next ones, for a moment
 };
 
 struct ProcessBase {
-  explicit ProcessBase(const ProcessOptions& options)
-      : buffers(options.idle_buffer_bytes),
-        budget(options.memory_budget_bytes, MemoryBudget::floors_of(options.memory_budget_bytes)),
-        io(options.io_threads) {}
+  explicit ProcessBase(const ProcessOptions& options);
 
   RealClock clock;
   SystemRandom random;

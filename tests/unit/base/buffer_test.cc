@@ -53,6 +53,56 @@ TEST_CASE("what does not stay idle is the system's again") {
   CHECK(errno == ENOMEM);  // nothing is mapped there
 }
 
+TEST_CASE("what nobody took between two trims is the system's again, what was taken stays") {
+  for (const std::size_t size : {kMiB, std::size_t{256} << 10, std::size_t{16} << 10}) {
+    CAPTURE(size);
+    const std::size_t count = 8;
+    BufferPool pool(64 * kMiB);
+    const auto take = [&](std::size_t n) {
+      std::vector<Buffer> buffers;
+      for (std::size_t i = 0; i < n; ++i) buffers.push_back(pool.get(size));
+    };
+    take(count);
+    CHECK(pool.idle_bytes() == count * size);
+    pool.trim();  // there was none when it began
+    CHECK(pool.idle_bytes() == count * size);
+    take(count / 2);
+    pool.trim();
+    CHECK(pool.idle_bytes() == count / 2 * size);
+    take(count / 2);
+    pool.trim();
+    CHECK(pool.idle_bytes() == count / 2 * size);
+    pool.trim();
+    CHECK(pool.idle_bytes() == 0);
+    take(1);
+  }
+}
+
+TEST_CASE("a half of a huge page stays while the other half is in use") {
+  BufferPool pool(64 * kMiB);
+  Buffer half = pool.get(kMiB);
+  std::memset(half.data(), 7, kMiB);
+  for (int i = 0; i < 3; ++i) pool.trim();
+  CHECK(pool.idle_bytes() == kMiB);
+  const Buffer other = pool.get(kMiB);
+  CHECK(std::abs(other.data() - half.data()) == kMiB);
+  CHECK(pool.idle_bytes() == 0);
+  CHECK(std::to_integer<int>(half.bytes().back()) == 7);
+}
+
+TEST_CASE("halves are taken before whole huge pages, so that those can go") {
+  BufferPool pool(64 * kMiB);
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 8; ++i) buffers.push_back(pool.get(kMiB));
+  for (const int i : {1, 2, 3, 4, 5}) buffers[i] = Buffer();  // one half, and two whole pages
+  const std::size_t idle = pool.idle_bytes();
+  CHECK(idle == 5 * kMiB);
+  const Buffer taken = pool.get(kMiB);
+  pool.trim();
+  pool.trim();
+  CHECK(pool.idle_bytes() == 0);  // the half was taken
+}
+
 TEST_CASE("a buffer is taken again, and may outlive its pool") {
   Buffer left;
   {
