@@ -75,20 +75,14 @@ Buffer Buffer::keeping(std::shared_ptr<const void> companion) const {
 }
 
 namespace {
-// Memory on its way to the system, so that no lock is held meanwhile: huge pages, and smaller
-// buffers.
-class Unwanted {
- public:
-  Unwanted() = default;
-  Unwanted(const Unwanted&) = delete;
-  Unwanted& operator=(const Unwanted&) = delete;
-  ~Unwanted() {
-    for (std::byte* page : pages) ::munmap(page, kHugePage);
-    for (std::byte* memory : others) std::free(memory);
+// To the system: of the largest class a whole huge page.
+void release(std::byte* memory, std::size_t index) {
+  if (index == kHugeClass) {
+    ::munmap(memory, kHugePage);
+  } else {
+    std::free(memory);
   }
-  std::vector<std::byte*> pages;
-  std::vector<std::byte*> others;
-};
+}
 
 // Idle buffers by class. What is not taken lies at the bottom of its list. Thread-safety: none; who
 // holds them locks.
@@ -99,19 +93,21 @@ class IdleBuffers {
   IdleBuffers& operator=(const IdleBuffers&) = delete;
   // Nothing is in use any more: the buffers keep it. So both halves of each huge page are here.
   ~IdleBuffers() {
-    Unwanted all;
-    least_.fill(static_cast<std::size_t>(-1));
-    trim(all);
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      for (std::byte* memory : lists_[i]) release(memory, i);
+    }
   }
   // Null: there is none.
   std::byte* take(std::size_t index) {
-    if (index == kHugeClass && !halves_.empty()) return take_from(halves_);
-    auto& list = lists_[index];
-    if (list.empty()) return nullptr;
-    std::byte* const memory = take_from(list);
-    least_[index] = std::min(least_[index], list.size());
-    if (index == kHugeClass) halves_.push_back(other_half(memory));
-    return memory;
+    if (index != kHugeClass) return take_last(index);
+    if (halves_.empty()) {
+      if (lists_[index].empty()) return nullptr;
+      halves_.push_back(other_half(lists_[index].back()));
+      return take_last(index);
+    }
+    std::byte* const half = halves_.back();
+    halves_.pop_back();
+    return half;
   }
   // Of the smaller classes; false: there is no room.
   bool keep(std::byte* memory, std::size_t index) {
@@ -126,20 +122,18 @@ class IdleBuffers {
     lists_[kHugeClass].push_back(huge_page_of(half));
   }
   // A whole huge page, if too much is idle; else null.
-  std::byte* take_surplus() {
-    auto& pages = lists_[kHugeClass];
-    return bytes() <= keep_bytes_ || pages.empty() ? nullptr : take_from(pages);
-  }
-  // What was idle all the time since the last call.
-  void trim(Unwanted& unwanted) {
-    for (std::size_t i = 0; i < lists_.size(); ++i) {
-      const auto begin = lists_[i].begin();
-      const auto end = begin + static_cast<std::ptrdiff_t>(std::min(least_[i], lists_[i].size()));
-      auto& to = i == kHugeClass ? unwanted.pages : unwanted.others;
-      to.insert(to.end(), begin, end);
-      lists_[i].erase(begin, end);
-      least_[i] = lists_[i].size();
+  std::byte* take_surplus() { return bytes() > keep_bytes_ ? take_last(kHugeClass) : nullptr; }
+  // One that was idle since this was last null, which it is if there is none.
+  std::byte* take_unneeded(std::size_t index) {
+    auto& list = lists_[index];
+    if (least_[index] == 0) {
+      least_[index] = list.size();
+      return nullptr;
     }
+    --least_[index];
+    std::byte* const memory = list.front();
+    list.erase(list.begin());
+    return memory;
   }
   std::size_t bytes() const {
     std::size_t sum = halves_.size() * kClasses[kHugeClass] + lists_[kHugeClass].size() * kHugePage;
@@ -148,17 +142,33 @@ class IdleBuffers {
   }
 
  private:
-  using List = std::vector<std::byte*>;
-  static std::byte* take_from(List& list) {
+  // Null: there is none.
+  std::byte* take_last(std::size_t index) {
+    auto& list = lists_[index];
+    if (list.empty()) return nullptr;
     std::byte* const memory = list.back();
     list.pop_back();
+    least_[index] = std::min(least_[index], list.size());
     return memory;
   }
+  using List = std::vector<std::byte*>;
   std::array<List, kClasses.size()> lists_;           // of the largest class: whole huge pages
   List halves_;                                       // of huge pages whose other half is in use
-  std::array<std::size_t, kClasses.size()> least_{};  // in lists_, since the last trim()
+  std::array<std::size_t, kClasses.size()> least_{};  // in lists_, since take_unneeded() was null
   const std::size_t keep_bytes_;
 };
+
+// `part` has a `mutex`, and `idle` that it guards; it is not held while the system gets its memory.
+template <class Part>
+void trim_part(Part& part) {
+  const auto take = [&part](std::size_t index) {
+    const CountedLock lock(part.mutex);
+    return part.idle.take_unneeded(index);
+  };
+  for (std::size_t i = 0; i < kClasses.size(); ++i) {
+    while (std::byte* const memory = take(i)) release(memory, i);
+  }
+}
 }  // namespace
 
 // What all threads share: the buffers that no thread keeps for itself.
@@ -187,12 +197,7 @@ struct BufferPool::State {
       idle.keep_half(half);
       surplus = idle.take_surplus();
     }
-    if (surplus != nullptr) ::munmap(surplus, kHugePage);
-  }
-  void trim() {
-    Unwanted unwanted;
-    const CountedLock lock(mutex);
-    idle.trim(unwanted);
+    if (surplus != nullptr) release(surplus, kHugeClass);
   }
   CountedMutex mutex{LockName::buffers};  // guards the next one
   IdleBuffers idle;
@@ -217,11 +222,6 @@ struct BufferPool::ThreadState {
       if (idle.keep(memory, index)) return;
     }
     shared->give_back(memory, index);
-  }
-  void trim() {
-    Unwanted unwanted;
-    const CountedLock lock(mutex);
-    idle.trim(unwanted);
   }
   const std::shared_ptr<State> shared;
   CountedMutex mutex{LockName::buffers};  // guards the next one
@@ -248,8 +248,8 @@ Buffer BufferPool::get(std::size_t size) {
 }
 
 void BufferPool::trim() {
-  state_->trim();
-  threads_.all([](const std::shared_ptr<ThreadState>& part) { part->trim(); });
+  trim_part(*state_);
+  threads_.all([](const std::shared_ptr<ThreadState>& part) { trim_part(*part); });
 }
 
 std::size_t BufferPool::idle_bytes() const {
