@@ -134,10 +134,23 @@ std::size_t MemoryBudget::held_by(MemoryUser user) const {
 bool MemoryBudget::fits_account(MemoryUser user) const {
   const Part& part = parts_[index_of(user.use)];
   const std::size_t used = part.used.load();
-  const std::size_t own = part.floor - std::min(part.floor, used);
-  const std::size_t free = own + common_bytes_ - std::min(common_bytes_, common_used_.load());
-  const std::size_t most = limits::kAccountFactor * free;
+  const std::size_t most = limits::kAccountFactor * free_bytes(part, used);
   return used <= most || held_by(user) <= most;  // nobody holds more than all do
+}
+
+std::size_t MemoryBudget::free_bytes(const Part& part, std::size_t used) const {
+  const std::size_t own = part.floor - std::min(part.floor, used);
+  return own + common_bytes_ - std::min(common_bytes_, common_used_.load());
+}
+
+// Of x bytes more an account may hold used + x <= factor * (free - x).
+std::size_t MemoryBudget::room_for(MemoryUser user) const {
+  const Part& part = parts_[index_of(user.use)];
+  const std::size_t used = part.used.load();
+  const std::size_t free = free_bytes(part, used);
+  if (user.account.place == 0) return free;
+  const std::size_t most = limits::kAccountFactor * free;
+  return (most - std::min(most, used)) / (limits::kAccountFactor + 1);
 }
 
 Result<MemoryBudget::Lease> MemoryBudget::take(MemoryUser user, std::size_t bytes) {

@@ -97,6 +97,9 @@ class MemoryBudget {
   // `bytes` more would leave half of the budget free: there is room for what only speeds things up.
   // Here and in the next one stocks count as used.
   bool has_plenty(std::size_t bytes) const { return reserved_bytes() + bytes <= limit_bytes_ / 2; }
+  // What `user` may still take, or less: as if its account held all that its kind of use holds. For
+  // who may do with less; a take() may fail all the same.
+  std::size_t room_for(MemoryUser user) const;
   // A quarter of it is free: what was taken may be kept a while to save work.
   bool has_some() const { return reserved_bytes() <= limit_bytes_ / 4 * 3; }
 
@@ -132,6 +135,8 @@ class MemoryBudget {
   std::atomic<std::size_t>& account_bytes(MemoryUser user);
   std::size_t held_by(MemoryUser user) const;
   bool fits_account(MemoryUser user) const;
+  // For a part that has used so much.
+  std::size_t free_bytes(const Part& part, std::size_t used) const;
 
   const std::size_t limit_bytes_;
   const std::size_t stock_bytes_;  // taken at a time; no larger lease comes from a stock

@@ -25,6 +25,7 @@ struct BlobReader::State {
   Result<> open_range();
   Layout::Run next_run() const;
   void pass(const Layout::Run& run);
+  bool has_room(std::uint64_t piece) const;
   Task<> take_memory(Deadline deadline);
   BootTime memory_end(Deadline deadline) const;
   Task<std::optional<Piece>> begin(Deadline deadline);
@@ -93,15 +94,30 @@ BootTime BlobReader::State::memory_end(Deadline deadline) const {
   return deadline.capped(fetcher->context.clock.boot() + limits::kMemoryWait);
 }
 
+// Large pieces are for few readers: one of 1 MiB while a quarter of the budget can be had, and half
+// of that while two thirds of it can, and so on. So pieces get smaller as readers come, before one
+// of them finds nothing. When the first of 256 readers held 1 MiB each, others waited too long.
+bool BlobReader::State::has_room(std::uint64_t piece) const {
+  const MemoryBudget& budget = fetcher->context.budget;
+  std::size_t needed = budget.limit_bytes() / 4;
+  for (std::uint64_t size = limits::kPieceBytes; size > piece; size /= 2) needed = needed / 3 * 2;
+  return budget.room_for(fetcher->user) >= needed;
+}
+
 // Memory for one piece, which gets as large as there is room for.
 Task<> BlobReader::State::take_memory(Deadline deadline) {
   MemoryBudget& budget = fetcher->context.budget;
   MemoryBudget::Lease& memory = fetcher->memory;
-  const auto wanted = static_cast<std::size_t>(std::min(bytes_left, piece_max));
+  auto wanted = static_cast<std::size_t>(std::min(bytes_left, piece_max));
   if (memory.bytes() >= wanted) co_return Result<>{};
   if (memory.bytes() > 0) {
-    if (!memory.grow(wanted - memory.bytes())) piece_max /= 2;  // as it was
+    const bool larger = has_room(wanted) && memory.grow(wanted - memory.bytes());
+    if (!larger) piece_max /= 2;  // as it was
     co_return Result<>{};
+  }
+  while (wanted > limits::kSmallPieceBytes && !has_room(wanted)) {
+    piece_max /= 2;
+    wanted = static_cast<std::size_t>(std::min(bytes_left, piece_max));
   }
   auto taken = budget.take(fetcher->user, wanted);
   if (!taken) {
@@ -146,7 +162,8 @@ Result<> BlobReader::State::fill_window() {
         std::min<std::uint64_t>(bytes_left, kWindowMax * limits::kPieceBytes));
     const std::size_t extra = wanted - std::min(wanted, fetcher->memory.bytes());
     window = extra == 0 ? kWindowMax : 1;
-    if (extra > 0 && budget.has_plenty(extra)) {
+    const bool plenty = budget.room_for(fetcher->user) >= extra + budget.limit_bytes() / 8;
+    if (extra > 0 && plenty && budget.has_plenty(extra)) {
       if (auto memory = budget.take(fetcher->user, extra)) {
         fetcher->window_memory = std::move(memory).value();
         window = kWindowMax;

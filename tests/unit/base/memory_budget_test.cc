@@ -79,6 +79,25 @@ TEST_CASE("one account takes four fifths, and what is left is for the next") {
   CHECK(budget.take({kWrites, {}}, 1).has_value());  // the process itself has no such part
 }
 
+TEST_CASE("there is room for what can be taken") {
+  MemoryBudget budget(1000);
+  const MemoryUser a{kWrites, budget.account("a")};
+  CHECK(budget.room_for({kReads, {}}) == 1000);
+  for (const std::size_t taken : {0u, 300u, 799u}) {
+    CAPTURE(taken);
+    const auto lease = budget.take(a, taken);
+    REQUIRE(lease.has_value());
+    CHECK(budget.room_for(a) == 800 - taken);
+    CHECK(budget.room_for({kReads, {}}) == 1000 - taken);
+    CHECK(budget.take(a, 800 - taken).has_value());
+    CHECK(!budget.take(a, 801 - taken).has_value());
+  }
+  const auto others = budget.take({kReads, {}}, 1000);
+  REQUIRE(others.has_value());
+  CHECK(budget.room_for(a) == 0);
+  CHECK(budget.room_for({kReads, {}}) == 0);
+}
+
 TEST_CASE("a lease grows, moves and gives all of it back") {
   MemoryBudget budget(10);
   auto lease = budget.take({kReads, budget.account("a")}, 2);
