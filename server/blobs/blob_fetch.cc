@@ -78,13 +78,20 @@ void BlobFetcher::keep_to_rebuild(const OpenBlob& open, const Layout::Run& run, 
   for (std::uint32_t unit = run.unit + 1; unit < open.blob.shape.k; ++unit) {
     if (!comes_later(open, run, end, unit)) return;
     if (!is_out(open, open.layout.slot_of_unit(run.stripe, unit))) continue;
-    if (!context.budget.has_some()) return;
+    if (!may_keep()) return;
     auto lease = context.budget.take(user, run.length);
     if (lease) {
       kept.keep({{open.blob.fragment(run.slot), run.fragment_offset, piece}}, std::move(*lease));
     }
     return;
   }
+}
+
+// Each reader may keep as much as it needs to rebuild a piece: many of them would leave nothing for
+// that.
+bool BlobFetcher::may_keep() const {
+  const MemoryBudget& budget = context.budget;
+  return budget.has_some() && budget.room_for(user) >= budget.limit_bytes() / 8;
 }
 
 bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {

@@ -65,6 +65,8 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
                        const Piece& piece);
   // No read of this fragment would help: it failed, or nobody asks its volume now.
   bool is_out(const OpenBlob& open, std::uint32_t slot) const;
+  // Is there so much memory that columns may be kept for pieces that come later?
+  bool may_keep() const;
   // Starts a read. Pre: executor is set.
   std::shared_ptr<Fetch> fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                std::uint64_t length, bool file_allowed);

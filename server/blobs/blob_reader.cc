@@ -291,6 +291,7 @@ Task<std::optional<Piece>> BlobReader::State::wait_for_front(Deadline deadline) 
         begin_small();
         co_return std::optional<Piece>{};
       }
+      fetcher->kept.clear();  // it can be read again
       if (!columns_until) columns_until = memory_end(deadline);
       if (now >= *columns_until) co_return fail(Errc::overloaded, "no memory to rebuild bytes");
       next = std::min(next, now + busy_pause(fetcher->context.random.next()));

@@ -245,7 +245,7 @@ std::vector<std::uint32_t> BlobRun::units_to_rebuild(const std::vector<std::uint
     const std::uint32_t slot = open_->layout.slot_of_unit(run_.stripe, unit);
     const bool read = std::find(present.begin(), present.end(), unit) != present.end();
     if (read || !comes_later(*open_, run_, end_, unit) || !fetcher_->is_out(*open_, slot)) continue;
-    if (!fetcher_->context.budget.has_some() || !memory_.grow(run_.length)) break;
+    if (!fetcher_->may_keep() || !memory_.grow(run_.length)) break;
     units.push_back(unit);
   }
   return units;
@@ -258,7 +258,7 @@ KeptColumns::Column BlobRun::kept_column(std::uint32_t unit, Piece piece) const 
 
 void BlobRun::keep(std::vector<KeptColumns::Column> columns) {
   const std::size_t bytes = columns.size() * run_.length;
-  if (bytes == 0 || !fetcher_->context.budget.has_some()) return;
+  if (bytes == 0 || !fetcher_->may_keep()) return;
   memory_.shrink_to(bytes);
   fetcher_->kept.keep(std::move(columns), std::exchange(memory_, {}));
 }

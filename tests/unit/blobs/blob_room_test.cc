@@ -75,5 +75,31 @@ TEST_CASE("what is read ahead leaves room for others") {
   CHECK(world.clock.boot() == before);
 }
 
+TEST_CASE("what readers keep to rebuild with leaves others what they need to rebuild") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(8 << 20);
+  auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  blob->locations[0] = blob->locations[1] = Location{};
+  world.set_cached(true);
+  const MemoryAccount account = world.budget.account("one");
+  std::vector<std::unique_ptr<BlobReader>> readers;
+  std::vector<std::string> texts;
+  const BootTime before = world.clock.boot();
+  for (std::size_t i = 0; i < 100; ++i) {
+    const std::vector<BlobRange> range{{*blob, 0, body.size()}};
+    readers.emplace_back(new BlobReader(world.blobs->read(range, false, nullptr, account)));
+    const auto piece = run_task(world.io, world.clock, readers[i]->next(world.deadline()));
+    REQUIRE(piece.has_value());
+    texts.emplace_back(as_text(piece->bytes()));
+  }
+  CHECK(texts.front().size() == limits::kPieceBytes);
+  CHECK(texts.back() + read_on(world, *readers.back()) == body);
+  CHECK(texts.front() + read_on(world, *readers.front()) == body);
+  CHECK(world.clock.boot() == before);
+}
+
 }  // namespace
 }  // namespace penstock
