@@ -143,14 +143,16 @@ std::size_t MemoryBudget::free_bytes(const Part& part, std::size_t used) const {
   return own + common_bytes_ - std::min(common_bytes_, common_used_.load());
 }
 
-// Of x bytes more an account may hold used + x <= factor * (free - x).
+// Of x bytes more an account may hold held + x <= factor * (free - x). What it holds is only looked
+// up where that could make much of a difference.
 std::size_t MemoryBudget::room_for(MemoryUser user) const {
   const Part& part = parts_[index_of(user.use)];
-  const std::size_t used = part.used.load();
-  const std::size_t free = free_bytes(part, used);
+  std::size_t held = part.used.load();
+  const std::size_t free = free_bytes(part, held);
   if (user.account.place == 0) return free;
   const std::size_t most = limits::kAccountFactor * free;
-  return (most - std::min(most, used)) / (limits::kAccountFactor + 1);
+  if (held > free / 4) held = std::min(held, held_by(user));
+  return (most - std::min(most, held)) / (limits::kAccountFactor + 1);
 }
 
 Result<MemoryBudget::Lease> MemoryBudget::take(MemoryUser user, std::size_t bytes) {

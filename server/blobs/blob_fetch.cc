@@ -87,8 +87,8 @@ void BlobFetcher::keep_to_rebuild(const OpenBlob& open, const Layout::Run& run, 
   }
 }
 
-// Each reader may keep as much as it needs to rebuild a piece: many of them would leave nothing for
-// that.
+// What readers keep can be more than they need to rebuild a piece: many of them would leave nothing
+// for that.
 bool BlobFetcher::may_keep() const {
   const MemoryBudget& budget = context.budget;
   return budget.has_some() && budget.room_for(user) >= budget.limit_bytes() / 8;

@@ -94,14 +94,19 @@ BootTime BlobReader::State::memory_end(Deadline deadline) const {
   return deadline.capped(fetcher->context.clock.boot() + limits::kMemoryWait);
 }
 
-// Large pieces are for few readers: one of 1 MiB while a quarter of the budget can be had, and half
-// of that while two thirds of it can, and so on. So pieces get smaller as readers come, before one
-// of them finds nothing. When the first of 256 readers held 1 MiB each, others waited too long.
+// Large pieces are for few readers: one of 1 MiB while a quarter of the budget can be had, or half
+// of what readers have and could have if others hold the rest; half a MiB while two thirds of that
+// can, and so on. So pieces get smaller as readers come, before one of them finds nothing. When the
+// first of 256 readers held 1 MiB each, others waited too long.
 bool BlobReader::State::has_room(std::uint64_t piece) const {
   const MemoryBudget& budget = fetcher->context.budget;
-  std::size_t needed = budget.limit_bytes() / 4;
-  for (std::uint64_t size = limits::kPieceBytes; size > piece; size /= 2) needed = needed / 3 * 2;
-  return budget.room_for(fetcher->user) >= needed;
+  const std::size_t room = budget.room_for(fetcher->user);
+  const auto is_enough = [&](std::size_t needed) {
+    for (std::uint64_t size = limits::kPieceBytes; size > piece; size /= 2) needed = needed / 3 * 2;
+    return room >= needed;
+  };
+  if (is_enough(budget.limit_bytes() / 4)) return true;
+  return is_enough((room + budget.used_bytes(fetcher->user.use)) / 2);
 }
 
 // Memory for one piece, which gets as large as there is room for.
@@ -162,8 +167,10 @@ Result<> BlobReader::State::fill_window() {
         std::min<std::uint64_t>(bytes_left, kWindowMax * limits::kPieceBytes));
     const std::size_t extra = wanted - std::min(wanted, fetcher->memory.bytes());
     window = extra == 0 ? kWindowMax : 1;
-    const bool plenty = budget.room_for(fetcher->user) >= extra + budget.limit_bytes() / 8;
-    if (extra > 0 && plenty && budget.has_plenty(extra)) {
+    const auto leaves_room = [&] {
+      return budget.room_for(fetcher->user) >= extra + budget.limit_bytes() / 8;
+    };
+    if (extra > 0 && budget.has_plenty(extra) && leaves_room()) {
       if (auto memory = budget.take(fetcher->user, extra)) {
         fetcher->window_memory = std::move(memory).value();
         window = kWindowMax;

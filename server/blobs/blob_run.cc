@@ -258,8 +258,8 @@ KeptColumns::Column BlobRun::kept_column(std::uint32_t unit, Piece piece) const 
 
 void BlobRun::keep(std::vector<KeptColumns::Column> columns) {
   const std::size_t bytes = columns.size() * run_.length;
+  memory_.shrink_to(bytes);  // the rest is used up
   if (bytes == 0 || !fetcher_->may_keep()) return;
-  memory_.shrink_to(bytes);
   fetcher_->kept.keep(std::move(columns), std::exchange(memory_, {}));
 }
 

@@ -92,10 +92,17 @@ TEST_CASE("there is room for what can be taken") {
     CHECK(budget.take(a, 800 - taken).has_value());
     CHECK(!budget.take(a, 801 - taken).has_value());
   }
-  const auto others = budget.take({kReads, {}}, 1000);
+  {
+    const auto others = budget.take({kReads, {}}, 1000);
+    REQUIRE(others.has_value());
+    CHECK(budget.room_for(a) == 0);
+    CHECK(budget.room_for({kReads, {}}) == 0);
+  }
+  const MemoryUser b{kWrites, budget.account("b")};
+  REQUIRE(a.account.place != b.account.place);
+  const auto others = budget.take(b, 800);
   REQUIRE(others.has_value());
-  CHECK(budget.room_for(a) == 0);
-  CHECK(budget.room_for({kReads, {}}) == 0);
+  CHECK(budget.room_for(a) == 160);  // what another one holds is not its own
 }
 
 TEST_CASE("a lease grows, moves and gives all of it back") {

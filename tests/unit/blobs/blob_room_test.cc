@@ -57,6 +57,39 @@ TEST_CASE("as readers come their pieces get smaller, and none of them waits for 
   CHECK(world.pieces == 8);
 }
 
+TEST_CASE("a reader beside uploads that hold all they may still gets large pieces") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(8 << 20);
+  const auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  world.set_cached(true);
+  const auto uploads =
+      world.budget.take({MemoryUse::writes, {}}, world.budget.limit_bytes() / 5 * 4);
+  REQUIRE(uploads.has_value());
+  CHECK(world.get(*blob).value() == body);
+  CHECK(world.pieces == 8);
+}
+
+TEST_CASE("a greedy account leaves another one pieces of some size") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  const std::string body = BlobWorld::body(8 << 20);
+  const auto blob = world.put(body, 1 << 20);
+  REQUIRE(blob.has_value());
+  world.set_cached(true);
+  const MemoryUser greedy{MemoryUse::reads, world.budget.account("b")};
+  const auto held = world.budget.take(greedy, world.budget.limit_bytes() / 5 * 4);
+  REQUIRE(held.has_value());
+  const std::vector<BlobRange> range{{*blob, 0, body.size()}};
+  BlobReader reader = world.blobs->read(range, false, nullptr, world.budget.account("a"));
+  const auto piece = run_task(world.io, world.clock, reader.next(world.deadline()));
+  REQUIRE(piece.has_value());
+  CHECK(piece->length >= 2 * limits::kSmallPieceBytes);
+}
+
 TEST_CASE("what is read ahead leaves room for others") {
   BlobWorldShape shape;
   shape.unit_bytes = 2 << 20;
