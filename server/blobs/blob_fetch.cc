@@ -91,7 +91,7 @@ void BlobFetcher::keep_to_rebuild(const OpenBlob& open, const Layout::Run& run, 
 // for that.
 bool BlobFetcher::may_keep() const {
   const MemoryBudget& budget = context.budget;
-  return budget.has_some() && budget.room_for(user) >= budget.limit_bytes() / 8;
+  return budget.has_some() && budget.room_for(user) >= budget.limit_bytes() / 32;
 }
 
 bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {

@@ -94,19 +94,20 @@ BootTime BlobReader::State::memory_end(Deadline deadline) const {
   return deadline.capped(fetcher->context.clock.boot() + limits::kMemoryWait);
 }
 
-// Large pieces are for few readers: one of 1 MiB while a quarter of the budget can be had, or half
-// of what readers have and could have if others hold the rest; half a MiB while two thirds of that
-// can, and so on. So pieces get smaller as readers come, before one of them finds nothing. When the
-// first of 256 readers held 1 MiB each, others waited too long.
+// Large pieces are for few readers: one of 1 MiB while an eighth of the budget can be had, or a
+// quarter of what readers have and could have if others hold the rest; half a MiB while three
+// quarters of that can, and so on. So pieces get smaller as readers come, before one of them finds
+// nothing. When the first of 256 readers held 1 MiB each, others waited too long. Twice these
+// bounds cost a third more with two volumes gone and 16 readers: what those keep counts, too.
 bool BlobReader::State::has_room(std::uint64_t piece) const {
   const MemoryBudget& budget = fetcher->context.budget;
   const std::size_t room = budget.room_for(fetcher->user);
   const auto is_enough = [&](std::size_t needed) {
-    for (std::uint64_t size = limits::kPieceBytes; size > piece; size /= 2) needed = needed / 3 * 2;
+    for (std::uint64_t size = limits::kPieceBytes; size > piece; size /= 2) needed = needed / 4 * 3;
     return room >= needed;
   };
-  if (is_enough(budget.limit_bytes() / 4)) return true;
-  return is_enough((room + budget.used_bytes(fetcher->user.use)) / 2);
+  if (is_enough(budget.limit_bytes() / 8)) return true;
+  return is_enough((room + budget.used_bytes(fetcher->user.use)) / 4);
 }
 
 // Memory for one piece, which gets as large as there is room for.

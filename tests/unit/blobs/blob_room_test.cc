@@ -31,7 +31,7 @@ TEST_CASE("as readers come their pieces get smaller, and none of them waits for 
   world.set_cached(true);
   // Of one account: it gets four fifths of the 64 MiB.
   const MemoryAccount account = world.budget.account("one");
-  constexpr std::size_t kReaders = 128;
+  constexpr std::size_t kReaders = 100;
   std::vector<std::unique_ptr<BlobReader>> readers;
   std::vector<std::string> texts;
   const BootTime before = world.clock.boot();
@@ -121,7 +121,7 @@ TEST_CASE("what readers keep to rebuild with leaves others what they need to reb
   std::vector<std::unique_ptr<BlobReader>> readers;
   std::vector<std::string> texts;
   const BootTime before = world.clock.boot();
-  for (std::size_t i = 0; i < 100; ++i) {
+  for (std::size_t i = 0; i < 40; ++i) {
     const std::vector<BlobRange> range{{*blob, 0, body.size()}};
     readers.emplace_back(new BlobReader(world.blobs->read(range, false, nullptr, account)));
     const auto piece = run_task(world.io, world.clock, readers[i]->next(world.deadline()));
