@@ -97,8 +97,8 @@ class MemoryBudget {
   // `bytes` more would leave half of the budget free: there is room for what only speeds things up.
   // Here and in the next one stocks count as used.
   bool has_plenty(std::size_t bytes) const { return reserved_bytes() + bytes <= limit_bytes_ / 2; }
-  // What `user` may still take, or less: as if its account held all that its kind of use holds. For
-  // who may do with less; a take() may fail all the same.
+  // What `user` may still take, or a little less. For who may do with less; a take() may fail all
+  // the same. Cost: with much in use a look at what all threads have counted of its account.
   std::size_t room_for(MemoryUser user) const;
   // A quarter of it is free: what was taken may be kept a while to save work.
   bool has_some() const { return reserved_bytes() <= limit_bytes_ / 4 * 3; }

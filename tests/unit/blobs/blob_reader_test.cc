@@ -156,9 +156,7 @@ TEST_CASE("a range beyond its blob is refused") {
 }
 
 TEST_CASE("an aligned range of 8 MiB costs eight reads and no more") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(24 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
@@ -198,9 +196,7 @@ TEST_CASE("a stripe without one or two of its units is read once") {
 }
 
 TEST_CASE("a reader keeps nothing of a stripe while others need the memory") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(8 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
@@ -217,9 +213,7 @@ TEST_CASE("a reader keeps nothing of a stripe while others need the memory") {
 }
 
 TEST_CASE("what a reader keeps is given back with the bytes that a slow client could not use") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(8 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
@@ -240,9 +234,7 @@ TEST_CASE("what a reader keeps is given back with the bytes that a slow client c
 }
 
 TEST_CASE("a small range of a lost unit reads only its columns") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(8 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
@@ -367,9 +359,7 @@ TEST_CASE("a reader that never gets an answer ends at its deadline") {
 }
 
 TEST_CASE("a reader without memory says so; with little it fetches nothing ahead") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(16 << 20);
   const auto blob = world.put(body, 1 << 20);
   REQUIRE(blob.has_value());
@@ -405,9 +395,7 @@ TEST_CASE("a reader that is destroyed early leaves its reads to end by themselve
 }
 
 TEST_CASE("what is put back comes again, in small pieces first, and costs nothing meanwhile") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
+  BlobWorld world({.unit_bytes = 2 << 20});
   const std::string first = BlobWorld::body(9 << 20, 1);
   const std::string second = BlobWorld::body(3 << 20, 2);
   const std::string whole = first.substr(5, (9 << 20) - 10) + second;

@@ -11,127 +11,96 @@
 namespace penstock {
 namespace {
 
-std::string read_on(BlobWorld& world, BlobReader& reader) {
-  std::string text;
-  while (true) {
-    const auto piece = run_task(world.io, world.clock, reader.next(world.deadline()));
-    REQUIRE(piece.has_value());
-    if (piece->length == 0) return text;
-    text += as_text(piece->bytes());
+// A blob of 8 MiB, and those who read it: each has its first piece, whose memory it holds.
+struct RoomWorld : BlobWorld {
+  explicit RoomWorld(bool cached = true) : BlobWorld({.unit_bytes = 2 << 20}) {
+    auto written = put(text, 1 << 20);
+    REQUIRE(written.has_value());
+    blob = *written;
+    set_cached(cached);
   }
-}
+  void add_reader(MemoryAccount account) {
+    const std::vector<BlobRange> range{{blob, 0, text.size()}};
+    readers.emplace_back(new BlobReader(blobs->read(range, false, nullptr, account)));
+    firsts.push_back(next(*readers.back()));
+  }
+  // The next piece; empty at the end.
+  std::string next(BlobReader& reader) {
+    const auto piece = run_task(io, clock, reader.next(deadline()));
+    REQUIRE(piece.has_value());
+    return std::string(as_text(piece->bytes()));
+  }
+  std::string read_on(std::size_t reader) {
+    std::string read = firsts[reader];
+    for (std::string piece = next(*readers[reader]); !piece.empty();
+         piece = next(*readers[reader])) {
+      read += piece;
+    }
+    return read;
+  }
+
+  const std::string text = body(8 << 20);
+  BlobRef blob;
+  std::vector<std::unique_ptr<BlobReader>> readers;
+  std::vector<std::string> firsts;  // by reader
+  const BootTime began = clock.boot();
+  const MemoryAccount one = budget.account("a"), other = budget.account("b");
+};
 
 TEST_CASE("as readers come their pieces get smaller, and none of them waits for another one's") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  const std::string body = BlobWorld::body(8 << 20);
-  const auto blob = world.put(body, 1 << 20);
-  REQUIRE(blob.has_value());
-  world.set_cached(true);
-  // Of one account: it gets four fifths of the 64 MiB.
-  const MemoryAccount account = world.budget.account("one");
+  RoomWorld world;
   constexpr std::size_t kReaders = 100;
-  std::vector<std::unique_ptr<BlobReader>> readers;
-  std::vector<std::string> texts;
-  const BootTime before = world.clock.boot();
-  for (std::size_t i = 0; i < kReaders; ++i) {
-    const std::vector<BlobRange> range{{*blob, 0, body.size()}};
-    readers.emplace_back(new BlobReader(world.blobs->read(range, false, nullptr, account)));
-    const auto piece = run_task(world.io, world.clock, readers[i]->next(world.deadline()));
-    REQUIRE(piece.has_value());
-    texts.emplace_back(as_text(piece->bytes()));
-  }
-  CHECK(world.clock.boot() == before);
-  CHECK(texts.front().size() == limits::kPieceBytes);
-  CHECK(texts.back().size() == limits::kSmallPieceBytes);
+  for (std::size_t i = 0; i < kReaders; ++i) world.add_reader(world.one);
+  CHECK(world.clock.boot() == world.began);
+  CHECK(world.firsts.front().size() == limits::kPieceBytes);
+  CHECK(world.firsts.back().size() == limits::kSmallPieceBytes);
   for (const std::size_t i : {std::size_t{0}, kReaders / 2, kReaders - 1}) {
-    CHECK(texts[i] + read_on(world, *readers[i]) == body);
+    CHECK(world.read_on(i) == world.text);
   }
-  CHECK(world.clock.boot() == before);
+  CHECK(world.clock.boot() == world.began);
   // The others have room again, and use it.
-  readers.resize(8);
-  CHECK(texts[7] + read_on(world, *readers[7]) == body);
+  world.readers.resize(8);
+  CHECK(world.read_on(7) == world.text);
   world.pieces = 0;
-  CHECK(world.get(*blob).value() == body);
+  CHECK(world.get(world.blob).value() == world.text);
   CHECK(world.pieces == 8);
 }
 
 TEST_CASE("a reader beside uploads that hold all they may still gets large pieces") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  const std::string body = BlobWorld::body(8 << 20);
-  const auto blob = world.put(body, 1 << 20);
-  REQUIRE(blob.has_value());
-  world.set_cached(true);
+  RoomWorld world;
   const auto uploads =
       world.budget.take({MemoryUse::writes, {}}, world.budget.limit_bytes() / 5 * 4);
   REQUIRE(uploads.has_value());
-  CHECK(world.get(*blob).value() == body);
+  CHECK(world.get(world.blob).value() == world.text);
   CHECK(world.pieces == 8);
 }
 
 TEST_CASE("a greedy account leaves another one pieces of some size") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  const std::string body = BlobWorld::body(8 << 20);
-  const auto blob = world.put(body, 1 << 20);
-  REQUIRE(blob.has_value());
-  world.set_cached(true);
-  const MemoryUser greedy{MemoryUse::reads, world.budget.account("b")};
-  const auto held = world.budget.take(greedy, world.budget.limit_bytes() / 5 * 4);
+  RoomWorld world;
+  const auto held =
+      world.budget.take({MemoryUse::reads, world.other}, world.budget.limit_bytes() / 5 * 4);
   REQUIRE(held.has_value());
-  const std::vector<BlobRange> range{{*blob, 0, body.size()}};
-  BlobReader reader = world.blobs->read(range, false, nullptr, world.budget.account("a"));
-  const auto piece = run_task(world.io, world.clock, reader.next(world.deadline()));
-  REQUIRE(piece.has_value());
-  CHECK(piece->length >= 2 * limits::kSmallPieceBytes);
+  world.add_reader(world.one);
+  CHECK(world.firsts.back().size() >= 2 * limits::kSmallPieceBytes);
 }
 
 TEST_CASE("what is read ahead leaves room for others") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  const auto blob = world.put(BlobWorld::body(8 << 20), 1 << 20);
-  REQUIRE(blob.has_value());
-  const MemoryAccount account = world.budget.account("one");
-  std::vector<std::unique_ptr<BlobReader>> readers;
-  const BootTime before = world.clock.boot();
+  RoomWorld world(false);
   for (int i = 0; i < 64; ++i) {
-    const std::vector<BlobRange> range{{*blob, 0, 8 << 20}};
-    readers.emplace_back(new BlobReader(world.blobs->read(range, false, nullptr, account)));
-    CHECK(run_task(world.io, world.clock, readers.back()->next(world.deadline())).has_value());
+    world.add_reader(world.one);
     if (i == 0) CHECK(world.budget.used_bytes() == 4 * limits::kPieceBytes);
   }
-  CHECK(world.clock.boot() == before);
+  CHECK(world.clock.boot() == world.began);
 }
 
 TEST_CASE("what readers keep to rebuild with leaves others what they need to rebuild") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  const std::string body = BlobWorld::body(8 << 20);
-  auto blob = world.put(body, 1 << 20);
-  REQUIRE(blob.has_value());
-  blob->locations[0] = blob->locations[1] = Location{};
-  world.set_cached(true);
-  const MemoryAccount account = world.budget.account("one");
-  std::vector<std::unique_ptr<BlobReader>> readers;
-  std::vector<std::string> texts;
-  const BootTime before = world.clock.boot();
-  for (std::size_t i = 0; i < 40; ++i) {
-    const std::vector<BlobRange> range{{*blob, 0, body.size()}};
-    readers.emplace_back(new BlobReader(world.blobs->read(range, false, nullptr, account)));
-    const auto piece = run_task(world.io, world.clock, readers[i]->next(world.deadline()));
-    REQUIRE(piece.has_value());
-    texts.emplace_back(as_text(piece->bytes()));
-  }
-  CHECK(texts.front().size() == limits::kPieceBytes);
-  CHECK(texts.back() + read_on(world, *readers.back()) == body);
-  CHECK(texts.front() + read_on(world, *readers.front()) == body);
-  CHECK(world.clock.boot() == before);
+  RoomWorld world;
+  world.blob.locations[0] = world.blob.locations[1] = Location{};
+  for (int i = 0; i < 56; ++i) world.add_reader(world.one);
+  CHECK(world.firsts.front().size() == limits::kPieceBytes);
+  CHECK(world.read_on(55) == world.text);
+  CHECK(world.read_on(0) == world.text);
+  CHECK(world.clock.boot() == world.began);
 }
 
 }  // namespace
