@@ -13,7 +13,8 @@ namespace {
 
 // A blob of 8 MiB, and those who read it: each has its first piece, whose memory it holds.
 struct RoomWorld : BlobWorld {
-  explicit RoomWorld(bool cached = true) : BlobWorld({.unit_bytes = 2 << 20}) {
+  explicit RoomWorld(bool cached = true, bool floors = false)
+      : BlobWorld({.unit_bytes = 2 << 20, .memory_floors = floors}) {
     auto written = put(text, 1 << 20);
     REQUIRE(written.has_value());
     blob = *written;
@@ -93,7 +94,22 @@ TEST_CASE("what is read ahead leaves room for others") {
   CHECK(world.clock.boot() == world.began);
 }
 
-TEST_CASE("what readers keep to rebuild with leaves others what they need to rebuild") {
+TEST_CASE("a reader keeps nothing of a stripe while other readers need the memory") {
+  RoomWorld world(true, true);
+  world.blob.locations[0] = world.blob.locations[2] = Location{};
+  const MemoryUser user{MemoryUse::reads, world.one};
+  const auto most = world.budget.take(user, world.budget.room_for(user) - (1 << 20));
+  REQUIRE(most.has_value());
+  CHECK(world.budget.has_some());
+  world.add_reader(world.one);
+  CHECK(world.read_on(0) == world.text);
+  std::uint64_t bytes = 0;
+  for (auto& volume : world.volumes) bytes += volume->counters.bytes_read;
+  // The units of both lost slots are rebuilt from four reads each, the others are read.
+  CHECK(bytes == world.text.size() / 2 + 4 * (world.text.size() / 2));
+}
+
+TEST_CASE("with two volumes gone many readers find what they need to rebuild, and do not wait") {
   RoomWorld world;
   world.blob.locations[0] = world.blob.locations[1] = Location{};
   for (int i = 0; i < 56; ++i) world.add_reader(world.one);

@@ -32,13 +32,18 @@ struct BlobWorldShape {
   std::uint64_t unit_bytes = 64 << 10;
   std::uint64_t replicated_bytes_max = 0;
   std::uint32_t hosts = 1;
+  bool memory_floors = false;  // each kind of use has memory for itself, as in a process
 };
 
 class BlobWorld {
  public:
+  static constexpr std::size_t kMemory = 64 << 20;
   FragmentOwner owner{BucketId{9}, 1, "key", ""};
   explicit BlobWorld(BlobWorldShape shape = {}, std::uint64_t seed = 1)
-      : random(seed), budget(64 << 20), buffers(8 << 20) {
+      : random(seed),
+        budget(kMemory,
+               shape.memory_floors ? MemoryBudget::floors_of(kMemory) : MemoryBudget::Floors{}),
+        buffers(8 << 20) {
     set_log_sink([](LogLevel, std::string_view) {});
     std::vector<MapVolume> list;
     std::vector<std::shared_ptr<VolumeClient>> clients;
