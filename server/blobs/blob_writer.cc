@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kDataPiecesFew = 2;
 constexpr std::size_t kDataPiecesMany = 4;
+constexpr std::size_t kDataPiecesAll = SIZE_MAX;  // there is memory for all bytes
 
 std::size_t whole_blocks(std::uint64_t bytes) {
   return static_cast<std::size_t>((bytes + limits::kBlockBytes - 1) / limits::kBlockBytes *
@@ -56,7 +57,10 @@ struct BlobWriter::State {
     const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
-    if (size <= few) co_return Result<>{};
+    if (size <= few) {
+      data_pieces_max = kDataPiecesAll;
+      co_return Result<>{};
+    }
     const std::size_t extra =
         std::min(whole_blocks(size), many) - few + (layout.stripe_count() > 1 ? parity : 0);
     if (!context.budget.has_plenty(extra)) co_return Result<>{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -20,11 +21,26 @@ std::optional<Result<std::size_t>> FakeFile::read_now(std::uint64_t offset, MutB
 }
 
 Result<> FakeFile::write_at(std::uint64_t offset, ConstBytes data) {
-  assert(mode_ != OpenMode::read);
-  if (mode_ == OpenMode::direct) {
-    assert(offset % kDirectAlignment == 0 && data.size() % kDirectAlignment == 0);
-    assert(reinterpret_cast<std::uintptr_t>(data.data()) % kDirectAlignment == 0);
+  return write_parts(offset, {&data, 1});
+}
+
+// One call of the disk: a fault or a cut meets all parts.
+Result<> FakeFile::write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) {
+  assert(!parts.empty() && parts.size() <= kPartsMax);
+  assert(mode_ != OpenMode::direct || offset % kDirectAlignment == 0);
+  for ([[maybe_unused]] const ConstBytes& part : parts) {
+    if (mode_ != OpenMode::direct) continue;
+    assert(part.size() % kDirectAlignment == 0);
+    assert(reinterpret_cast<std::uintptr_t>(part.data()) % kDirectAlignment == 0);
   }
+  if (parts.size() == 1) return write_checked(offset, parts.front());
+  std::vector<std::byte> all;
+  for (const ConstBytes& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return write_checked(offset, all);
+}
+
+Result<> FakeFile::write_checked(std::uint64_t offset, ConstBytes data) {
+  assert(mode_ != OpenMode::read);
   std::lock_guard lock(medium_->mutex);
   CHECK_OK(alive());
   const auto strike = medium_->enter(Call::write);

@@ -26,6 +26,7 @@ class FakeFile final : public File {
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override;
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override;
   Result<> write_at(std::uint64_t offset, ConstBytes data) override;
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override;
   Result<> sync() override;
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override;
   Result<> truncate(std::uint64_t length) override;
@@ -34,6 +35,7 @@ class FakeFile final : public File {
  private:
   Result<> alive() const;
   Result<std::size_t> read_locked(std::uint64_t offset, MutBytes buffer);
+  Result<> write_checked(std::uint64_t offset, ConstBytes data);
 
   std::shared_ptr<Medium> medium_;
   FakeInodePtr node_;
@@ -56,6 +58,7 @@ class FakeLock final : public File {
     return Result<std::size_t>(refuse());
   }
   Result<> write_at(std::uint64_t, ConstBytes) override { return refuse(); }
+  Result<> write_parts(std::uint64_t, std::span<const ConstBytes>) override { return refuse(); }
   Result<> sync() override { return refuse(); }
   Result<> allocate(std::uint64_t, std::uint64_t) override { return refuse(); }
   Result<> truncate(std::uint64_t) override { return refuse(); }

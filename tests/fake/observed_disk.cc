@@ -24,6 +24,10 @@ class ObservedFile final : public File {
     (*observer_)(Call::write, name_);
     return file_->write_at(offset, data);
   }
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
+    (*observer_)(Call::write, name_);
+    return file_->write_parts(offset, parts);
+  }
   Result<> sync() override {
     (*observer_)(Call::sync, name_);
     return file_->sync();

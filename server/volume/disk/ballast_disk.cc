@@ -32,6 +32,9 @@ class BallastFile final : public File {
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return retry_when_full(release_, [&] { return file_->write_at(offset, data); });
   }
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
+    return retry_when_full(release_, [&] { return file_->write_parts(offset, parts); });
+  }
   Result<> sync() override { return file_->sync(); }
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override {
     return file_->allocate(offset, length);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class File {
   // Writes all of `data`. With `direct` opened files: offset, length and address are multiples of
   // 4096.
   virtual Result<> write_at(std::uint64_t offset, ConstBytes data) = 0;
+  // The same of all `parts`, one behind the other: 1 … kPartsMax.
+  static constexpr std::size_t kPartsMax = 64;
+  virtual Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) = 0;
   virtual Result<> sync() = 0;  // fdatasync
   // Reserves space; its contents are undefined until written.
   virtual Result<> allocate(std::uint64_t offset, std::uint64_t length) = 0;

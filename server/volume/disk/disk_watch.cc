@@ -54,6 +54,9 @@ class WatchedFile final : public File {
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return watched("write", [&] { return file_->write_at(offset, data); });
   }
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
+    return watched("write", [&] { return file_->write_parts(offset, parts); });
+  }
   Result<> sync() override {
     if (watch_->closed()) return hung_disk();
     const DiskWatch::Call call(*watch_, "sync");

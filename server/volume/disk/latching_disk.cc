@@ -92,6 +92,9 @@ class LatchingFile final : public File {
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
     return latch_->change([&] { return file_->write_at(offset, data); });
   }
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
+    return latch_->change([&] { return file_->write_parts(offset, parts); });
+  }
   Result<> sync() override {
     return latch_->change([&]() -> Result<> {
       return as_failure(as_failure(file_->sync(), Errc::full), Errc::overloaded);

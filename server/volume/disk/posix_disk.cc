@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -144,20 +145,20 @@ class PosixFile final : public File {
   }
 
   Result<> write_at(std::uint64_t offset, ConstBytes data) override {
-    const int fd = direct_ ? direct_.get() : buffered_.get();
-    if (direct_) {
-      PENSTOCK_ASSERT(offset % kAlignment == 0 && data.size() % kAlignment == 0);
-      PENSTOCK_ASSERT(reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment == 0);
+    return write_parts(offset, {&data, 1});
+  }
+
+  Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
+    PENSTOCK_ASSERT(parts.size() <= kPartsMax);
+    boost::container::static_vector<iovec, kPartsMax> left;
+    for (const ConstBytes& part : parts) {
+      if (direct_) {
+        PENSTOCK_ASSERT(offset % kAlignment == 0 && part.size() % kAlignment == 0);
+        PENSTOCK_ASSERT(reinterpret_cast<std::uintptr_t>(part.data()) % kAlignment == 0);
+      }
+      if (!part.empty()) left.push_back({const_cast<std::byte*>(part.data()), part.size()});
     }
-    while (!data.empty()) {
-      const ssize_t put = retry_scarce(
-          [&] { return ::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset)); });
-      if (put < 0) return system_error(errno, "write", path_);
-      if (put == 0) return fail(Errc::io, "write " + path_ + ": nothing was written");
-      data = data.subspan(static_cast<std::size_t>(put));
-      offset += static_cast<std::uint64_t>(put);
-    }
-    return {};
+    return write_all({left.data(), left.size()}, offset);
   }
 
   Result<> sync() override {
@@ -195,6 +196,28 @@ class PosixFile final : public File {
   int descriptor() const override { return buffered_.get(); }
 
  private:
+  Result<> write_all(std::span<iovec> left, std::uint64_t offset) {
+    const int fd = direct_ ? direct_.get() : buffered_.get();
+    while (!left.empty()) {
+      const ssize_t put = retry_scarce([&] {
+        return ::pwritev(fd, left.data(), static_cast<int>(left.size()),
+                         static_cast<off_t>(offset));
+      });
+      if (put < 0) return system_error(errno, "write", path_);
+      if (put == 0) return fail(Errc::io, "write " + path_ + ": nothing was written");
+      offset += static_cast<std::uint64_t>(put);
+      auto done = static_cast<std::size_t>(put);
+      while (!left.empty() && done >= left.front().iov_len) {
+        done -= left.front().iov_len;
+        left = left.subspan(1);
+      }
+      if (done == 0) continue;
+      left.front().iov_base = static_cast<std::byte*>(left.front().iov_base) + done;
+      left.front().iov_len -= done;
+    }
+    return {};
+  }
+
   std::string path_;
   Descriptor buffered_;
   Descriptor direct_;  // only with OpenMode::direct, where it works

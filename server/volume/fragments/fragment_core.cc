@@ -15,6 +15,8 @@ std::optional<ExtentSpan> span_of(const ExtentRow& row) {
 FragmentCore::FragmentCore(FragmentStoreParts p, const FragmentStoreOptions& options)
     : parts(std::move(p)),
       segments(std::make_shared<SegmentSet>(parts.disk, parts.room, options.segment_bytes)),
+      small_writes(std::make_shared<GatheredWrites>(parts.write_worker, segments,
+                                                    [this] { return check_open(); })),
       files(parts.disk, parts.room),
       leases(parts.clock, parts.random.next(),
              {options.lease, options.reader_pin, options.start_lease}),

@@ -15,6 +15,7 @@
 #include "server/volume/fragments/fragment_cache.h"
 #include "server/volume/fragments/fragment_leases.h"
 #include "server/volume/fragments/fragment_store.h"
+#include "server/volume/fragments/gathered_writes.h"
 #include "server/volume/fragments/segment.h"
 
 namespace penstock {
@@ -58,6 +59,7 @@ class FragmentCore : public std::enable_shared_from_this<FragmentCore> {
   FragmentStoreParts parts;
   const std::shared_ptr<PendingCalls> pending = std::make_shared<PendingCalls>();
   const std::shared_ptr<SegmentSet> segments;  // holds release their spans into it after the store
+  const std::shared_ptr<GatheredWrites> small_writes;
   BigFiles files;
   FragmentLeases leases;
   const std::shared_ptr<FragmentHolds> holds;

@@ -4,23 +4,24 @@
 
 namespace penstock {
 
-void FragmentFile::sync_soon(Worker& worker, Done done) {
+void FragmentFile::sync_soon(Worker& worker, First first, Done done) {
   {
     std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(done));
+    waiting_.push_back({std::move(first), std::move(done)});
     if (std::exchange(syncing_, true)) return;
   }
   worker.submit([self = shared_from_this(), &worker] { self->sync_once(worker); });
 }
 
 void FragmentFile::sync_once(Worker& worker) {
-  std::vector<Done> served;
+  std::vector<Waiting> served;
   {
     std::lock_guard lock(mutex_);
     served.swap(waiting_);
   }
-  const Result<> result = file_->sync();
-  for (const Done& done : served) done(result);
+  std::erase_if(served, [](const Waiting& one) { return !one.first(); });
+  const Result<> result = served.empty() ? Result<>() : file_->sync();
+  for (const Waiting& one : served) one.done(result);
   {
     std::lock_guard lock(mutex_);
     if (waiting_.empty()) {

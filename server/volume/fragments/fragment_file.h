@@ -22,17 +22,22 @@ class FragmentFile : public std::enable_shared_from_this<FragmentFile> {
   explicit FragmentFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
   File& file() const { return *file_; }
 
-  // Calls `done`, on the worker, with the result of a sync that began after this call. Whoever
-  // waits when a sync begins is served by it.
+  // Calls, on the worker, `first`, and if that returns true `done` with the result of a sync that
+  // began after it. Whoever waits when a sync begins is served by it.
+  using First = std::function<bool()>;
   using Done = std::function<void(const Result<>& result)>;
-  void sync_soon(Worker& worker, Done done);
+  void sync_soon(Worker& worker, First first, Done done);
 
  private:
   void sync_once(Worker& worker);
 
   std::unique_ptr<File> file_;
   std::mutex mutex_;
-  std::vector<Done> waiting_;
+  struct Waiting {
+    First first;
+    Done done;
+  };
+  std::vector<Waiting> waiting_;
   bool syncing_ = false;  // a job is queued or runs
 };
 

@@ -1,5 +1,6 @@
 #include "server/volume/fragments/fragment_writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <utility>
@@ -11,26 +12,25 @@
 namespace penstock {
 namespace {
 
-// Up to here data, table and footer go to the disk in one write.
-constexpr std::uint64_t kCoalescedBytesMax = limits::kReplicatedBytesMax;
+// Up to here a fragment that comes in one piece goes to the disk in one write, with others.
+constexpr std::uint64_t kSmallBytesMax = limits::kReplicatedBytesMax;
 
 bool is_aligned(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kGranuleBytes == 0;
 }
 
 // Shared by the writer and its jobs: space is given back only when no job can write into it.
-struct Stream {
+struct Stream final : GatheredWrites::Write {
   Stream(std::shared_ptr<FragmentCore> c, FragmentId i, FragmentShape shape)
       : core(std::move(c)), id(i), owner(std::move(shape.owner)), geometry{shape.data_bytes} {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  ~Stream() {
+  ~Stream() override {
     if (phase == Phase::committed || row_uncertain) return;
     temporary.file.reset();
     core->discard(span, std::move(temporary.name));
   }
 
-  bool is_coalesced() const { return geometry.data_bytes <= kCoalescedBytesMax; }
   // Blocks.
   Result<> write(std::uint64_t offset, ConstBytes bytes) {
     CHECK_OK(core->check_open());
@@ -38,6 +38,8 @@ struct Stream {
     TRY(file, core->segments->file(span->segment));
     return file->file().write_at(span->offset + offset, bytes);
   }
+  std::vector<Buffer> begin() override;
+  void end(const Result<>& result) override;
 
   enum class Phase : std::uint8_t { receiving, committing, committed, failed };
 
@@ -54,10 +56,7 @@ struct Stream {
   bool row_uncertain = false;  // a row may name the space: only the next start can tell
   std::vector<std::uint32_t> table;
   std::uint64_t received = 0;
-  // What was received but not given to the disk: all of it, with room for padding and tail, or less
-  // than a granule.
-  Buffer held;
-  std::size_t held_bytes = 0;
+  std::optional<ExtentRow> row;  // once the tail was made
 
   // Shared with the jobs.
   std::mutex mutex;
@@ -67,24 +66,56 @@ struct Stream {
   bool given_up = false;                   // nobody waits for it any more
   // Pieces that the worker has not begun to write.
   std::list<std::shared_ptr<Buffer>> queued;
+  std::vector<Buffer> gathered;  // a small fragment with its tail, likewise
 };
 using StreamPtr = std::shared_ptr<Stream>;
 
 // Shared with the jobs, which may never end: what the writer needs no more is forgotten here.
 void give_up_stream(const StreamPtr& stream) {
   std::list<std::shared_ptr<Buffer>> forgotten;
+  std::vector<Buffer> gathered;
   {
     std::lock_guard lock(stream->mutex);
     stream->given_up = true;
     forgotten.swap(stream->queued);
     for (const auto& piece : forgotten) *piece = Buffer();
+    gathered.swap(stream->gathered);
   }
   stream->core->pending->give_up(stream.get());
 }
 
+// A write that was submitted is over.
+void end_write(Stream& stream, const Result<>& result) {
+  std::optional<Completion<void>> waiter;
+  {
+    std::lock_guard lock(stream.mutex);
+    --stream.in_flight;
+    if (!result && !stream.failure) stream.failure = result.error();
+    waiter = std::exchange(stream.waiter, std::nullopt);
+  }
+  if (waiter) (*waiter)({});
+}
+
+Error given_up_error() { return fail(Errc::timeout, "the writer was given up"); }
+
+std::vector<Buffer> Stream::begin() {
+  std::vector<Buffer> bytes;
+  {
+    std::lock_guard lock(mutex);
+    bytes.swap(gathered);
+  }
+  if (bytes.empty()) end_write(*this, given_up_error());
+  return bytes;
+}
+
+void Stream::end(const Result<>& result) {
+  if (!result) core->fail_for_good(result.error());
+  end_write(*this, result);
+}
+
 void run_write(const StreamPtr& stream, std::uint64_t offset,
                const std::shared_ptr<Buffer>& queued) {
-  Result<> result = fail(Errc::timeout, "the writer was given up");
+  Result<> result = given_up_error();
   Buffer data;
   {
     std::lock_guard lock(stream->mutex);
@@ -100,14 +131,7 @@ void run_write(const StreamPtr& stream, std::uint64_t offset,
     if (!result) stream->core->fail_for_good(result.error());
     data = Buffer();
   }
-  std::optional<Completion<void>> waiter;
-  {
-    std::lock_guard lock(stream->mutex);
-    --stream->in_flight;
-    if (!result && !stream->failure) stream->failure = result.error();
-    waiter = std::exchange(stream->waiter, std::nullopt);
-  }
-  if (waiter) (*waiter)({});
+  end_write(*stream, result);
 }
 
 void submit_write(const StreamPtr& stream, std::uint64_t offset, Buffer data) {
@@ -120,6 +144,16 @@ void submit_write(const StreamPtr& stream, std::uint64_t offset, Buffer data) {
   }
   stream->core->parts.write_worker.submit(
       [stream, offset, queued] { run_write(stream, offset, queued); });
+}
+
+void submit_small(const StreamPtr& stream, std::vector<Buffer> all) {
+  {
+    std::lock_guard lock(stream->mutex);
+    if (stream->given_up) return;
+    ++stream->in_flight;
+    stream->gathered = std::move(all);
+  }
+  stream->core->small_writes->add(*stream->span, stream);
 }
 
 // Resumes when a write in flight ends; at once if none is. Errors: timeout - it was given up, or
@@ -135,7 +169,7 @@ Task<> wait_for_write(StreamPtr stream, Deadline deadline) {
         stream->waiter = std::move(done);
         return;
       }
-      if (stream->given_up) outcome = fail(Errc::timeout, "the writer was given up");
+      if (stream->given_up) outcome = given_up_error();
     }
     done(outcome);
   };
@@ -148,7 +182,7 @@ Task<> wait_until_in_flight(StreamPtr stream, int count_max, Deadline deadline) 
     {
       std::lock_guard lock(stream->mutex);
       if (stream->failure) co_return *stream->failure;
-      if (stream->given_up) co_return fail(Errc::timeout, "the writer was given up");
+      if (stream->given_up) co_return given_up_error();
       if (stream->in_flight <= count_max) co_return Result<>{};
     }
     CO_CHECK(co_await wait_for_write(stream, deadline));
@@ -168,6 +202,44 @@ Result<> accept_piece(Stream& stream, const Buffer& data, const std::vector<std:
   return {};
 }
 
+// What lies behind the whole granules of the data: the rest, zeros, table, footer. Makes the row.
+Buffer make_tail(Stream& stream, ConstBytes rest) {
+  const FragmentGeometry& geometry = stream.geometry;
+  const auto padded =
+      static_cast<std::size_t>(geometry.data_bytes % kGranuleBytes > 0 ? kGranuleBytes : 0);
+  PENSTOCK_ASSERT(rest.size() <= padded);
+  const auto tail = static_cast<std::size_t>(geometry.tail_bytes());
+  Buffer last = stream.core->parts.buffers.get(padded + tail);
+  const MutBytes bytes = last.mutable_bytes();
+  std::ranges::copy(rest, bytes.begin());
+  std::memset(bytes.data() + rest.size(), 0, padded - rest.size());
+  ExtentRow row;
+  row.digest = encode_tail(stream.id, geometry, stream.table, bytes.subspan(padded));
+  row.data_bytes = geometry.data_bytes;
+  row.owner = stream.owner;
+  if (stream.span) {
+    row.segment = stream.span->segment;
+    row.offset = stream.span->offset;
+  } else {
+    row.place = FragmentPlace::file;
+  }
+  stream.row = std::move(row);
+  return last;
+}
+
+void submit_tail(const StreamPtr& stream, ConstBytes rest) {
+  const std::uint64_t offset = stream->geometry.data_bytes / kGranuleBytes * kGranuleBytes;
+  submit_write(stream, offset, make_tail(*stream, rest));
+}
+
+// Whole granules of a piece, aligned in memory.
+Buffer aligned_part(const FragmentCore& core, const Buffer& data, std::size_t bytes) {
+  if (is_aligned(data.data())) return data.slice(0, bytes);
+  Buffer copy = core.parts.buffers.get(bytes);
+  std::memcpy(copy.data(), data.data(), bytes);
+  return copy;
+}
+
 Task<> append_piece(StreamPtr stream, Buffer data, std::vector<std::uint32_t> crcs,
                     Deadline deadline) {
   CO_CHECK(stream->core->check_open());
@@ -175,96 +247,68 @@ Task<> append_piece(StreamPtr stream, Buffer data, std::vector<std::uint32_t> cr
   const std::uint64_t offset = stream->received;
   stream->received += data.size();
   stream->table.insert(stream->table.end(), crcs.begin(), crcs.end());
-  // Only the last piece can have an odd end, so what is held begins at most once.
-  const std::size_t direct =
-      stream->is_coalesced() ? 0 : data.size() / kGranuleBytes * kGranuleBytes;
-  if (direct < data.size()) {
-    const std::size_t rest = data.size() - direct;
-    std::memcpy(stream->held.data() + stream->held_bytes, data.data() + direct, rest);
-    stream->held_bytes += rest;
+  const std::size_t whole = data.size() / kGranuleBytes * kGranuleBytes;
+  const ConstBytes rest = data.bytes().subspan(whole);  // of the last piece only
+  const std::uint64_t size = stream->geometry.data_bytes;
+  if (stream->span && data.size() == size && size <= kSmallBytesMax) {
+    std::vector<Buffer> all;
+    if (whole > 0) all.push_back(aligned_part(*stream->core, data, whole));
+    all.push_back(make_tail(*stream, rest));
+    submit_small(stream, std::move(all));
+    co_return Result<>{};
   }
-  if (direct == 0) co_return Result<>{};
-  Buffer aligned = data.slice(0, direct);
-  if (!is_aligned(aligned.data())) {
-    aligned = stream->core->parts.buffers.get(direct);
-    std::memcpy(aligned.data(), data.data(), direct);
+  if (whole > 0) {
+    constexpr int kOthersMax = limits::kFragmentWritesInFlight - 1;
+    const auto admitted = co_await wait_until_in_flight(stream, kOthersMax, deadline);
+    if (!admitted) {
+      stream->phase = Stream::Phase::failed;
+      co_return admitted.error();
+    }
+    submit_write(stream, offset, aligned_part(*stream->core, data, whole));
   }
-  constexpr int kOthersMax = limits::kFragmentWritesInFlight - 1;
-  const auto admitted = co_await wait_until_in_flight(stream, kOthersMax, deadline);
-  if (!admitted) {
-    stream->phase = Stream::Phase::failed;
-    co_return admitted.error();
-  }
-  submit_write(stream, offset, std::move(aligned));
+  if (stream->received == size && !stream->row) submit_tail(stream, rest);
   co_return Result<>{};
 }
 
-// What commit() writes: what is held, padding, table, footer.
-struct LastWrite {
-  std::uint64_t offset = 0;
-  Buffer bytes;
-  ExtentRow row;
-};
-LastWrite make_last_write(Stream& stream) {
-  const FragmentGeometry& geometry = stream.geometry;
-  LastWrite last;
-  last.offset = stream.is_coalesced() ? 0 : geometry.data_bytes / kGranuleBytes * kGranuleBytes;
-  const auto padded = static_cast<std::size_t>(geometry.tail_offset() - last.offset);
-  const auto tail = static_cast<std::size_t>(geometry.tail_bytes());
-  PENSTOCK_ASSERT(stream.held_bytes <= padded);
-  if (stream.is_coalesced()) {
-    last.bytes = std::move(stream.held);
-  } else {
-    last.bytes = stream.core->parts.buffers.get(padded + tail);
-    std::memcpy(last.bytes.data(), stream.held.data(), stream.held_bytes);
+// The row that the new one will replace. Blocks. Errors: invalid - the id has other bytes.
+Result<std::optional<ExtentRow>> look(const Stream& stream) {
+  TRY(old, stream.core->find_row(stream.id));
+  const ExtentRow& row = *stream.row;
+  if (old && (old->digest != row.digest || old->data_bytes != row.data_bytes)) {
+    return fail(Errc::invalid, "fragment " + to_string(stream.id) + " exists with other bytes");
   }
-  const MutBytes bytes = last.bytes.mutable_bytes();
-  PENSTOCK_ASSERT(bytes.size() == padded + tail);
-  std::memset(bytes.data() + stream.held_bytes, 0, padded - stream.held_bytes);
-  last.row.digest = encode_tail(stream.id, geometry, stream.table, bytes.subspan(padded));
-  last.row.data_bytes = geometry.data_bytes;
-  last.row.owner = stream.owner;
-  if (stream.span) {
-    last.row.segment = stream.span->segment;
-    last.row.offset = stream.span->offset;
-  } else {
-    last.row.place = FragmentPlace::file;
-  }
-  return last;
+  CHECK_OK(stream.core->check_open());
+  return old;
 }
 
-// Makes the written bytes durable; `outcome` is set when they are. On the write worker.
-void begin_sync(const StreamPtr& stream, const std::shared_ptr<Outcome>& outcome) {
+// Makes the written bytes durable, on the worker: `looked` is told of the old row, then `outcome`
+// is set.
+void begin_sync(const StreamPtr& stream, const std::shared_ptr<Outcome>& outcome,
+                Completion<std::optional<ExtentRow>> looked) {
   Worker& worker = stream->core->parts.write_worker;
+  auto first = [stream, looked = std::move(looked)] {
+    Result<std::optional<ExtentRow>> old = std::optional<ExtentRow>();
+    try {
+      old = look(*stream);
+    } catch (...) {
+      old = error_of_exception("a commit of a fragment");
+    }
+    const bool goes_on = bool(old);
+    looked(std::move(old));
+    return goes_on;
+  };
   auto done = [stream, outcome](const Result<>& result) {
     if (!result) stream->core->fail_for_good(result.error());
     outcome->set(result);
   };
-  if (!holds(Rule::fragment_sync)) return done({});
-  if (stream->span) {
-    auto file = stream->core->segments->file(stream->span->segment);
-    if (!file) return done(file.error());
-    return (*file)->sync_soon(worker, std::move(done));
+  if (stream->span && holds(Rule::fragment_sync)) {
+    return stream->core->segments->opened(stream->span->segment)
+        ->sync_soon(worker, std::move(first), std::move(done));
   }
-  worker.submit([stream, done = std::move(done)] {
-    done(stream->core->files.publish(stream->id, stream->temporary));
+  worker.submit([stream, first = std::move(first), done = std::move(done)] {
+    if (!first()) return;
+    done(stream->span ? Result<>() : stream->core->files.publish(stream->id, stream->temporary));
   });
-}
-
-// The last write, after a look at the row that it may replace; then begins the sync. Blocks.
-// Errors: invalid - the id has other bytes; those of the write, which are final.
-Result<std::optional<ExtentRow>> write_last(const StreamPtr& stream, const LastWrite& last,
-                                            const std::shared_ptr<Outcome>& outcome) {
-  TRY(old, stream->core->find_row(stream->id));
-  if (old && (old->digest != last.row.digest || old->data_bytes != last.row.data_bytes)) {
-    return fail(Errc::invalid, "fragment " + to_string(stream->id) + " exists with other bytes");
-  }
-  if (auto written = stream->write(last.offset, last.bytes.bytes()); !written) {
-    stream->core->fail_for_good(written.error());
-    return std::move(written).error();
-  }
-  begin_sync(stream, outcome);
-  return old;
 }
 
 // After the new row is durable: accounts for it, and frees what the old one named.
@@ -287,18 +331,18 @@ Task<> commit_steps(StreamPtr stream, Deadline deadline) {
   FragmentCore& core = *stream->core;
   CO_CHECK(core.check_open());
   CO_TRY(claim, core.leases.claim(stream->id));
+  if (!stream->row) submit_tail(stream, {});  // no byte came, and none was to come
   CO_CHECK(co_await wait_until_in_flight(stream, 0, deadline));
   if (deadline < core.parts.clock.boot()) co_return fail(Errc::timeout, "commit: too late");
-  auto last = std::make_shared<LastWrite>(make_last_write(*stream));
   auto outcome = std::make_shared<Outcome>();
-  auto write = [stream, last, outcome] { return write_last(stream, *last, outcome); };
-  CO_TRY(old, co_await core.pending->run_on<std::optional<ExtentRow>>(core.parts.write_worker,
-                                                                      std::move(write)));
-  last->bytes = Buffer();
+  auto sync = [stream, outcome](Completion<std::optional<ExtentRow>> looked) {
+    begin_sync(stream, outcome, std::move(looked));
+  };
+  CO_TRY(old, co_await core.pending->wait<std::optional<ExtentRow>>(std::move(sync)));
   CO_CHECK(core.check_open());  // the volume may have been closed meanwhile
 
-  core.leases.stamp(last->row);
-  std::string row = encode(last->row);
+  core.leases.stamp(*stream->row);
+  std::string row = encode(*stream->row);
   stream->row_uncertain = true;
   const Result<> put = co_await core.parts.rows.put(stream->id, std::move(row));
   const Result<> synced = co_await Outcome::wait(outcome, core.pending);
@@ -387,12 +431,6 @@ Task<std::unique_ptr<FragmentWriter>> open_fragment_writer(std::shared_ptr<Fragm
     auto job = [stream] { return reserve(stream); };
     CO_CHECK(
         co_await core->pending->run_on<void>(core->parts.write_worker, std::move(job), deadline));
-  }
-  if (stream->is_coalesced()) {
-    stream->held = core->parts.buffers.get(static_cast<std::size_t>(geometry.total_bytes()));
-    stream->table.reserve(static_cast<std::size_t>(geometry.blocks()));
-  } else {
-    stream->held = core->parts.buffers.get(kGranuleBytes);
   }
   co_return std::unique_ptr<FragmentWriter>(std::make_unique<StreamWriter>(std::move(stream)));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "penstock/assert.h"
 #include "server/volume/fragments/fragment_format.h"
 
 namespace penstock {
@@ -123,6 +124,13 @@ Result<std::shared_ptr<FragmentFile>> SegmentSet::file(std::uint32_t number) {
   std::lock_guard lock(mutex_);
   return open_.emplace(number, std::move(file))
       .first->second;  // another thread may have been first
+}
+
+std::shared_ptr<FragmentFile> SegmentSet::opened(std::uint32_t number) const {
+  std::lock_guard lock(mutex_);
+  const auto found = open_.find(number);
+  PENSTOCK_ASSERT(found != open_.end());
+  return found->second;
 }
 
 std::uint64_t SegmentSet::free_bytes() const {

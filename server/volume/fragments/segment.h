@@ -38,6 +38,8 @@ class SegmentSet {
 
   // The open segment; it stays open. Blocks at its first use. Errors: not_found; io.
   Result<std::shared_ptr<FragmentFile>> file(std::uint32_t number);
+  // The same. Pre: file() has succeeded for it.
+  std::shared_ptr<FragmentFile> opened(std::uint32_t number) const;
 
   std::uint64_t segment_bytes() const { return segment_bytes_; }
   std::uint64_t free_bytes() const;

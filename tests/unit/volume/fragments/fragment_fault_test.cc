@@ -51,12 +51,14 @@ TEST_CASE("a sync serves who waited when it began; who comes meanwhile waits for
   const auto observed =
       make_observed_disk(disk.share(), [&](FakeDisk::Call call, const std::string&) {
         if (call != FakeDisk::Call::sync || ++syncs != 1) return;
-        file->sync_soon(worker, [&](const Result<>&) { served_second = syncs; });
+        file->sync_soon(
+            worker, [] { return true; }, [&](const Result<>&) { served_second = syncs; });
       });
   auto opened = observed->open("file", OpenMode::write_new);
   REQUIRE(opened);
   file = std::make_shared<FragmentFile>(std::move(*opened));
-  file->sync_soon(worker, [&](const Result<>&) { served_first = syncs; });
+  file->sync_soon(
+      worker, [] { return true; }, [&](const Result<>&) { served_first = syncs; });
   io.run();
   CHECK(served_first == 1);
   CHECK(served_second == 2);
@@ -416,36 +418,6 @@ TEST_CASE("a power cut at any change of a put leaves the whole fragment or none 
       REQUIRE(nth < 50);
     }
   }
-}
-
-TEST_CASE("a durable row whose bytes were not synced serves nothing wrong") {
-  int corrupt = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    CAPTURE(seed);
-    Volume volume(2 * limits::kMiB);
-    volume.random = SeededRandom(seed);
-    volume.worker.steps_late = 3;  // the row is durable before the sync begins
-    volume.open();
-    const FragmentId stale = make_id(2);
-    REQUIRE(volume.put(stale, pattern(stale, 90'000)));
-    REQUIRE(volume.remove(stale));
-    const FragmentId id = make_id(3);
-    const std::string bytes = pattern(id, 90'000);
-    volume.disk.fail(FakeDisk::Call::sync, 1, FakeDisk::Fault::io, true);
-    CHECK_FALSE(volume.put(id, bytes));
-    volume.crash();
-    volume.open();
-    REQUIRE(volume.rows.rows.contains(id));
-    const auto got = volume.get_all(id, bytes.size());
-    if (got) REQUIRE(*got == bytes);
-    if (!got) {
-      REQUIRE(got.error().code == Errc::corrupt);
-      ++corrupt;
-    }
-    REQUIRE(volume.remove(id));
-  }
-  CHECK(corrupt > 10);
-  CHECK(corrupt < 60);
 }
 
 TEST_CASE("a power cut during a removal leaves the fragment or its free space") {

@@ -79,6 +79,7 @@ class MemoryRows final : public ExtentRows {
   std::map<FragmentId, std::string> rows;
   std::vector<std::pair<FragmentId, std::optional<std::string>>> uncertain;
   std::function<void()> after_get;  // called once, before the next get() answers
+  std::function<void()> after_put;  // called after each
   std::optional<Error> refusal;     // what the next change answers
   std::size_t puts_until_cut = 0;   // 0 = never: the power goes right after this one became durable
 
@@ -93,6 +94,7 @@ class MemoryRows final : public ExtentRows {
       co_return fail(Errc::io, "the power is gone");
     }
     apply(id, std::move(row));
+    if (after_put) after_put();
     if (puts_until_cut > 0 && --puts_until_cut == 0) disk_.stop_at_change(1);
     co_return Result<>{};
   }
@@ -158,10 +160,16 @@ class Volume {
   ~Volume() { shut(); }
 
   Result<> try_open() {
-    FragmentStoreParts parts{
-        disk,    rows,   clock,
-        random,  worker, worker,
-        buffers, room,   [this](const Error& error) { failures.push_back(error); }};
+    Worker& writer = other_writer != nullptr ? *other_writer : worker;
+    FragmentStoreParts parts{other_disk != nullptr ? *other_disk : disk,
+                             rows,
+                             clock,
+                             random,
+                             writer,
+                             worker,
+                             buffers,
+                             room,
+                             [this](const Error& error) { failures.push_back(error); }};
     auto opened = FragmentStore::open(std::move(parts), options);
     if (!opened) return opened.error();
     store = std::move(*opened);
@@ -243,6 +251,8 @@ class Volume {
   SeededRandom random{1};
   boost::asio::io_context io;
   PostWorker worker{io};
+  Disk* other_disk = nullptr;      // of the same medium, in place of `disk`
+  Worker* other_writer = nullptr;  // in place of `worker`
   BufferPool buffers{8 * limits::kMiB};
   FragmentStoreOptions options;
   OpenRoom room{&disk};

@@ -1,7 +1,9 @@
 // The fragment store on real files and real threads: what the simulator's single thread cannot
 // show.
 #include <atomic>
+#include <thread>
 
+#include "tests/fake/observed_disk.h"
 #include "tests/fake/piece_bytes.h"
 #include "tests/fake/temporary_directory.h"
 #include "tests/unit/volume/fragments/fragment_fixture.h"
@@ -113,6 +115,48 @@ Task<> churn(RealVolume& volume, std::uint64_t who, std::uint64_t rounds) {
   co_return Result<>{};
 }
 
+// Writes and syncs on a thread, as in a process. A sync may wait until a row was put meanwhile.
+struct SlowSync {
+  explicit SlowSync(Volume& v) : volume(v) {
+    volume.rows.after_put = [this] { put_seen = true; };
+    disk = make_observed_disk(volume.disk.share(), [this](FakeDisk::Call call, const std::string&) {
+      if (call != FakeDisk::Call::sync || !until_a_put) return;
+      while (!put_seen) std::this_thread::yield();
+    });
+    volume.other_disk = disk.get();
+    volume.other_writer = &writer;
+  }
+  ~SlowSync() { volume.shut(); }
+  void crash() {
+    volume.crash();
+    volume.other_disk = nullptr;
+    volume.other_writer = nullptr;
+  }
+  Result<> put(const FragmentId& id, const std::string& bytes) {
+    put_seen = false;
+    std::optional<Result<>> answer;
+    const auto ended = [&answer](std::exception_ptr, Result<> value) { answer = std::move(value); };
+    boost::asio::co_spawn(volume.io, steps(volume, id, bytes), ended);
+    volume.io.restart();
+    volume.io.run();  // waits for the thread
+    return std::move(answer.value());
+  }
+  static Task<> steps(Volume& volume, FragmentId id, std::string bytes) {
+    const FragmentShape shape{bytes.size()};
+    CO_TRY(made, co_await volume.store->create(id, shape));
+    Buffer piece = volume.buffers.get(bytes.size());
+    std::memcpy(piece.data(), bytes.data(), bytes.size());
+    auto crcs = crcs_of(id, 0, piece.bytes());
+    CO_CHECK(co_await made->append(std::move(piece), std::move(crcs), Deadline::max()));
+    co_return co_await made->commit(Deadline::max());
+  }
+
+  Volume& volume;
+  std::atomic<bool> until_a_put{false}, put_seen{false};
+  std::unique_ptr<Disk> disk;
+  ThreadWorker writer{"test-write", 1};
+};
+
 }  // namespace
 
 TEST_CASE("writers, readers and removers on several threads never see each other's bytes") {
@@ -176,6 +220,38 @@ TEST_CASE("without a pipe to pin pages with, a large range is copied") {
   PinnedPages::allow(PinnedPages::kPipesMax);
   CHECK(pieces.size() < PinnedPages::kPipesMax);
   CHECK(piece_bytes(pieces.back()) == pattern(id, 400'000));
+}
+
+TEST_CASE("a durable row whose bytes were not synced serves nothing wrong") {
+  int corrupt = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    Volume volume(2 * limits::kMiB);
+    volume.random = SeededRandom(seed);
+    SlowSync slow(volume);
+    volume.open();
+    const FragmentId stale = make_id(2);
+    REQUIRE(slow.put(stale, pattern(stale, 90'000)));
+    REQUIRE(volume.remove(stale));
+    const FragmentId id = make_id(3);
+    const std::string bytes = pattern(id, 90'000);
+    slow.until_a_put = true;
+    volume.disk.fail(FakeDisk::Call::sync, 1, FakeDisk::Fault::io, true);
+    CHECK_FALSE(slow.put(id, bytes));
+    slow.until_a_put = false;
+    slow.crash();
+    volume.open();
+    REQUIRE(volume.rows.rows.contains(id));
+    const auto got = volume.get_all(id, bytes.size());
+    if (got) REQUIRE(*got == bytes);
+    if (!got) {
+      REQUIRE(got.error().code == Errc::corrupt);
+      ++corrupt;
+    }
+    REQUIRE(volume.remove(id));
+  }
+  CHECK(corrupt > 10);
+  CHECK(corrupt < 60);
 }
 
 }  // namespace penstock::fragment_test

@@ -1,0 +1,70 @@
+// Writes of small fragments into segments. Those that wait while others are being written go to the
+// disk together, in one call where they lie side by side: segments are filled from front to back,
+// so they do as a rule. A call of the disk costs more processor time than the bytes of a small
+// fragment.
+//
+// Thread-safety: all methods from any thread.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "penstock/buffer.h"
+#include "penstock/runtime.h"
+#include "server/volume/fragments/segment.h"
+
+namespace penstock {
+
+// Shared with jobs that may never end.
+class GatheredWrites : public std::enable_shared_from_this<GatheredWrites> {
+ public:
+  // One call of the disk has as many bytes as a piece of a large fragment, at most.
+  static constexpr std::size_t kCallBytesMax = limits::kPieceBytes;
+
+  // `may_write`: asked before each call. Errors: those of a store that is closed.
+  GatheredWrites(Worker& worker, std::shared_ptr<SegmentSet> segments,
+                 std::function<Result<>()> may_write)
+      : worker_(worker), segments_(std::move(segments)), may_write_(std::move(may_write)) {}
+
+  // The bytes of one fragment, and who waits for them. Called on the worker.
+  class Write {
+   public:
+    virtual ~Write() = default;
+    // What to write: whole granules, aligned to them, File::kPartsMax at most. Nothing: nobody
+    // waits for it any more, and end() is not called. Once.
+    virtual std::vector<Buffer> begin() = 0;
+    virtual void end(const Result<>& result) = 0;
+  };
+  // `write` fills `span`.
+  void add(const ExtentSpan& span, std::shared_ptr<Write> write);
+
+ private:
+  struct Waiting {
+    ExtentSpan span;
+    std::shared_ptr<Write> write;
+  };
+  // Bytes that lie side by side, of neighbours among those that wait.
+  struct Run {
+    ExtentSpan span;
+    std::vector<Buffer> buffers;
+    std::span<Waiting> of;
+  };
+  void submit();
+  void write_waiting();
+  void write_all(std::span<Waiting> waiting);
+  void write_run(Run run);
+  Result<> write_bytes(const Run& run);
+
+  Worker& worker_;
+  const std::shared_ptr<SegmentSet> segments_;
+  const std::function<Result<>()> may_write_;
+  std::mutex mutex_;  // guards what follows; never held during I/O
+  std::vector<Waiting> waiting_;
+  bool running_ = false;  // a job is queued or runs
+};
+
+}  // namespace penstock
