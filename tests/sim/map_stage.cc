@@ -1,6 +1,7 @@
 #include "tests/sim/map_stage.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace penstock::sim {
@@ -153,15 +154,21 @@ void MapStage::look_at(Followed& process, const Map& map) {
          "two maps of one epoch are adopted, the second one by " + process.name);
 }
 
+// By a majority of each list of each group: one that is in no list has no voice.
 bool MapStage::held_by_most(const ClusterMap& map) {
-  std::size_t named = 0, holders = 0;  // one that joins has no voice before a map names it
+  std::set<VolumeId> holders;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (map.find(volume(i).id()) == nullptr) continue;
-    ++named;
     const Map own = map_of_volume(i);
-    if (own && own->digest == map.digest) ++holders;
+    if (own && own->digest == map.digest) holders.insert(volume(i).id());
   }
-  return 2 * holders > named;
+  const auto most = [&holders](const auto& list) {
+    const auto held =
+        std::ranges::count_if(list, [&](VolumeId id) { return holders.contains(id); });
+    return list.empty() || 2 * static_cast<std::size_t>(held) > list.size();
+  };
+  return std::ranges::all_of(map.groups, [&most](const MapGroup& group) {
+    return most(group.replicas) && most(group.joint);
+  });
 }
 
 void MapStage::watch() {

@@ -67,8 +67,7 @@ struct World {
         calls += call == FakeDisk::Call::write ? 1 : 0;
       });
   OpenRoom room{&medium};
-  std::shared_ptr<SegmentSet> segments =
-      std::make_shared<SegmentSet>(*disk, room, kSegmentBytes);
+  std::shared_ptr<SegmentSet> segments = std::make_shared<SegmentSet>(*disk, room, kSegmentBytes);
   boost::asio::io_context io;
   PostWorker worker{io};
   BufferPool buffers{8 * limits::kMiB};
