@@ -20,6 +20,12 @@ std::size_t whole_blocks(std::uint64_t bytes) {
                                   limits::kBlockBytes);
 }
 
+// More pieces make a lone upload faster where disks answer late. Of eight at a time those that came
+// first had them, and the others took two and a half times as long.
+bool is_one_of_few(const MemoryBudget& budget, std::size_t extra) {
+  return budget.used_bytes() + extra <= budget.limit_bytes() / 8;
+}
+
 std::size_t parity_bytes(const Layout& layout) {
   const BlobShape& shape = layout.shape();
   return shape.k == 1 ? 0 : static_cast<std::size_t>(shape.m * layout.unit_bytes(0));
@@ -63,7 +69,7 @@ struct BlobWriter::State {
     }
     const std::size_t extra =
         std::min(whole_blocks(size), many) - few + (layout.stripe_count() > 1 ? parity : 0);
-    if (!context.budget.has_plenty(extra)) co_return Result<>{};
+    if (!is_one_of_few(context.budget, extra)) co_return Result<>{};
     auto more = context.budget.take(user, extra);
     if (!more) co_return Result<>{};
     fragments->keep(std::move(more).value());

@@ -367,6 +367,23 @@ TEST_CASE("an update that is tried again leaves out no more fragments than one t
   CHECK(ensure().error().code == Errc::unavailable);
 }
 
+TEST_CASE("of uploads at the same time only the first ones have more than they need") {
+  BlobWorld world;
+  constexpr std::size_t kLast = 100 << 20;
+  const auto open = [&world] {
+    const std::size_t before = world.budget.used_bytes();
+    auto opened =
+        run_task(world.io, world.clock, world.blobs->write(world.owner, kLast, world.deadline()));
+    REQUIRE(opened);
+    return std::pair(std::move(*opened), world.budget.used_bytes() - before);
+  };
+  const auto first = open();
+  const auto second = open();
+  const auto third = open();
+  CHECK(first.second > second.second + (1 << 20));
+  CHECK(second.second == third.second);
+}
+
 TEST_CASE("memory is taken from the budget, bounded, and given back") {
   BlobWorldShape shape;
   shape.replicated_bytes_max = 128 << 10;
