@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "penstock/buffer.h"
 #include "penstock/limits.h"
@@ -18,6 +21,7 @@
 namespace penstock {
 namespace {
 std::atomic<int> file_syncs{0}, directory_syncs{0};
+std::atomic<std::size_t> written_at_once{SIZE_MAX}, writes{0};
 }  // namespace
 }  // namespace penstock
 
@@ -25,6 +29,20 @@ std::atomic<int> file_syncs{0}, directory_syncs{0};
 extern "C" int fdatasync(int fd) {
   ++penstock::file_syncs;
   return static_cast<int>(::syscall(SYS_fdatasync, fd));
+}
+// Writes less than it was given, as the kernel may.
+extern "C" ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
+  ++penstock::writes;
+  std::size_t left = penstock::written_at_once;
+  std::vector<iovec> taken;
+  for (int i = 0; i < count && left > 0; ++i) {
+    taken.push_back({parts[i].iov_base, std::min(parts[i].iov_len, left)});
+    left -= taken.back().iov_len;
+  }
+  return ::syscall(SYS_pwritev, fd, taken.data(), taken.size(), offset, 0);
+}
+extern "C" ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) {
+  return pwritev(fd, parts, count, offset);
 }
 extern "C" int fsync(int fd) {
   ++penstock::directory_syncs;
@@ -51,6 +69,38 @@ TEST_CASE("a sync of a file or a directory is one of the kernel's") {
   const int directories = directory_syncs;
   REQUIRE(disk->sync_directory(""));
   CHECK(directory_syncs == directories + 1);
+}
+
+TEST_CASE("parts are written one behind the other, however few bytes a call takes") {
+  TemporaryDirectory where;
+  const auto disk = *make_posix_disk(where.path.string());
+  REQUIRE(disk->open("file", OpenMode::write_new));
+  BufferPool buffers(limits::kMiB);
+  std::vector<Buffer> kept;
+  std::vector<ConstBytes> parts;
+  std::string all;
+  for (std::size_t granules = 1; granules <= 4; ++granules) {
+    const Buffer& part = kept.emplace_back(buffers.get(granules * 4096));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      part.data()[i] = static_cast<std::byte>(mix_hash(granules * 1'000'000 + i));
+    }
+    parts.push_back(part.bytes());
+    all += as_text(part.bytes());
+  }
+  for (const OpenMode mode : {OpenMode::append, OpenMode::direct}) {
+    for (const std::size_t at_once : {65536ul, 4096ul, 8192ul, 12288ul, 20480ul, 1000ul, 4097ul}) {
+      if (mode == OpenMode::direct && at_once % 4096 != 0) continue;
+      CAPTURE(at_once);
+      const auto file = *disk->open("file", mode);
+      REQUIRE(file->truncate(0));
+      written_at_once = at_once;
+      writes = 0;
+      CHECK(file->write_parts(8192, parts));
+      CHECK(writes == (all.size() + at_once - 1) / at_once);
+      written_at_once = SIZE_MAX;
+      CHECK((read_all(*file) == std::string(8192, '\0') + all));
+    }
+  }
 }
 
 TEST_CASE("a directory that is not there is not found") {
@@ -188,6 +238,11 @@ TEST_CASE("after one failed change a latching disk refuses all, and says so once
   } changes[] = {
       {Call::create, [](Disk& d, File&) { return bool(d.open("new", OpenMode::write_new)); }},
       {Call::write, [](Disk&, File& f) { return bool(f.write_at(0, as_bytes("x"))); }},
+      {Call::write,
+       [](Disk&, File& f) {
+         const ConstBytes parts[] = {as_bytes("x"), as_bytes("y")};
+         return bool(f.write_parts(0, parts));
+       }},
       {Call::sync, [](Disk&, File& f) { return bool(f.sync()); }},
       {Call::allocate, [](Disk&, File& f) { return bool(f.allocate(0, 10)); }},
       {Call::truncate, [](Disk&, File& f) { return bool(f.truncate(0)); }},
@@ -279,9 +334,15 @@ TEST_CASE("a write that finds the disk full is repeated once when space was give
   CHECK(code_of(file->write_at(0, as_bytes("other"))) == Errc::full);
   CHECK(releases == 2);
   available = true;
+  medium.fail(Call::write, 1, Fault::full);
+  const ConstBytes parts[] = {as_bytes("pa"), as_bytes("rts")};
+  CHECK(file->write_parts(0, parts));
+  CHECK(read_all(*file) == "parts");
+  CHECK(releases == 3);
+  available = true;
   medium.fail(Call::sync, 1, Fault::full);
   CHECK_FALSE(file->sync());  // never tried again
-  CHECK(releases == 2);
+  CHECK(releases == 3);
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST_CASE("a call of any kind is under the watch from its begin to its end") {
   std::array<std::byte, 8> buffer{};
   const auto file = world.open("a", OpenMode::write_new);
   CHECK(file->write_at(0, kBytes));
+  seen.erase(Call::write);
+  const ConstBytes parts[] = {kBytes, kBytes};
+  CHECK(file->write_parts(0, parts));
   CHECK(file->sync());
   CHECK(file->allocate(0, 4096));
   CHECK(file->truncate(8));
