@@ -77,7 +77,8 @@ Result<> CommitBatch::run(std::vector<CommitWork> works) {
     auto written = core_.database.write(bytes_at_most(), fill_record, holds(Rule::synced_rows));
     if (!written &&
         (written.error().code == Errc::overloaded || written.error().code == Errc::full)) {
-      give_back(written.error());
+      refused_ = written.error();
+      give_back(*refused_);
       return {};
     }
     if (!written && holds(Rule::failed_write_refused)) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,8 @@ class CommitBatch {
   // Errors: io - the write failed; everything of this batch has been answered.
   Result<> run(std::vector<CommitWork> works);
   std::vector<CommitWork>& deferred() { return deferred_; }
+  // Why nothing of it was written although nothing failed: want of space, descriptors or memory.
+  const std::optional<Error>& refused() const { return refused_; }
 
  private:
   struct AcceptPlan {
@@ -70,6 +73,7 @@ class CommitBatch {
   std::vector<MovePlan> moves_;
   std::vector<MoveAnswer> moved_;
   std::vector<CommitWork> deferred_;
+  std::optional<Error> refused_;
   std::vector<std::function<void()>> answers_;  // to be given when no mutex is held
 };
 

@@ -177,8 +177,12 @@ void RegisterCommit::serve(std::vector<CommitWork> works) {
   const auto done = batch.run(std::move(works));
   if (!done) hooks_.on_failure(done.error());
   if (done && hooks_.after_batch) hooks_.after_batch();
-  std::lock_guard lock(mutex_);
   auto& deferred = batch.deferred();
+  // A prepare that waits for a higher ceiling would find the same at once, over and over.
+  if (batch.refused()) {
+    for (const CommitWork& work : std::exchange(deferred, {})) answer_error(work, *batch.refused());
+  }
+  std::lock_guard lock(mutex_);
   queue_.insert(queue_.begin(), std::make_move_iterator(deferred.begin()),
                 std::make_move_iterator(deferred.end()));
 }

@@ -234,6 +234,24 @@ TEST_CASE("requests beyond their bounds are refused, and those at them are not")
   CHECK(code_of(scans(1, 1, RowKind::meta)) == Errc::invalid);
 }
 
+TEST_CASE("without room for the log a prepare above the ceiling is refused, and made later") {
+  VolumeHarness h;
+  h.fresh();
+  const RegisterKey key = h.object("key");
+  h.store(key, h.ballot(1), h.value(1));
+  h.disk.fail(FakeDisk::Call::allocate, 1, FakeDisk::Fault::full, true);
+  Result<AcceptReply> accepted = h.accept(key, h.ballot(2), h.value(2));
+  for (std::uint64_t i = 3; accepted && i < 2000; ++i) {  // until the file of the log is full
+    accepted = h.accept(h.object("other"), h.ballot(i), h.value(i), std::string(4000, 'x'));
+  }
+  REQUIRE(code_of(accepted) == Errc::full);
+  CHECK(code_of(h.prepare(key, h.ballot(60'000'000))) == Errc::full);
+  CHECK(h.read(key)->ballot == h.ballot(2));
+  h.disk.heal();
+  CHECK(h.prepare(key, h.ballot(60'000'000))->promised);
+  h.store(key, h.ballot(60'000'000), h.value(3));
+}
+
 TEST_CASE("a page of hints or fragments has as many as were asked for, and the next one the rest") {
   VolumeHarness h;
   h.fresh();
