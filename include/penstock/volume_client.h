@@ -160,11 +160,11 @@ class FragmentWriter {
   // Appends `data`, a multiple of 16 KiB unless it is the last piece; `crcs` holds
   // fragment_block_crc() of each of its blocks, computed by the writer while the bytes were hot, so
   // that they are guarded end to end. May return before the bytes are on disk; keeps at most two
-  // pieces in flight, and waits for room among them until `deadline`. Errors: io, full.
+  // pieces in flight, beside the tail, and waits for room until `deadline`. Errors: io, full.
   virtual Task<> append(Buffer data, std::vector<std::uint32_t> crcs, Deadline deadline) = 0;
   // Durable: data, table, header and extent row are synced when this succeeds. Idempotent.
   // After `timeout` it may still become visible. A volume of this process begins nothing after the
-  // deadline, but waits for a last write that it has begun: that ends when the disk answers, or
+  // deadline, but waits for a last step that it has begun: that ends when the disk answers, or
   // when the volume closes, at the latest after limits::kDiskCallMax.
   virtual Task<> commit(Deadline deadline) = 0;
   // Nobody waits for this fragment any more: an append() under way and all later calls answer

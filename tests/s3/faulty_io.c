@@ -67,6 +67,8 @@ ssize_t pread64(int fd, void *b, size_t n, off64_t o) { REAL(ssize_t, "pread64",
 ssize_t pread(int fd, void *b, size_t n, off_t o) { return pread64(fd, b, n, o); }
 ssize_t pwrite64(int fd, const void *b, size_t n, off64_t o) { REAL(ssize_t, "pwrite64", int, const void *, size_t, off64_t); FAIL_IF(bad_fd(fd)) return real(fd, b, n, o); }
 ssize_t pwrite(int fd, const void *b, size_t n, off_t o) { return pwrite64(fd, b, n, o); }
+ssize_t pwritev64(int fd, const struct iovec *v, int n, off64_t o) { REAL(ssize_t, "pwritev64", int, const struct iovec *, int, off64_t); FAIL_IF(bad_fd(fd)) return real(fd, v, n, o); }
+ssize_t pwritev(int fd, const struct iovec *v, int n, off_t o) { return pwritev64(fd, v, n, o); }
 ssize_t preadv64v2(int fd, const struct iovec *v, int c, off64_t o, int f) { REAL(ssize_t, "preadv64v2", int, const struct iovec *, int, off64_t, int); FAIL_IF(bad_fd(fd)) return real(fd, v, c, o, f); }
 ssize_t preadv2(int fd, const struct iovec *v, int c, off_t o, int f) { return preadv64v2(fd, v, c, o, f); }
 int fsync(int fd) { REAL(int, "fsync", int); FAIL_IF(bad_fd(fd)) return real(fd); }

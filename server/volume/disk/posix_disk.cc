@@ -204,9 +204,12 @@ class PosixFile final : public File {
                          static_cast<off_t>(offset));
       });
       if (put < 0) return system_error(errno, "write", path_);
-      if (put == 0) return fail(Errc::io, "write " + path_ + ": nothing was written");
-      offset += static_cast<std::uint64_t>(put);
       auto done = static_cast<std::size_t>(put);
+      if (direct_) done -= done % kAlignment;  // the rest of it is written again
+      if (done == 0) {
+        return fail(Errc::io, "write " + path_ + ": " + std::to_string(put) + " bytes at most");
+      }
+      offset += done;
       while (!left.empty() && done >= left.front().iov_len) {
         done -= left.front().iov_len;
         left = left.subspan(1);

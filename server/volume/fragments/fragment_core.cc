@@ -72,6 +72,7 @@ void FragmentCore::abandon(const Error& why) {
   }
   pending->close(why);
   parts.write_worker.abandon();
+  small_writes->abandon();
   parts.read_worker.abandon();
 }
 

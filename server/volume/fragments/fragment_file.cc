@@ -2,7 +2,23 @@
 
 #include <utility>
 
+#include "penstock/caught.h"
+
 namespace penstock {
+namespace {
+
+// One that throws takes none of the others with it.
+template <class Call>
+bool guarded(const Call& call) {
+  try {
+    return call();
+  } catch (...) {
+    report_exception("a sync of a fragment");
+    return false;
+  }
+}
+
+}  // namespace
 
 void FragmentFile::sync_soon(Worker& worker, First first, Done done) {
   {
@@ -19,9 +35,14 @@ void FragmentFile::sync_once(Worker& worker) {
     std::lock_guard lock(mutex_);
     served.swap(waiting_);
   }
-  std::erase_if(served, [](const Waiting& one) { return !one.first(); });
+  std::erase_if(served, [](const Waiting& one) { return !guarded(one.first); });
   const Result<> result = served.empty() ? Result<>() : file_->sync();
-  for (const Waiting& one : served) one.done(result);
+  for (const Waiting& one : served) {
+    guarded([&] {
+      one.done(result);
+      return true;
+    });
+  }
   {
     std::lock_guard lock(mutex_);
     if (waiting_.empty()) {

@@ -331,8 +331,9 @@ Task<> commit_steps(StreamPtr stream, Deadline deadline) {
   FragmentCore& core = *stream->core;
   CO_CHECK(core.check_open());
   CO_TRY(claim, core.leases.claim(stream->id));
-  if (!stream->row) submit_tail(stream, {});  // no byte came, and none was to come
+  if (!stream->row) submit_tail(stream, {});
   CO_CHECK(co_await wait_until_in_flight(stream, 0, deadline));
+  CO_CHECK(core.check_open());  // the volume may have been closed meanwhile
   if (deadline < core.parts.clock.boot()) co_return fail(Errc::timeout, "commit: too late");
   auto outcome = std::make_shared<Outcome>();
   auto sync = [stream, outcome](Completion<std::optional<ExtentRow>> looked) {
@@ -364,8 +365,10 @@ Task<> commit_steps(StreamPtr stream, Deadline deadline) {
 
 Task<> commit_stream(StreamPtr stream, Deadline deadline) {
   if (stream->phase == Stream::Phase::committed) co_return Result<>{};
-  if (stream->phase != Stream::Phase::receiving ||
-      stream->received != stream->geometry.data_bytes) {
+  // The tail was made behind the last byte; if there is none, it is made now.
+  const std::uint64_t size = stream->geometry.data_bytes;
+  const bool complete = stream->received == size && (stream->row || size == 0);
+  if (stream->phase != Stream::Phase::receiving || !complete) {
     co_return fail(Errc::invalid, "fragment " + to_string(stream->id) +
                                       ": commit of an incomplete or failed stream");
   }

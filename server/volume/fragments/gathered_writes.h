@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -24,6 +25,8 @@ class GatheredWrites : public std::enable_shared_from_this<GatheredWrites> {
  public:
   // One call of the disk has as many bytes as a piece of a large fragment, at most.
   static constexpr std::size_t kCallBytesMax = limits::kPieceBytes;
+  static constexpr std::size_t kBuffersMax = 2;  // of one write
+  static constexpr std::size_t kCallWritesMax = File::kPartsMax / kBuffersMax;
 
   // `may_write`: asked before each call. Errors: those of a store that is closed.
   GatheredWrites(Worker& worker, std::shared_ptr<SegmentSet> segments,
@@ -34,37 +37,38 @@ class GatheredWrites : public std::enable_shared_from_this<GatheredWrites> {
   class Write {
    public:
     virtual ~Write() = default;
-    // What to write: whole granules, aligned to them, File::kPartsMax at most. Nothing: nobody
-    // waits for it any more, and end() is not called. Once.
+    // What to write: whole granules, aligned to them, in kBuffersMax buffers at most. Nothing:
+    // nobody waits for it any more, and end() is not called. Once.
     virtual std::vector<Buffer> begin() = 0;
     virtual void end(const Result<>& result) = 0;
   };
-  // `write` fills `span`.
+  // `write` fills `span`, where no other one writes.
   void add(const ExtentSpan& span, std::shared_ptr<Write> write);
+  // The worker was abandoned: what waits is forgotten, with its bytes, and what comes later.
+  void abandon();
 
  private:
+  using Place = std::pair<std::uint32_t, std::uint64_t>;  // segment, offset
   struct Waiting {
     ExtentSpan span;
     std::shared_ptr<Write> write;
   };
-  // Bytes that lie side by side, of neighbours among those that wait.
-  struct Run {
-    ExtentSpan span;
-    std::vector<Buffer> buffers;
-    std::span<Waiting> of;
-  };
   void submit();
-  void write_waiting();
-  void write_all(std::span<Waiting> waiting);
-  void write_run(Run run);
-  Result<> write_bytes(const Run& run);
+  void write_some();
+  std::vector<Waiting> take_neighbours();
+  void write_all(std::span<Waiting> taken);
+  void write_run(std::span<Waiting> run, std::vector<Buffer> buffers);
+  Result<> write_bytes(const ExtentSpan& first, const std::vector<Buffer>& buffers);
+  static void end(Waiting& one, const Result<>& result);
 
   Worker& worker_;
   const std::shared_ptr<SegmentSet> segments_;
   const std::function<Result<>()> may_write_;
   std::mutex mutex_;  // guards what follows; never held during I/O
-  std::vector<Waiting> waiting_;
+  std::map<Place, Waiting> waiting_;
+  Place next_;            // all have their turn, from here on to the last one, then from the first
   bool running_ = false;  // a job is queued or runs
+  bool abandoned_ = false;
 };
 
 }  // namespace penstock

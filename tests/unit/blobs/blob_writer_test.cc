@@ -262,6 +262,19 @@ TEST_CASE("pieces count until their memory is free, and a volume that keeps them
   CHECK((world.get(*blob).value() == body));
 }
 
+TEST_CASE("an upload that has memory for all of its bytes waits for no piece to be written") {
+  BlobWorldShape shape;
+  shape.unit_bytes = 2 << 20;
+  BlobWorld world(shape);
+  for (auto& volume : world.volumes) volume->faults.keep_pieces = true;
+  const BootTime before = world.clock.boot();
+  const auto blob = world.put(BlobWorld::body(2 << 20));
+  REQUIRE(blob);
+  CHECK(BlobWorld::zero_locations(*blob) == 0);
+  CHECK(world.clock.boot() == before);
+  for (auto& volume : world.volumes) volume->kept.clear();
+}
+
 TEST_CASE("a writer that is destroyed before commit leaves nothing behind") {
   for (const std::size_t stop : {std::size_t{0}, 2 * kStripe + 1, 5 * kStripe}) {
     BlobWorld world;

@@ -334,6 +334,47 @@ TEST_CASE("a piece that waits for a stuck one is answered when its deadline is o
   CHECK(world.errors.back() == Errc::invalid);
 }
 
+TEST_CASE("small fragments that wait behind a stuck write are let go when the volume is closed") {
+  StallWorld world;
+  world.open();
+  world.start(world.write(1));
+  world.finish();
+  world.gate->shut(Call::write);
+  std::vector<std::unique_ptr<FragmentWriter>> writers(5);
+  std::vector<std::weak_ptr<int>> pieces;
+  const auto append = [&](std::size_t i) -> Task<> {
+    const FragmentShape shape{64 * limits::kKiB};
+    const FragmentId id{WriteId{7, i}, 0, Generation{1}};
+    CO_TRY(made, co_await world.volume->write_fragment(id, shape, world.later()));
+    writers[i] = std::move(made);
+    const auto credit = std::make_shared<int>();
+    pieces.push_back(credit);
+    Buffer data = world.buffers.get(64 * limits::kKiB).keeping(credit);
+    std::vector<std::uint32_t> crcs(4);
+    co_return co_await writers[i]->append(std::move(data), std::move(crcs), world.later());
+  };
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    world.start(append(i));
+    world.finish();
+    if (i == 0) world.turn_until_stuck();
+  }
+  CHECK(world.errors.empty());
+  const auto held = [&] {
+    return std::ranges::count_if(pieces, [](const auto& piece) { return !piece.expired(); });
+  };
+  CHECK(held() == 5);
+  writers[4]->give_up();
+  CHECK(held() == 4);
+  writers.clear();
+  CHECK(held() == 4);
+  world.look_for(limits::kDiskCallMax + std::chrono::seconds(1));
+  CHECK(world.volume->stalled());
+  CHECK(held() == 1);
+  world.gate->open();
+  world.gate->wait_until_passed();
+  while (held() > 0) std::this_thread::yield();
+}
+
 TEST_CASE("a commit waits for pieces until its deadline, and begins nothing after it") {
   StallWorld world;
   world.open();

@@ -297,6 +297,23 @@ TEST_CASE("any failed change is final: reported once, and every later call is un
   }
 }
 
+TEST_CASE(
+    "a write for which memory was short fails its fragment, which is not there, and no other") {
+  for (const std::uint64_t size : {std::uint64_t{100'000}, 2 * limits::kMiB}) {
+    CAPTURE(size);
+    Volume volume;
+    volume.open();
+    const FragmentId first = make_id(1), second = make_id(2);
+    REQUIRE(volume.put(first, pattern(first, 100)));
+    volume.disk.fail(FakeDisk::Call::write, 1, FakeDisk::Fault::scarce);
+    CHECK(code_of(volume.put(second, pattern(second, size))) == Errc::overloaded);
+    CHECK(volume.failures.empty());
+    CHECK(code_of(volume.get(second, 0, 1)) == Errc::not_found);
+    REQUIRE(volume.put(second, pattern(second, size)));
+    CHECK((volume.get_all(second, size).value() == pattern(second, size)));
+  }
+}
+
 TEST_CASE("a failed read is an error of that read, not of the volume") {
   Volume volume;
   volume.open();

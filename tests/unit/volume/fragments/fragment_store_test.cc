@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "tests/fake/observed_disk.h"
 #include "tests/unit/volume/fragments/fragment_fixture.h"
 
 namespace penstock::fragment_test {
@@ -49,6 +50,54 @@ TEST_CASE("bytes that are not aligned in memory are stored all the same") {
   REQUIRE(volume.run(writer->append(odd, crcs_of(id, 0, odd.bytes()), Deadline::max())));
   REQUIRE(volume.run(writer->commit(Deadline::max())));
   CHECK(volume.get_all(id, bytes.size()).value() == bytes);
+}
+
+TEST_CASE("small fragments that come together are one call of the disk, and whole") {
+  Volume volume;
+  int writes = 0;
+  const auto disk =
+      make_observed_disk(volume.disk.share(), [&](FakeDisk::Call call, const std::string&) {
+        writes += call == FakeDisk::Call::write ? 1 : 0;
+      });
+  volume.other_disk = disk.get();
+  volume.open();
+  REQUIRE(volume.put(make_id(1), pattern(make_id(1), 10)));  // makes the segment
+  std::vector<std::unique_ptr<FragmentWriter>> writers;
+  const auto size_of = [](std::uint64_t number) { return 60'000 + number; };
+  for (std::uint64_t number = 2; number < 8; ++number) {
+    const FragmentId id = make_id(number);
+    writers.push_back(volume.run(volume.store->create(id, {size_of(number)})).value());
+  }
+  writes = 0;
+  volume.worker.steps_late = 1000;  // all have come before the first write begins
+  for (std::uint64_t number = 2; number < 8; ++number) {
+    const FragmentId id = make_id(number);
+    REQUIRE(volume.append(*writers[number - 2], id, pattern(id, size_of(number)), 0));
+  }
+  for (const auto& writer : writers) REQUIRE(volume.run(writer->commit(Deadline::max())));
+  CHECK(writes == 1);
+  for (std::uint64_t number = 2; number < 8; ++number) {
+    const FragmentId id = make_id(number);
+    CHECK((volume.get_all(id, size_of(number)).value() == pattern(id, size_of(number))));
+  }
+  writers.clear();
+  volume.shut();
+}
+
+TEST_CASE("between the data of a fragment and its table are zeros, whatever the memory held") {
+  Volume volume;
+  volume.open();
+  for (int i = 0; i < 64; ++i) {
+    const Buffer dirty = volume.buffers.get(16 * limits::kKiB);
+    std::memset(dirty.data(), 0x5a, dirty.size());
+  }
+  const FragmentId id = make_id(1);
+  REQUIRE(volume.put(id, pattern(id, 5000)));
+  const ExtentRow row = volume.row(id);
+  const auto file = volume.disk.open("segments/00000001", OpenMode::read).value();
+  std::string rest(2 * kGranuleBytes - 5000, 'x');
+  REQUIRE(file->read_at(row.offset + 5000, std::as_writable_bytes(std::span(rest))));
+  CHECK(rest == std::string(rest.size(), '\0'));
 }
 
 TEST_CASE("a range is exactly the bytes asked for, wherever it begins and ends") {
