@@ -20,10 +20,6 @@ std::optional<Result<std::size_t>> FakeFile::read_now(std::uint64_t offset, MutB
   return read_locked(offset, buffer);
 }
 
-Result<> FakeFile::write_at(std::uint64_t offset, ConstBytes data) {
-  return write_parts(offset, {&data, 1});
-}
-
 // One call of the disk: a fault or a cut meets all parts.
 Result<> FakeFile::write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) {
   assert(!parts.empty() && parts.size() <= kPartsMax);

@@ -26,7 +26,6 @@ class FakeFile final : public File {
 
   Result<std::size_t> read_at(std::uint64_t offset, MutBytes buffer) override;
   std::optional<Result<std::size_t>> read_now(std::uint64_t offset, MutBytes buffer) override;
-  Result<> write_at(std::uint64_t offset, ConstBytes data) override;
   Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override;
   Result<> sync() override;
   Result<> allocate(std::uint64_t offset, std::uint64_t length) override;
@@ -58,7 +57,6 @@ class FakeLock final : public File {
   std::optional<Result<std::size_t>> read_now(std::uint64_t, MutBytes) override {
     return Result<std::size_t>(refuse());
   }
-  Result<> write_at(std::uint64_t, ConstBytes) override { return refuse(); }
   Result<> write_parts(std::uint64_t, std::span<const ConstBytes>) override { return refuse(); }
   Result<> sync() override { return refuse(); }
   Result<> allocate(std::uint64_t, std::uint64_t) override { return refuse(); }

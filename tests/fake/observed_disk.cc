@@ -20,10 +20,6 @@ class ObservedFile final : public File {
     if (now) (*observer_)(Call::read, name_);  // else no call was made
     return now;
   }
-  Result<> write_at(std::uint64_t offset, ConstBytes data) override {
-    (*observer_)(Call::write, name_);
-    return file_->write_at(offset, data);
-  }
   Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
     (*observer_)(Call::write, name_);
     return file_->write_parts(offset, parts);

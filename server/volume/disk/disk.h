@@ -36,12 +36,13 @@ class File {
     (void)pages, (void)offset, (void)length, (void)may_block;
     return false;
   }
-  // Writes all of `data`. With `direct` opened files: offset, length and address are multiples of
-  // 4096.
-  virtual Result<> write_at(std::uint64_t offset, ConstBytes data) = 0;
-  // The same of all `parts`, one behind the other: 1 … kPartsMax.
+  // Writes all of `parts`, one behind the other: 1 … kPartsMax. With `direct` opened files: offset,
+  // lengths and addresses are multiples of 4096.
   static constexpr std::size_t kPartsMax = 64;
   virtual Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) = 0;
+  Result<> write_at(std::uint64_t offset, ConstBytes data) {
+    return write_parts(offset, {&data, 1});
+  }
   virtual Result<> sync() = 0;  // fdatasync
   // Reserves space; its contents are undefined until written.
   virtual Result<> allocate(std::uint64_t offset, std::uint64_t length) = 0;

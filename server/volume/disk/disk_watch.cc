@@ -51,9 +51,6 @@ class WatchedFile final : public File {
     const DiskWatch::Call call(*watch_, may_block ? "read" : "cached read");
     return file_->pin(pages, offset, length, may_block);
   }
-  Result<> write_at(std::uint64_t offset, ConstBytes data) override {
-    return watched("write", [&] { return file_->write_at(offset, data); });
-  }
   Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
     return watched("write", [&] { return file_->write_parts(offset, parts); });
   }

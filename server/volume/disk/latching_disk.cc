@@ -89,9 +89,6 @@ class LatchingFile final : public File {
   bool pin(PinnedPages& pages, std::uint64_t offset, std::size_t length, bool may_block) override {
     return file_->pin(pages, offset, length, may_block);  // which throws nothing
   }
-  Result<> write_at(std::uint64_t offset, ConstBytes data) override {
-    return latch_->change([&] { return file_->write_at(offset, data); });
-  }
   Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
     return latch_->change([&] { return file_->write_parts(offset, parts); });
   }

@@ -144,10 +144,6 @@ class PosixFile final : public File {
     return pages.pin(buffered_.get(), offset, length);
   }
 
-  Result<> write_at(std::uint64_t offset, ConstBytes data) override {
-    return write_parts(offset, {&data, 1});
-  }
-
   Result<> write_parts(std::uint64_t offset, std::span<const ConstBytes> parts) override {
     PENSTOCK_ASSERT(parts.size() <= kPartsMax);
     boost::container::static_vector<iovec, kPartsMax> left;
@@ -207,7 +203,8 @@ class PosixFile final : public File {
       auto done = static_cast<std::size_t>(put);
       if (direct_) done -= done % kAlignment;  // the rest of it is written again
       if (done == 0) {
-        return fail(Errc::io, "write " + path_ + ": " + std::to_string(put) + " bytes at most");
+        return fail(Errc::io, "write " + path_ + ": " + "only " + std::to_string(put) +
+                                  " bytes were written");
       }
       offset += done;
       while (!left.empty() && done >= left.front().iov_len) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSegmentBytes = 8 * limits::kMiB;
 
-// One segment; `calls` counts the writes of the disk.
+// Two segments; `calls` counts the writes of the disk.
 struct World {
   World() {
     REQUIRE(segments->open());

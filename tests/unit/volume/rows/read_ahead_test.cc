@@ -26,7 +26,6 @@ class CountedFile final : public File {
     return got;
   }
   std::optional<Result<std::size_t>> read_now(std::uint64_t, MutBytes) override { return {}; }
-  Result<> write_at(std::uint64_t, ConstBytes) override { return {}; }
   Result<> write_parts(std::uint64_t, std::span<const ConstBytes>) override { return {}; }
   Result<> sync() override { return {}; }
   Result<> allocate(std::uint64_t, std::uint64_t) override { return {}; }
