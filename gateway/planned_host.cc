@@ -125,7 +125,6 @@ Result<LayoutPolicy> parse_layout(std::string_view text, std::uint32_t failure_d
   TRY(policy, default_policy(failure_domains));
   policy.k = *k;
   policy.m = *m;
-  policy.unit_bytes = policy.k <= 4 ? 2 * limits::kMiB : limits::kMiB;
   CHECK_OK(check_policy(policy));
   return policy;
 }

@@ -201,8 +201,6 @@ Result<LayoutPolicy> default_policy(std::uint32_t failure_domains) {
   policy.k = row.k;
   policy.m = row.m;
   policy.replicas = row.replicas;
-  // An aligned range of 8 MiB, what AWS clients ask for, is one stripe at k = 4 and at k = 8.
-  policy.unit_bytes = row.k <= 4 ? 2 * limits::kMiB : 1 * limits::kMiB;
   return policy;
 }
 
