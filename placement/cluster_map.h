@@ -33,8 +33,8 @@ struct MapVolume {
 struct LayoutPolicy {
   std::uint32_t k = 4;
   std::uint32_t m = 2;
-  std::uint32_t replicas = 5;          // R, odd
-  std::uint64_t unit_bytes = 1 << 20;  // a power of two
+  std::uint32_t replicas = 5;            // R, odd
+  std::uint64_t unit_bytes = 512 << 10;  // a power of two
   std::uint64_t inline_bytes_max = 4 << 10;
   std::uint64_t replicated_bytes_max = 128 << 10;
   std::uint32_t losses_survived() const;  // p = min(m, (R-1)/2)

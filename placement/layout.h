@@ -19,7 +19,7 @@ namespace penstock {
 struct BlobShape {
   std::uint32_t k = 1;
   std::uint32_t m = 0;
-  std::uint64_t unit_bytes = 1 << 20;  // a multiple of the block
+  std::uint64_t unit_bytes = 512 << 10;  // a multiple of the block
   std::uint64_t size_bytes = 0;
   std::uint32_t slots() const { return k + m; }
   auto operator<=>(const BlobShape&) const = default;

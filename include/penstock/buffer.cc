@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdlib>
 #include <new>
 
@@ -12,13 +13,14 @@
 
 namespace penstock {
 namespace {
-constexpr std::array<std::size_t, 4> kClasses = {16 << 10, 64 << 10, 256 << 10, 1 << 20};
+constexpr std::array<std::size_t, 4> kClasses = {16 << 10, 64 << 10, 256 << 10, 512 << 10};
 constexpr std::size_t kAlignment = 4096;
-// The largest class comes two by two from one huge page: with pages of 4 KiB a direct write of
-// 1 MiB pins 256 of them one by one, and whoever reads the bytes needs 256 translations.
+// The largest class comes from huge pages, four of one: with pages of 4 KiB a direct write of
+// 512 KiB pins 128 of them one by one, and whoever reads the bytes needs 128 translations.
 constexpr std::size_t kHugeClass = kClasses.size() - 1;
 constexpr std::size_t kHugePage = 2 << 20;
-static_assert(kHugePage == 2 * kClasses[kHugeClass]);
+constexpr std::size_t kPartsOfPage = kHugePage / kClasses[kHugeClass];
+static_assert(kHugePage == kPartsOfPage * kClasses[kHugeClass]);
 
 std::size_t class_of(std::size_t size) {
   for (std::size_t i = 0; i < kClasses.size(); ++i) {
@@ -47,12 +49,8 @@ std::byte* map_huge_page() {
   (void)::madvise(page, kHugePage, MADV_HUGEPAGE);  // an advice
   return page;
 }
-std::byte* huge_page_of(std::byte* half) {
-  return half - reinterpret_cast<std::uintptr_t>(half) % kHugePage;
-}
-std::byte* other_half(std::byte* half) {
-  std::byte* const page = huge_page_of(half);
-  return half == page ? page + kClasses[kHugeClass] : page;
+std::byte* huge_page_of(std::byte* part) {
+  return part - reinterpret_cast<std::uintptr_t>(part) % kHugePage;
 }
 
 }  // namespace
@@ -91,8 +89,9 @@ class IdleBuffers {
   explicit IdleBuffers(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
   IdleBuffers(const IdleBuffers&) = delete;
   IdleBuffers& operator=(const IdleBuffers&) = delete;
-  // Nothing is in use any more: the buffers keep it. So both halves of each huge page are here.
+  // Nothing is in use any more: the buffers keep it. So all parts of each huge page are here.
   ~IdleBuffers() {
+    PENSTOCK_ASSERT(split_.empty());
     for (std::size_t i = 0; i < lists_.size(); ++i) {
       for (std::byte* memory : lists_[i]) release(memory, i);
     }
@@ -100,14 +99,21 @@ class IdleBuffers {
   // Null: there is none.
   std::byte* take(std::size_t index) {
     if (index != kHugeClass) return take_last(index);
-    if (halves_.empty()) {
-      if (lists_[index].empty()) return nullptr;
-      halves_.push_back(other_half(lists_[index].back()));
-      return take_last(index);
+    if (split_.empty()) {
+      std::byte* const page = take_last(index);
+      return page == nullptr ? nullptr : split(page);
     }
-    std::byte* const half = halves_.back();
-    halves_.pop_back();
-    return half;
+    // Of the page with the fewest: so others become idle as a whole.
+    const auto fewest = std::ranges::min_element(split_, {}, &SplitPage::idle_parts);
+    std::byte* const part = fewest->take();
+    if (fewest->idle_parts() == 0) split_.erase(fewest);
+    return part;
+  }
+  // Its first part; the others are idle.
+  std::byte* split(std::byte* page) {
+    SplitPage& parts = split_.emplace_back(page);
+    parts.idle.set();
+    return parts.take();
   }
   // Of the smaller classes; false: there is no room.
   bool keep(std::byte* memory, std::size_t index) {
@@ -115,11 +121,14 @@ class IdleBuffers {
     lists_[index].push_back(memory);
     return true;
   }
-  void keep_half(std::byte* half) {
-    const auto other = std::ranges::find(halves_, other_half(half));
-    if (other == halves_.end()) return halves_.push_back(half);
-    halves_.erase(other);
-    lists_[kHugeClass].push_back(huge_page_of(half));
+  void keep_part(std::byte* part) {
+    std::byte* const page = huge_page_of(part);
+    auto found = std::ranges::find(split_, page, &SplitPage::page);
+    if (found == split_.end()) found = split_.insert(found, SplitPage(page));
+    found->idle.set(static_cast<std::size_t>(part - page) / kClasses[kHugeClass]);
+    if (!found->idle.all()) return;
+    split_.erase(found);
+    lists_[kHugeClass].push_back(page);
   }
   // A whole huge page, if too much is idle; else null.
   std::byte* take_surplus() { return bytes() > keep_bytes_ ? take_last(kHugeClass) : nullptr; }
@@ -136,12 +145,27 @@ class IdleBuffers {
     return memory;
   }
   std::size_t bytes() const {
-    std::size_t sum = halves_.size() * kClasses[kHugeClass] + lists_[kHugeClass].size() * kHugePage;
+    std::size_t sum = lists_[kHugeClass].size() * kHugePage;
+    for (const SplitPage& page : split_) sum += page.idle_parts() * kClasses[kHugeClass];
     for (std::size_t i = 0; i < kHugeClass; ++i) sum += lists_[i].size() * kClasses[i];
     return sum;
   }
 
  private:
+  // Some of its parts are idle, and some in use.
+  struct SplitPage {
+    explicit SplitPage(std::byte* of) : page(of) {}
+    std::size_t idle_parts() const { return idle.count(); }
+    // Pre: one is idle.
+    std::byte* take() {
+      std::size_t part = 0;
+      while (!idle.test(part)) ++part;
+      idle.reset(part);
+      return page + part * kClasses[kHugeClass];
+    }
+    std::byte* page;
+    std::bitset<kPartsOfPage> idle;
+  };
   // Null: there is none.
   std::byte* take_last(std::size_t index) {
     auto& list = lists_[index];
@@ -152,8 +176,8 @@ class IdleBuffers {
     return memory;
   }
   using List = std::vector<std::byte*>;
-  std::array<List, kClasses.size()> lists_;           // of the largest class: whole huge pages
-  List halves_;                                       // of huge pages whose other half is in use
+  std::array<List, kClasses.size()> lists_;  // of the largest class: whole huge pages
+  std::vector<SplitPage> split_;
   std::array<std::size_t, kClasses.size()> least_{};  // in lists_, since take_unneeded() was null
   const std::size_t keep_bytes_;
 };
@@ -178,23 +202,21 @@ struct BufferPool::State {
     const CountedLock lock(mutex);
     if (std::byte* const memory = idle.take(index)) return memory;
     if (index != kHugeClass) return nullptr;
-    std::byte* const page = map_huge_page();
-    idle.keep_half(page + kClasses[index]);
-    return page;
+    return idle.split(map_huge_page());
   }
   void give_back(std::byte* memory, std::size_t index) {
-    if (index == kHugeClass) return give_back_half(memory);
+    if (index == kHugeClass) return give_back_part(memory);
     if (index < kHugeClass) {
       const CountedLock lock(mutex);
       if (idle.keep(memory, index)) return;
     }
     std::free(memory);
   }
-  void give_back_half(std::byte* half) {
+  void give_back_part(std::byte* part) {
     std::byte* surplus = nullptr;
     {
       const CountedLock lock(mutex);
-      idle.keep_half(half);
+      idle.keep_part(part);
       surplus = idle.take_surplus();
     }
     if (surplus != nullptr) release(surplus, kHugeClass);

@@ -39,18 +39,18 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-// Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 1 MiB: a fresh mapping per
+// Recycles aligned memory in the size classes 16 KiB, 64 KiB, 256 KiB, 512 KiB: a fresh mapping per
 // request costs more in page faults than the copy it saves. Keeps at most `keep_bytes` of idle
-// memory, and besides the idle halves of huge pages whose other half is in use: no more of them
-// than were in use at the same time. The rest goes back to the system, and with trim() what no
-// request needed for a while. A 128th of `keep_bytes` is each thread's own, of the three smaller
-// classes: what it takes and gives back there touches no memory of other threads. Thread-safety:
-// all methods from any thread. A Buffer may outlive its pool.
+// memory, and besides the idle parts of huge pages of which a part is in use: three for each that
+// is, at most. The rest goes back to the system, and with trim() what no request needed for a
+// while. A 128th of `keep_bytes` is each thread's own, of the three smaller classes: what it takes
+// and gives back there touches no memory of other threads. Thread-safety: all methods from any
+// thread. A Buffer may outlive its pool.
 class BufferPool {
  public:
   explicit BufferPool(std::size_t keep_bytes);
   ~BufferPool();
-  // `size` bytes, 1 … 1 MiB, not cleared. Larger sizes are served, too, but not kept.
+  // `size` bytes, 1 … 512 KiB, not cleared. Larger sizes are served, too, but not kept.
   Buffer get(std::size_t size);
   // Gives back to the system what was idle all the time since the last call. For a timer.
   void trim();

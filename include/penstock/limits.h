@@ -74,7 +74,7 @@ inline constexpr std::size_t kBlockBytes = 16 * kKiB;  // the checksummed piece
 inline constexpr std::size_t kColumnBytes =
     64 * kKiB;  // (k+m) columns stay in L2 while they are encoded
 inline constexpr std::size_t kPieceBytes =
-    1 * kMiB;  // one disk write, one send: a step of every stream of bytes
+    512 * kKiB;  // one disk write, one send: a step of every stream of bytes
 inline constexpr std::size_t kFragmentsPerStripeMax = 32;
 inline constexpr std::size_t kInlineBytesMax = 4 * kKiB;        // beside the record
 inline constexpr std::size_t kReplicatedBytesMax = 128 * kKiB;  // k = 1 up to here
@@ -214,7 +214,7 @@ inline constexpr std::size_t kVolumeListBytesMin = 3 * kReplyBytesMax;
 // Pieces of fragments that a caller has sent and that are not answered. So much less than the
 // server's bounds that its other calls have room there, too: no piece is refused.
 inline constexpr std::size_t kSentPieceBytesPerConnection = 24 * kMiB;
-inline constexpr std::size_t kSentPieceBytesPerVolume = 2 * kPieceBytes;
+inline constexpr std::size_t kSentPieceBytesPerVolume = 4 * kPieceBytes;
 static_assert(kSentPieceBytesPerVolume < kVolumeCallBytesMin);
 // What is answered at once, beside that: pings, the status, refusals.
 inline constexpr std::size_t kAnswersAtOnce = 64;

@@ -176,7 +176,7 @@ class FragmentWriter {
 struct FragmentReadRequest {
   FragmentId id;
   std::uint64_t offset = 0;   // any byte; whole blocks are verified, exactly the range is returned
-  std::uint64_t length = 0;   // <= 1 MiB
+  std::uint64_t length = 0;   // <= limits::kPieceBytes
   bool file_allowed = false;  // the caller can send from pages, or with checksums from the file
   bool with_checksums = false;  // the caller checks the blocks once more, where they are used
 };

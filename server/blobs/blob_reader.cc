@@ -6,7 +6,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kWindowMax = 4;  // pieces under way
+constexpr std::size_t kWindowMax = 8;  // pieces under way
 
 }  // namespace
 
@@ -94,8 +94,8 @@ BootTime BlobReader::State::memory_end(Deadline deadline) const {
   return deadline.capped(fetcher->context.clock.boot() + limits::kMemoryWait);
 }
 
-// Large pieces are for few readers: one of 1 MiB while an eighth of the budget can be had, or a
-// quarter of what readers have and could have if others hold the rest; half a MiB while three
+// Large pieces are for few readers: one of 512 KiB while an eighth of the budget can be had, or a
+// quarter of what readers have and could have if others hold the rest; half of that while three
 // quarters of that can, and so on. So pieces get smaller as readers come, before one of them finds
 // nothing. When the first of 256 readers held 1 MiB each, others waited too long. Twice these
 // bounds cost a third more with two volumes gone and 16 readers: what those keep counts, too.

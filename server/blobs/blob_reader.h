@@ -44,7 +44,7 @@ class BlobReader {
   BlobReader(BlobContext& context, std::vector<BlobRange> ranges, bool file_pieces, Damaged damaged,
              MemoryAccount account);
   ~BlobReader();
-  // The next verified bytes, at most 1 MiB; an empty piece (length 0) at the end.
+  // The next verified bytes, at most 512 KiB; an empty piece (length 0) at the end.
   // Errors: corrupt or unavailable - fewer than k columns of some stripe are readable; not_found -
   // all fragments are gone (the object may have been replaced: read its register again);
   // overloaded; timeout. After an error the reader is of no more use.

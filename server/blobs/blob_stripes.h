@@ -23,7 +23,7 @@ struct PiecesUnderWay {
   std::function<void()> given_back;  // after a counter went down
 };
 
-// The next bytes of one slot's fragment: at most 1 MiB, whole blocks unless they are its last.
+// The next bytes of one slot's fragment: at most 512 KiB, whole blocks unless they are its last.
 struct FragmentPiece {
   std::uint32_t slot = 0;
   Buffer data;

@@ -11,8 +11,8 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kDataPiecesFew = 2;
-constexpr std::size_t kDataPiecesMany = 4;
+constexpr std::size_t kDataPiecesFew = 3;
+constexpr std::size_t kDataPiecesMany = 8;
 constexpr std::size_t kDataPiecesAll = SIZE_MAX;  // there is memory for all bytes
 
 std::size_t whole_blocks(std::uint64_t bytes) {
@@ -63,7 +63,7 @@ struct BlobWriter::State {
     const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
-    if (size <= few) {
+    if (size <= few + hashed) {
       data_pieces_max = kDataPiecesAll;
       co_return Result<>{};
     }

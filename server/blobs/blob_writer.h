@@ -49,7 +49,7 @@ class BlobWriter {
   // names them or the sweep.
   ~BlobWriter();
 
-  // Where the next bytes go: 1 byte … 1 MiB, never past the announced size. Waits while too much
+  // Where the next bytes go: 1 byte … 512 KiB, never past the announced size. Waits while too much
   // is in flight. One piece that is filled may be kept by the caller until the next is: it is
   // counted. Pre: not all announced bytes were filled.
   // Errors: unavailable - fewer than k + min(1, m) volumes are left.

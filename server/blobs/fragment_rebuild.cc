@@ -23,7 +23,7 @@ class Rebuild {
   Task<> run(FragmentWriter& writer);
 
  private:
-  // A step: at most 1 MiB of one unit.
+  // A step: at most a piece of one unit.
   struct Column {
     std::uint64_t stripe = 0;
     std::uint32_t unit = 0;

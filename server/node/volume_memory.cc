@@ -23,7 +23,7 @@ void spend_memory(std::size_t per_volume, VolumeOptions& options) {
   DatabaseOptions& database = options.database;
   // Two buffers: one that fills, and one that becomes a table.
   database.write_buffer_bytes = std::clamp(per_volume / 16, 256 * kKiB, 4 * kMiB);
-  options.registers.cache_bytes = std::clamp(per_volume / 4, 512 * kKiB, 32 * kMiB);
+  options.registers.cache_bytes = std::clamp(per_volume / 5, 512 * kKiB, 32 * kMiB);
   options.fragments.cache_bytes = std::clamp(per_volume / 16, 256 * kKiB, 8 * kMiB);
   database.block_cache_bytes = std::clamp(per_volume / 32, 64 * kKiB, 2 * kMiB);
   const std::size_t spent = 2 * database.write_buffer_bytes + options.registers.cache_bytes +

@@ -22,7 +22,7 @@ inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
 // A piece of a fragment, with the rest of its first and last block.
-inline constexpr std::size_t kPayloadBytesMax = limits::kPieceBytes + 2 * limits::kBlockBytes;
+inline constexpr std::size_t kPayloadBytesMax = limits::kMiB + 2 * limits::kBlockBytes;
 
 // On the wire, never renumber.
 enum class Operation : std::uint8_t {

@@ -23,9 +23,8 @@ namespace penstock {
 // Shared with jobs that may never end.
 class GatheredWrites : public std::enable_shared_from_this<GatheredWrites> {
  public:
-  // One call of the disk has as many bytes as a piece of a large fragment, at most.
-  static constexpr std::size_t kCallBytesMax = limits::kPieceBytes;
-  static constexpr std::size_t kBuffersMax = 2;  // of one write
+  static constexpr std::size_t kCallBytesMax = limits::kMiB;  // of one call of the disk
+  static constexpr std::size_t kBuffersMax = 2;               // of one write
   static constexpr std::size_t kCallWritesMax = File::kPartsMax / kBuffersMax;
 
   // `may_write`: asked before each call. Errors: those of a store that is closed.

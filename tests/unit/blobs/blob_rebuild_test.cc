@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kSmallUnit = 64 << 10;
-constexpr std::size_t kLargeUnit = 2 << 20;
+constexpr std::size_t kLargeUnit = 2 * limits::kPieceBytes;
 
 // One stripe of 4+2, where unit u lies in slot u. Its first units are read.
 struct OneStripe {
@@ -268,28 +268,29 @@ TEST_CASE("to rebuild takes memory for k columns and the result; another copy ta
 
 TEST_CASE("a volume is hedged though another one, asked later, has not answered either") {
   BlobWorld world;
-  const std::string body = BlobWorld::body(8 * kSmallUnit);
+  const std::string body = BlobWorld::body(12 * kSmallUnit);
   const BlobRef blob = world.put(body).value();
   std::vector<BlobRange> ranges(1);
   ranges[0].blob = blob;
   ranges[0].length = body.size();
   BlobReader reader = world.blobs->read(ranges, false, nullptr);
   const auto next = [&] { return run_task(world.io, world.clock, reader.next(world.deadline())); };
-  world.slot(blob, 1).faults.stall_reads = true;
+  world.slot(blob, 5).faults.stall_reads = true;  // has the fifth unit
   const BootTime before = world.clock.boot();
   REQUIRE(next().has_value());
   world.io.restart();
   world.io.poll();
   world.clock.advance(milliseconds(10));
-  world.slot(blob, 5).faults.stall_reads = true;  // has the first unit of the second stripe
+  world.slot(blob, 4).faults.stall_reads = true;  // has the ninth unit, and none before it
+  for (int i = 1; i < 4; ++i) REQUIRE(next().has_value());
   const auto piece = next();
   REQUIRE(piece.has_value());
-  CHECK(as_text(piece->bytes()) == body.substr(kSmallUnit, kSmallUnit));
-  CHECK(world.slot(blob, 5).counters.reads == 1);
+  CHECK(as_text(piece->bytes()) == body.substr(4 * kSmallUnit, kSmallUnit));
+  CHECK(world.slot(blob, 4).counters.reads == 1);
   CHECK(world.clock.boot() - before == milliseconds(20));
 }
 
-TEST_CASE("four pieces are fetched ahead, one while more than half the memory is used") {
+TEST_CASE("eight pieces are fetched ahead, one while more than half the memory is used") {
   for (const bool scarce : {false, true}) {
     CAPTURE(scarce);
     OneStripe stripe(kLargeUnit, 4 * kLargeUnit);
@@ -301,8 +302,8 @@ TEST_CASE("four pieces are fetched ahead, one while more than half the memory is
     stripe.poll();
     int reads = 0;
     for (auto& volume : stripe.world.volumes) reads += volume->counters.reads;
-    CHECK(reads == (scarce ? 1 : 4));
-    CHECK(stripe.world.budget.used_bytes() - others == (scarce ? 1u : 4u) << 20);
+    CHECK(reads == (scarce ? 1 : 8));
+    CHECK(stripe.world.budget.used_bytes() - others == (scarce ? 1 : 8) * limits::kPieceBytes);
     for (auto& volume : stripe.world.volumes) {
       volume->faults.stall_reads = false;
       volume->release();

@@ -50,7 +50,7 @@ struct RoomWorld : BlobWorld {
 
 TEST_CASE("as readers come their pieces get smaller, and none of them waits for another one's") {
   RoomWorld world;
-  constexpr std::size_t kReaders = 100;
+  constexpr std::size_t kReaders = 150;
   for (std::size_t i = 0; i < kReaders; ++i) world.add_reader(world.one);
   CHECK(world.clock.boot() == world.began);
   CHECK(world.firsts.front().size() == limits::kPieceBytes);
@@ -64,7 +64,7 @@ TEST_CASE("as readers come their pieces get smaller, and none of them waits for 
   CHECK(world.read_on(7) == world.text);
   world.pieces = 0;
   CHECK(world.get(world.blob).value() == world.text);
-  CHECK(world.pieces == 8);
+  CHECK(world.pieces == 16);
 }
 
 TEST_CASE("a reader beside uploads that hold all they may still gets large pieces") {
@@ -73,7 +73,7 @@ TEST_CASE("a reader beside uploads that hold all they may still gets large piece
       world.budget.take({MemoryUse::writes, {}}, world.budget.limit_bytes() / 5 * 4);
   REQUIRE(uploads.has_value());
   CHECK(world.get(world.blob).value() == world.text);
-  CHECK(world.pieces == 8);
+  CHECK(world.pieces == 16);
 }
 
 TEST_CASE("a greedy account leaves another one pieces of some size") {
@@ -89,7 +89,7 @@ TEST_CASE("what is read ahead leaves room for others") {
   RoomWorld world(false);
   for (int i = 0; i < 64; ++i) {
     world.add_reader(world.one);
-    if (i == 0) CHECK(world.budget.used_bytes() == 4 * limits::kPieceBytes);
+    if (i == 0) CHECK(world.budget.used_bytes() == 8 * limits::kPieceBytes);
   }
   CHECK(world.clock.boot() == world.began);
 }

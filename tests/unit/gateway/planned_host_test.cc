@@ -76,7 +76,7 @@ TEST_CASE("a layout is K+M, within what its domains can promise") {
   CHECK(wide.k == 8);
   CHECK(wide.m == 4);
   CHECK(wide.replicas == 7);
-  CHECK(parse_layout("3+2", 6).value().unit_bytes == limits::kMiB);
+  CHECK(parse_layout("3+2", 6).value().unit_bytes == limits::kPieceBytes);
   for (const char* text : {"", "4", "4+", "+2", "4+2+1", "x+2", "0+2", "4+3", "99+2"}) {
     CAPTURE(text);
     CHECK(code_of(parse_layout(text, 6)) == Errc::invalid);

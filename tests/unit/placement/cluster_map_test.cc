@@ -64,7 +64,7 @@ TEST_CASE("the table of layouts covers every number of failure domains") {
     CHECK(policy->m == row.m);
     CHECK(policy->replicas == row.replicas);
     CHECK(policy->losses_survived() == row.survived);
-    CHECK(policy->unit_bytes == limits::kMiB);
+    CHECK(policy->unit_bytes == limits::kPieceBytes);
     CHECK(check_policy(*policy).has_value());
   }
 }

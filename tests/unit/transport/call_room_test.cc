@@ -11,6 +11,7 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kBytes = 2 * limits::kPieceBytes;
+constexpr std::uint64_t kBlocks = limits::kPieceBytes / limits::kBlockBytes;
 const WriteId kWrite{1, 2};
 
 FragmentId fragment(std::uint64_t number) { return {kWrite, 3, Generation{number}}; }
@@ -34,7 +35,7 @@ Result<std::unique_ptr<FragmentWriter>> open(TransportWorld& world, std::uint64_
 Task<> fill(FragmentWriter& writer, Deadline until) {
   const Buffer piece = Buffer::copy_of(as_bytes(std::string(limits::kPieceBytes, 'a')));
   CO_CHECK(co_await writer.append(piece, crcs_of(0, piece), until));
-  CO_CHECK(co_await writer.append(piece, crcs_of(64, piece), until));
+  CO_CHECK(co_await writer.append(piece, crcs_of(kBlocks, piece), until));
   co_return co_await writer.commit(until);
 }
 
@@ -125,7 +126,7 @@ TEST_CASE("a commit for which there is no memory is sent again") {
   REQUIRE(writer);
   const Buffer piece = Buffer::copy_of(as_bytes(std::string(limits::kPieceBytes, 'a')));
   REQUIRE(world.run((*writer)->append(piece, crcs_of(0, piece), until)));
-  REQUIRE(world.run((*writer)->append(piece, crcs_of(64, piece), until)));
+  REQUIRE(world.run((*writer)->append(piece, crcs_of(kBlocks, piece), until)));
   world.run_for(std::chrono::milliseconds(1));
   auto all = budget.take(budget.limit_bytes() - budget.used_bytes());
   REQUIRE(all);

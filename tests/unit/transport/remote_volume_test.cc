@@ -35,14 +35,15 @@ std::vector<std::uint32_t> crcs_of(std::uint64_t first_block, const Buffer& data
 // Opens, appends three pieces and commits.
 Task<> write_all(RemoteVolume& volume, Deadline deadline) {
   const Buffer piece = bytes_of(limits::kPieceBytes, 'a');
+  const std::uint64_t blocks = piece.size() / limits::kBlockBytes;
   const Buffer last = bytes_of(1000, 'b');
   FragmentShape shape;
   shape.data_bytes = 2 * piece.size() + last.size();
   CO_TRY(writer, co_await volume.write_fragment(kFragment, shape, deadline));
   for (std::uint64_t i = 0; i < 2; ++i) {
-    CO_CHECK(co_await writer->append(piece, crcs_of(64 * i, piece), deadline));
+    CO_CHECK(co_await writer->append(piece, crcs_of(blocks * i, piece), deadline));
   }
-  CO_CHECK(co_await writer->append(last, crcs_of(128, last), deadline));
+  CO_CHECK(co_await writer->append(last, crcs_of(2 * blocks, last), deadline));
   co_return co_await writer->commit(deadline);
 }
 

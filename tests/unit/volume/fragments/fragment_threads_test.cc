@@ -203,8 +203,8 @@ TEST_CASE("large ranges are answered as pinned pages or file ranges, small ones 
   CHECK_FALSE(read({id, 1000, 200'000, false}));
   CHECK_FALSE(read({id, 1000, 100'000, true}));
   CHECK_FALSE(read({id, 1000, 100'000, true, true}));
-  CHECK(read({big, big_size - limits::kMiB + 4096, limits::kMiB - 4096, true}));
-  CHECK(read({big, 0, limits::kMiB, true}));
+  CHECK(read({big, big_size - limits::kPieceBytes + 4096, limits::kPieceBytes - 4096, true}));
+  CHECK(read({big, 0, limits::kPieceBytes, true}));
 }
 
 TEST_CASE("without a pipe to pin pages with, a large range is copied") {
