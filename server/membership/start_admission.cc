@@ -378,7 +378,8 @@ Awaitable<void> StartAdmission::step() {
   if (refused_) co_return;
   if (admitted_ && !volume.waits()) {
     forget_maps();
-    if (is_all_told()) co_return;
+    // One that no map named was not counted. It may have got its first map since, and failed.
+    if (is_all_told() || !counted_) co_return;
     co_await tell_peers(starts_note(volume.id()), own_note(), &Peer::started);
     co_return;
   }

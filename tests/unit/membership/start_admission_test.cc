@@ -216,6 +216,20 @@ TEST_CASE("one that no map names serves at once; its first map makes it ask") {
   CHECK(world.start->counted == 1);
 }
 
+// Were it told, the next start would have the same number, and be refused for ever.
+TEST_CASE("nobody hears of a start that is not counted, of one that failed with its first map") {
+  World world;
+  const std::string text = std::exchange(world.start->text, "");
+  world.begin();
+  world.run_for(kSoon);
+  REQUIRE(world.start->admitted == 1);
+  world.start->text = text;
+  world.start->waiting = false;  // Volume::adopt() makes it wait, but a volume that fails does not
+  world.run_for(kLater);
+  CHECK(world.start->counted == 0);
+  CHECK(world.noted("5") == 0);
+}
+
 TEST_CASE("a peer that has noted this start before it was asked knows of no other one") {
   World world;
   bool same_process = true;
