@@ -106,6 +106,7 @@ class IdleBuffers {
     // Of the page with the fewest: so others become idle as a whole.
     const auto fewest = std::ranges::min_element(split_, {}, &SplitPage::idle_parts);
     std::byte* const part = fewest->take();
+    --split_parts_;
     if (fewest->idle_parts() == 0) split_.erase(fewest);
     return part;
   }
@@ -113,6 +114,7 @@ class IdleBuffers {
   std::byte* split(std::byte* page) {
     SplitPage& parts = split_.emplace_back(page);
     parts.idle.set();
+    split_parts_ += kPartsOfPage - 1;
     return parts.take();
   }
   // Of the smaller classes; false: there is no room.
@@ -126,7 +128,9 @@ class IdleBuffers {
     auto found = std::ranges::find(split_, page, &SplitPage::page);
     if (found == split_.end()) found = split_.insert(found, SplitPage(page));
     found->idle.set(static_cast<std::size_t>(part - page) / kClasses[kHugeClass]);
+    ++split_parts_;
     if (!found->idle.all()) return;
+    split_parts_ -= kPartsOfPage;
     split_.erase(found);
     lists_[kHugeClass].push_back(page);
   }
@@ -145,8 +149,7 @@ class IdleBuffers {
     return memory;
   }
   std::size_t bytes() const {
-    std::size_t sum = lists_[kHugeClass].size() * kHugePage;
-    for (const SplitPage& page : split_) sum += page.idle_parts() * kClasses[kHugeClass];
+    std::size_t sum = lists_[kHugeClass].size() * kHugePage + split_parts_ * kClasses[kHugeClass];
     for (std::size_t i = 0; i < kHugeClass; ++i) sum += lists_[i].size() * kClasses[i];
     return sum;
   }
@@ -178,6 +181,7 @@ class IdleBuffers {
   using List = std::vector<std::byte*>;
   std::array<List, kClasses.size()> lists_;  // of the largest class: whole huge pages
   std::vector<SplitPage> split_;
+  std::size_t split_parts_ = 0;                       // idle ones of split_
   std::array<std::size_t, kClasses.size()> least_{};  // in lists_, since take_unneeded() was null
   const std::size_t keep_bytes_;
 };

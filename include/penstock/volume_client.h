@@ -174,9 +174,11 @@ class FragmentWriter {
 };
 
 struct FragmentReadRequest {
+  // What a volume gives. This release asks for pieces, which are smaller; others ask for as much.
+  static constexpr std::size_t kBytesMax = limits::kMiB;
   FragmentId id;
   std::uint64_t offset = 0;   // any byte; whole blocks are verified, exactly the range is returned
-  std::uint64_t length = 0;   // <= limits::kPieceBytes
+  std::uint64_t length = 0;   // <= kBytesMax
   bool file_allowed = false;  // the caller can send from pages, or with checksums from the file
   bool with_checksums = false;  // the caller checks the blocks once more, where they are used
 };

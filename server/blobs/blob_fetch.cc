@@ -100,6 +100,13 @@ bool BlobFetcher::is_out(const OpenBlob& open, std::uint32_t slot) const {
          context.membership.volume(volume) == nullptr;
 }
 
+bool BlobFetcher::misses_fragments(const OpenBlob& open) const {
+  for (std::uint32_t slot = 0; slot < open.layout.shape().slots(); ++slot) {
+    if (is_out(open, slot)) return true;
+  }
+  return false;
+}
+
 std::shared_ptr<Fetch> BlobFetcher::fetch(OpenBlob& open, std::uint32_t slot, std::uint64_t offset,
                                           std::uint64_t length, bool file_allowed) {
   PENSTOCK_ASSERT(executor);

@@ -65,6 +65,7 @@ class BlobFetcher : public std::enable_shared_from_this<BlobFetcher> {
                        const Piece& piece);
   // No read of this fragment would help: it failed, or nobody asks its volume now.
   bool is_out(const OpenBlob& open, std::uint32_t slot) const;
+  bool misses_fragments(const OpenBlob& open) const;  // one at least is out
   // Is there so much memory that columns may be kept for pieces that come later?
   bool may_keep() const;
   // Starts a read. Pre: executor is set.

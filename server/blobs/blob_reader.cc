@@ -7,6 +7,9 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWindowMax = 8;  // pieces under way
+// The same of a blob that misses fragments. Were all of a stripe asked for before its first unit is
+// rebuilt, its others would be read twice.
+constexpr std::size_t kWindowToRebuild = 2;
 
 }  // namespace
 
@@ -181,6 +184,7 @@ Result<> BlobReader::State::fill_window() {
   while (runs.size() < std::max<std::size_t>(window, 1)) {
     CHECK_OK(open_range());
     if (offset == end) break;
+    if (runs.size() >= kWindowToRebuild && fetcher->misses_fragments(*open)) break;
     const Layout::Run run = next_run();
     runs.push_back(std::make_unique<BlobRun>(fetcher, open, run, end, file_pieces));
     pass(run);

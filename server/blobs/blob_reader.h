@@ -2,10 +2,10 @@
 // rebuilt from any k columns.
 //
 // next() gives the first bytes as soon as they are verified. Bytes that volumes have in memory come
-// without waiting and without being fetched ahead; otherwise up to four pieces are under way at
-// once (one while the memory budget is more than half used, or less than an eighth would be left to
-// other readers). With many readers pieces get smaller; without memory for the smallest it waits:
-// 2 s before the first byte, later as long as next() may.
+// without waiting and without being fetched ahead; otherwise up to eight pieces are under way at
+// once (two of a blob that misses fragments; one while the memory budget is more than half used, or
+// less than an eighth would be left to other readers). With many readers pieces get smaller;
+// without memory for the smallest it waits: 2 s before the first byte, later as long as next() may.
 // Bytes that could not be used are given back and come again: a reader at rest holds no memory.
 // A late volume is hedged by reading the same columns from others (at most 5 % extra reads, not
 // before 20 ms, never when all are late). After 2 s without an answer it is suspect and its columns

@@ -59,12 +59,15 @@ struct BlobWriter::State {
     const std::size_t many = kDataPiecesMany * limits::kPieceBytes;
     const std::size_t parity = parity_bytes(layout);
     const std::size_t hashed = Md5Stream::kPiecesLater * limits::kPieceBytes;  // the caller's
-    const std::size_t all = std::min(whole_blocks(size), few + hashed) + parity;
+    const bool all_fits = size <= few + hashed;
+    const std::size_t stripes = all_fits ? layout.stripe_count() : 1;
+    const std::size_t all = std::min(whole_blocks(size), few + hashed) + stripes * parity;
     const BootTime until = context.clock.boot() + limits::kWriteMemoryWait;
     CO_TRY(base, co_await context.budget.take_patiently(context.clock, user, all, until));
     fragments->keep(std::move(base));
-    if (size <= few + hashed) {
+    if (all_fits) {
       data_pieces_max = kDataPiecesAll;
+      stripes_max = stripes;
       co_return Result<>{};
     }
     const std::size_t extra =

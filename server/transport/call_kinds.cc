@@ -65,7 +65,8 @@ AnswerRoom answer_room(Operation operation, std::string_view fields) {
     case Operation::read_fragment: {
       const auto request = wire::decode_fragment_read(fields);
       if (!request) return {};
-      return {AnswerKind::piece, std::min<std::size_t>(request->length, limits::kPieceBytes)};
+      const std::size_t most = FragmentReadRequest::kBytesMax;
+      return {AnswerKind::piece, std::min<std::size_t>(request->length, most)};
     }
     case Operation::scan:
     case Operation::list_fragments:

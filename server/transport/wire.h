@@ -21,7 +21,8 @@ inline constexpr std::uint32_t kMagic = 0x4b545350;  // "PSTK"
 inline constexpr std::uint8_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
-// A piece of a fragment, with the rest of its first and last block.
+// What a volume gives of a fragment at a time, with the rest of its first and last block. Pieces
+// are smaller, but other releases send and ask for as much.
 inline constexpr std::size_t kPayloadBytesMax = limits::kMiB + 2 * limits::kBlockBytes;
 
 // On the wire, never renumber.

@@ -152,7 +152,7 @@ Result<Step> pin_checked(const Reading& reading, const FragmentHandlePtr& handle
 Result<> check_range(const FragmentHandle& handle, const FragmentReadRequest& request) {
   const std::uint64_t size = handle.row.data_bytes;
   const bool fits = request.offset <= size && request.length <= size - request.offset;
-  if (fits && request.length > 0 && request.length <= limits::kPieceBytes) return {};
+  if (fits && request.length > 0 && request.length <= FragmentReadRequest::kBytesMax) return {};
   return fail(Errc::invalid, "range " + std::to_string(request.offset) + "+" +
                                  std::to_string(request.length) + " of fragment " +
                                  to_string(handle.id) + " with " + std::to_string(size) + " bytes");

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-// Errors: invalid - the range is empty, longer than 512 KiB or passes the end.
+// Errors: invalid - the range is empty, longer than 1 MiB or passes the end.
 Result<> check_range(const FragmentHandle& handle, const FragmentReadRequest& request);
 
 // Reads whole blocks, checks each, returns exactly the range, or the blocks with their checksums:

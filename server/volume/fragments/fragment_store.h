@@ -80,8 +80,8 @@ class FragmentStore {
   Task<std::unique_ptr<FragmentWriter>> create(FragmentId id, FragmentShape shape,
                                                Deadline deadline = Deadline::max());
 
-  // Errors: not_found; corrupt; invalid - the range is empty, longer than 512 KiB or passes the
-  // end; overloaded; io.
+  // Errors: not_found; corrupt; invalid - the range is empty, longer than 1 MiB or passes the end;
+  // overloaded; io.
   Task<Piece> read(FragmentReadRequest request, Deadline deadline = Deadline::max());
   // The same without I/O, on this thread; nullopt: ask with read(). Cost: one lock, one read from
   // the page cache, the CRC.

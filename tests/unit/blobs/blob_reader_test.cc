@@ -196,6 +196,25 @@ TEST_CASE("a stripe without one or two of its units is read once") {
   }
 }
 
+TEST_CASE("of a stripe that misses units and comes later little is read twice") {
+  for (const int missing : {1, 2}) {
+    std::uint64_t bytes = 0, wanted = 0;
+    for (std::uint32_t lost = 1; lost < 1u << 6; ++lost) {
+      if (std::popcount(lost) != missing) continue;
+      BlobWorld world({.unit_bytes = limits::kPieceBytes});
+      const std::string body = BlobWorld::body(8 << 20);
+      const auto blob = world.put(body, 1 << 20);
+      REQUIRE(blob.has_value());
+      world.set_cached(false);
+      CHECK(world.get(without(*blob, lost)).value() == body);
+      for (auto& volume : world.volumes) bytes += volume->counters.bytes_read;
+      wanted += body.size();
+      world.settle();
+    }
+    CHECK(static_cast<double>(bytes) < (missing == 1 ? 1.25 : 1.4) * static_cast<double>(wanted));
+  }
+}
+
 TEST_CASE("a reader keeps nothing of a stripe while others need the memory") {
   BlobWorld world({.unit_bytes = 2 << 20});
   const std::string body = BlobWorld::body(8 << 20);

@@ -12,7 +12,7 @@ StripeBuilder builder_of(BlobShape shape, BufferPool& buffers) {
   return StripeBuilder(Layout::make(shape).value(), WriteId{1, 2}, codec, buffers);
 }
 
-TEST_CASE("pieces are whole blocks, aligned, at most 1 MiB, and fill the fragments in order") {
+TEST_CASE("pieces are whole blocks, aligned, at most 512 KiB, and fill the fragments in order") {
   const BlobShape shapes[] = {{4, 2, 2 << 20, 20'000'000},
                               {8, 3, 1 << 20, 9'000'001},
                               {1, 2, 2 << 20, 3'000'000},

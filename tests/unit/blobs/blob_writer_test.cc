@@ -263,16 +263,54 @@ TEST_CASE("pieces count until their memory is free, and a volume that keeps them
 }
 
 TEST_CASE("an upload that has memory for all of its bytes waits for no piece to be written") {
-  BlobWorldShape shape;
-  shape.unit_bytes = 2 << 20;
-  BlobWorld world(shape);
-  for (auto& volume : world.volumes) volume->faults.keep_pieces = true;
-  const BootTime before = world.clock.boot();
-  const auto blob = world.put(BlobWorld::body(2 << 20));
-  REQUIRE(blob);
-  CHECK(BlobWorld::zero_locations(*blob) == 0);
-  CHECK(world.clock.boot() == before);
-  for (auto& volume : world.volumes) volume->kept.clear();
+  struct Row {
+    std::uint32_t volumes, k;
+    std::uint64_t unit;
+    std::size_t bytes;
+  };
+  for (const Row& row : {Row{6, 4, 2 << 20, 2 << 20}, Row{6, 4, limits::kPieceBytes, 3 << 20},
+                         Row{5, 2, limits::kPieceBytes, 7 * limits::kPieceBytes}}) {
+    CAPTURE(row.bytes);
+    BlobWorldShape shape;
+    shape.volumes = row.volumes;
+    shape.k = row.k;
+    shape.unit_bytes = row.unit;
+    BlobWorld world(shape);
+    for (auto& volume : world.volumes) volume->faults.keep_pieces = true;
+    const BootTime before = world.clock.boot();
+    const auto blob = world.put(BlobWorld::body(row.bytes));
+    REQUIRE(blob);
+    CHECK(BlobWorld::zero_locations(*blob) == 0);
+    CHECK(world.clock.boot() == before);
+    for (auto& volume : world.volumes) volume->kept.clear();
+  }
+}
+
+TEST_CASE("no more is under way than memory was taken for") {
+  for (const bool alone : {true, false}) {
+    CAPTURE(alone);
+    BlobWorldShape shape;
+    shape.unit_bytes = limits::kPieceBytes;
+    BlobWorld world(shape);
+    MemoryBudget::Lease others;
+    if (!alone) others = world.budget.take(world.budget.limit_bytes() / 8).value();
+    for (auto& volume : world.volumes) volume->faults.keep_pieces = true;
+    const auto sum = [&] {
+      std::size_t bytes = 0;
+      for (auto& volume : world.volumes) {
+        for (const Buffer& piece : volume->kept) bytes += piece.size();
+      }
+      return bytes;
+    };
+    std::size_t most = 0;
+    const auto look = [&](std::size_t) { most = std::max(most, sum()); };
+    CHECK(world.put(BlobWorld::body(16 << 20), 1 << 20, look).has_error());  // nothing is written
+    most = std::max(most, sum());
+    CHECK(most == (alone ? 12 : 3) * limits::kPieceBytes);  // 8 and the parity of two stripes
+    for (auto& volume : world.volumes) volume->kept.clear();
+    world.settle();
+    CHECK(world.budget.used_bytes() == others.bytes());
+  }
 }
 
 TEST_CASE("a writer that is destroyed before commit leaves nothing behind") {

@@ -102,7 +102,8 @@ TEST_CASE("between the data of a fragment and its table are zeros, whatever the 
 
 TEST_CASE("a range is exactly the bytes asked for, wherever it begins and ends") {
   const std::uint64_t block = limits::kBlockBytes;
-  for (const std::uint64_t size : {3 * block + 100, limits::kPieceBytes + 3 * block + 5}) {
+  for (const std::uint64_t size :
+       {3 * block + 100, FragmentReadRequest::kBytesMax + 3 * block + 5}) {
     Volume volume;
     volume.open();
     const FragmentId id = make_id(4);
@@ -111,12 +112,12 @@ TEST_CASE("a range is exactly the bytes asked for, wherever it begins and ends")
     for (const std::uint64_t offset :
          {std::uint64_t{0}, std::uint64_t{1}, block - 1, block, block + 1, 3 * block, size - 1}) {
       for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{2}, block, block + 1,
-                                         size - offset, limits::kPieceBytes}) {
+                                         size - offset, FragmentReadRequest::kBytesMax}) {
         CAPTURE(size);
         CAPTURE(offset);
         CAPTURE(length);
         const auto got = volume.get(id, offset, length);
-        if (length > limits::kPieceBytes || offset + length > size) {
+        if (length > FragmentReadRequest::kBytesMax || offset + length > size) {
           CHECK(code_of(got) == Errc::invalid);
           continue;
         }
