@@ -1,5 +1,7 @@
 #include "tests/fake/fake_holder.h"
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <cassert>
 #include <stdexcept>
 
@@ -139,6 +141,10 @@ Result<Piece> FakeHolder::piece_of(const FragmentReadRequest& request) {
 Task<Piece> FakeHolder::read_fragment(FragmentReadRequest request, Deadline) {
   ++counters.reads;
   if (faults.stall_reads) CO_CHECK(co_await stall());
+  const auto executor = co_await boost::asio::this_coro::executor;
+  for (int turn = 0; turn < faults.late_reads; ++turn) {
+    co_await boost::asio::post(executor, use_task);
+  }
   co_return piece_of(request);
 }
 

@@ -35,6 +35,7 @@ struct FakeFaults {
   bool stall_commit = false;
   bool stall_open = false;
   bool stall_reads = false;  // reads never answer
+  int late_reads = 0;        // reads answer so many turns of their executor later
   Errc read_error = Errc{};  // with fail_reads
   bool fail_reads = false;
   bool cached = false;  // read_fragment_now() answers
