@@ -23,7 +23,8 @@ inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::size_t kFieldsBytesMax = 16 * limits::kMiB;  // lists: kReplyBytesMax
 // What a volume gives of a fragment at a time, with the rest of its first and last block. Pieces
 // are smaller, but other releases send and ask for as much.
-inline constexpr std::size_t kPayloadBytesMax = limits::kMiB + 2 * limits::kBlockBytes;
+inline constexpr std::size_t kPayloadBytesMax =
+    FragmentReadRequest::kBytesMax + 2 * limits::kBlockBytes;
 
 // On the wire, never renumber.
 enum class Operation : std::uint8_t {

@@ -203,8 +203,8 @@ class PosixFile final : public File {
       auto done = static_cast<std::size_t>(put);
       if (direct_) done -= done % kAlignment;  // the rest of it is written again
       if (done == 0) {
-        return fail(Errc::io, "write " + path_ + ": " + "only " + std::to_string(put) +
-                                  " bytes were written");
+        return fail(Errc::io,
+                    "write " + path_ + ": only " + std::to_string(put) + " bytes were written");
       }
       offset += done;
       while (!left.empty() && done >= left.front().iov_len) {
