@@ -34,6 +34,7 @@ enum class Rule : std::uint8_t {
   manifest_pin,
   // Reads and updates (R6 … R8).
   agreed_read,
+  known_ballot,
   sent_again,
   settled_answer,
   own_update_found,

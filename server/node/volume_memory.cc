@@ -23,11 +23,13 @@ void spend_memory(std::size_t per_volume, VolumeOptions& options) {
   DatabaseOptions& database = options.database;
   // Two buffers: one that fills, and one that becomes a table.
   database.write_buffer_bytes = std::clamp(per_volume / 16, 256 * kKiB, 4 * kMiB);
-  options.registers.cache_bytes = std::clamp(per_volume / 5, 512 * kKiB, 32 * kMiB);
+  options.registers.cache_bytes = std::clamp(per_volume / 10, 384 * kKiB, 16 * kMiB);
+  options.registers.ballot_bytes = std::clamp(per_volume / 5, 128 * kKiB, 32 * kMiB);
   options.fragments.cache_bytes = std::clamp(per_volume / 16, 256 * kKiB, 8 * kMiB);
   database.block_cache_bytes = std::clamp(per_volume / 32, 64 * kKiB, 2 * kMiB);
   const std::size_t spent = 2 * database.write_buffer_bytes + options.registers.cache_bytes +
-                            options.fragments.cache_bytes + database.block_cache_bytes;
+                            options.registers.ballot_bytes + options.fragments.cache_bytes +
+                            database.block_cache_bytes;
   const std::size_t left = per_volume - std::min(per_volume, spent);
   database.table_bytes = std::clamp(left, kTableBytesMin, database.table_bytes);
   const std::size_t tables = std::max(left / index_bytes(database.table_bytes), kOpenTablesMin);

@@ -305,6 +305,13 @@ Task<ReadAttempt::Row> ReadAttempt::fetch(Ballot ballot, ReadWant want) {
   co_return Row();
 }
 
+// Whether a replica holds the row at this ballot, as far as it can tell at once.
+bool is_at(VolumeClient& client, const ReadRequest& request, const Ballot& ballot) {
+  if (client.holds_now(request, ballot)) return true;
+  const auto answer = client.read_now(request);
+  return answer && *answer && (*answer)->ballot == ballot;
+}
+
 }  // namespace
 
 Task<Snapshot> read_round(ProposerContext& context, RegisterTask task, ReadWant want) {
@@ -376,12 +383,15 @@ std::optional<Snapshot> read_at_once(ProposerContext& context, const RegisterRef
   Accepted row;
   for (std::size_t step = 0; step < group.size(); ++step) {
     const std::size_t index = (first + step) % group.size();
-    auto answer =
-        group.clients[index] == nullptr ? std::nullopt : group.clients[index]->read_now(request);
-    if (step == 0 && (!answer || !*answer)) return std::nullopt;
-    if (step == 0) row = std::move(**answer);
-    request.want = ReadWant::ballot;
-    if (step != 0 && (!answer || !*answer || (*answer)->ballot != row.ballot)) continue;
+    VolumeClient* const client = group.clients[index].get();
+    if (step == 0) {
+      auto answer = client == nullptr ? std::nullopt : client->read_now(request);
+      if (!answer || !*answer) return std::nullopt;
+      row = std::move(**answer);
+      request.want = ReadWant::ballot;
+    } else if (client == nullptr || !is_at(*client, request, row.ballot)) {
+      continue;
+    }
     holders.add(index);
     if (!group.majority(holders)) continue;
     auto snapshot = snapshot_of(ref.key, row, want, true);

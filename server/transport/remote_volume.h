@@ -35,6 +35,7 @@ class RemoteVolume final : public VolumeClient {
                            Deadline deadline) override;
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  bool holds_now(const ReadRequest&, const Ballot&) override { return false; }
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
   Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,

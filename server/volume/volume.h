@@ -140,6 +140,7 @@ class Volume final : public VolumeClient {
                            Deadline deadline) override;
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
+  bool holds_now(const ReadRequest& request, const Ballot& ballot) override;
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
   Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId id, FragmentShape shape,

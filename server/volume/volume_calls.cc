@@ -48,6 +48,10 @@ std::optional<Result<Accepted>> Volume::read_now(const ReadRequest& request) {
   return registers_->read_now(request);
 }
 
+bool Volume::holds_now(const ReadRequest& request, const Ballot& ballot) {
+  return health_->check() && registers_->holds_now(request, ballot);
+}
+
 Task<ScanReply> Volume::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
   CO_CHECK(health_->check());
   co_return co_await registers_->scan(std::move(request), deadline);

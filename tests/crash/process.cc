@@ -44,6 +44,7 @@ VolumeOptions crash_volume_options() {
   options.database.log_file_bytes_min = kLogFileBytes;
   options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = 256 * limits::kKiB;
+  options.registers.ballot_bytes = 64 * limits::kKiB;
   options.fragments.segment_bytes = 128 * limits::kKiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;
   options.fragments.lease = sim::graces::kLease;

@@ -91,6 +91,14 @@ std::optional<Result<Accepted>> FakeAcceptor::read_now(const ReadRequest& reques
   return on_read(request);
 }
 
+bool FakeAcceptor::holds_now(const ReadRequest& request, const Ballot& ballot) {
+  if (!knows_ballots || state != VolumeStatus::State::open) return false;
+  const auto row = on_read(request);
+  const bool held = row && row->ballot == ballot;
+  counters.ballots_now += held ? 1 : 0;
+  return held;
+}
+
 Result<> FakeAcceptor::gate(const RegisterKey& key, const Round& round) {
   if (round.epoch < epoch) return fail(Errc::stale_epoch, "an older epoch");
   epoch = round.epoch;

@@ -48,6 +48,7 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   VolumeStatus::State state = VolumeStatus::State::open;
   bool full = false;
   bool cached = false;                             // read_now() answers
+  bool knows_ballots = false;                      // holds_now() answers
   Duration clock_offset{};                         // of its own clock
   std::size_t listed_max = limits::kScanBatchMax;  // a list of hints gives no more at once
   Epoch epoch;
@@ -61,7 +62,8 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
   bool takes_notes = true;                         // else they time out
   std::uint64_t ceiling = 0, floor = 0, horizon = 0;
   struct Counters {
-    int prepares = 0, accepts = 0, reads = 0, reads_now = 0, whole_reads = 0, drops = 0;
+    int prepares = 0, accepts = 0, reads = 0, reads_now = 0, ballots_now = 0, whole_reads = 0,
+        drops = 0;
   };
   Counters counters;  // calls that arrived
   // Forgets what is not durable.
@@ -75,6 +77,7 @@ class FakeAcceptor final : public VolumeWithoutUpkeep {
                            Deadline deadline) override;
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest& request) override;
+  bool holds_now(const ReadRequest& request, const Ballot& ballot) override;
 
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override;
 

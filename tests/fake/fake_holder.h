@@ -99,6 +99,7 @@ class FakeHolder final : public VolumeWithoutUpkeep {
   Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest>, Deadline) override;
   Task<Accepted> read(std::shared_ptr<const ReadRequest>, Deadline) override;
   std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  bool holds_now(const ReadRequest&, const Ballot&) override { return false; }
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override;
   Task<> drop(std::shared_ptr<const DropRequest>, Deadline) override;
 

@@ -56,6 +56,9 @@ class FakeVolume final : public VolumeClient {
   std::optional<Result<Accepted>> read_now(const ReadRequest& request) override {
     return acceptor.read_now(request);
   }
+  bool holds_now(const ReadRequest& request, const Ballot& ballot) override {
+    return acceptor.holds_now(request, ballot);
+  }
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) override;
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) override {
     return acceptor.drop(std::move(request), deadline);

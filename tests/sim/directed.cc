@@ -35,6 +35,7 @@ std::span<const Directed> directed_schedules() {
       {"failed_writes_are_not_acknowledged", failed_writes_are_not_acknowledged},
       {"unreadable_rows_are_not_absent", unreadable_rows_are_not_absent},
       {"queued_accept_is_awaited", queued_accept_is_awaited},
+      {"replaced_ballot_is_not_held", replaced_ballot_is_not_held},
       {"disk_stops_at_first_failure", disk_stops_at_first_failure},
       {"log_ends_where_it_is_damaged", log_ends_where_it_is_damaged},
       {"older_database_is_noticed", older_database_is_noticed},

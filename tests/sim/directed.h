@@ -58,6 +58,7 @@ Violations earlier_manifest_loses_nothing(SimClusters& clusters);
 
 // directed_acceptors.cc
 Violations queued_accept_is_awaited(SimClusters& clusters);
+Violations replaced_ballot_is_not_held(SimClusters& clusters);
 Violations disk_stops_at_first_failure(SimClusters& clusters);
 Violations epochs_are_told_apart(SimClusters& clusters);
 Violations epoch_outlives_restart(SimClusters& clusters);

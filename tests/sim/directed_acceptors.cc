@@ -35,6 +35,27 @@ Violations queued_accept_is_awaited(SimClusters& clusters) {
   return stage.violations;
 }
 
+// R6: a volume vouches for a ballot from memory only as long as the row has it: else a replica that
+// missed a PUT and one that took it would be a majority for the value before.
+Violations replaced_ballot_is_not_held(SimClusters& clusters) {
+  Stage stage(clusters, 3, 1);
+  const auto client = stage.volume(0).current();
+  const RegisterRef ref = stage.object(kRowKey);
+  const auto old = stage.accept_of(ref, empty_object(), 20 * kSecond);
+  const auto next = stage.accept_of(ref, empty_object(), 21 * kSecond);
+  ReadRequest read;
+  read.key = old->key;
+  read.round = old->round;
+  read.want = ReadWant::ballot;
+  for (const auto& accept : {old, next}) {
+    stage.expect(stage.wait(client->accept(accept, stage.until())).has_value(),
+                 "a value is not accepted");
+    stage.expect(client->holds_now(read, accept->ballot), "a volume does not know its ballot");
+  }
+  stage.expect(!client->holds_now(read, old->ballot), "a volume vouches for a ballot of the past");
+  return stage.violations;
+}
+
 // A call fails that LevelDB takes lightly: the removal of an old log. The disk may be going.
 Violations disk_stops_at_first_failure(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);

@@ -43,6 +43,8 @@ constexpr std::array kRules{
     PlantedRule{Rule::manifest_pin, "manifest_pin",
                 "an earlier manifest is taken though a log of it is removed"},
     PlantedRule{Rule::agreed_read, "agreed_read", "a read answers the highest of a majority"},
+    PlantedRule{Rule::known_ballot, "known_ballot",
+                "a volume vouches for the ballot before the last"},
     PlantedRule{Rule::sent_again, "sent_again",
                 "a read answers what it sent again before a majority has it"},
     PlantedRule{Rule::settled_answer, "settled_answer",

@@ -195,6 +195,10 @@ std::optional<Result<Accepted>> SimLink::read_now(const ReadRequest& request) {
   if (!volume) return std::nullopt;
   return volume->read_now(request);
 }
+bool SimLink::holds_now(const ReadRequest& request, const Ballot& ballot) {
+  const auto volume = state_->direct ? state_->host->current() : nullptr;
+  return volume != nullptr && volume->holds_now(request, ballot);
+}
 Task<ScanReply> SimLink::scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) {
   Call<ScanReply> call = [request, host = state_->host](VolumeClient& volume) {
     return volume.scan(request, host->bound());

@@ -88,6 +88,7 @@ Result<> SimVolume::start(CountStart count) {
   options.database.log_file_bytes_min = kLogFileBytes;
   options.database.log_replay_max = 128 * limits::kKiB;
   options.registers.cache_bytes = options_.cache_bytes;
+  options.registers.ballot_bytes = options_.ballot_bytes;
   options.registers.promise_slots = options_.promise_slots;
   options.fragments.segment_bytes = limits::kMiB;
   options.fragments.cache_bytes = 64 * limits::kKiB;

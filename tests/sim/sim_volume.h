@@ -19,6 +19,7 @@ namespace penstock::sim {
 struct SimVolumeOptions {
   SimMicros disk_delay_max = 2'000;              // of one job of the disk's threads
   std::size_t cache_bytes = 256 * limits::kKiB;  // of the registers used last
+  std::size_t ballot_bytes = 64 * limits::kKiB;  // of the ballots that rows are known to have
   std::size_t promise_slots = PromiseTable::kSlots;
   // It keeps room back: when full it refuses bodies and takes records still. Without, it finds out
   // from calls that fail.

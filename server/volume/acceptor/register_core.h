@@ -18,12 +18,13 @@ namespace penstock {
 class RegisterCore {
  public:
   RegisterCore(Database& database_in, Clock& clock_in, std::uint64_t start_number,
-               const VolumeMeta& meta, std::size_t cache_bytes, std::size_t promise_slots)
+               const VolumeMeta& meta, std::size_t cache_bytes, std::size_t ballot_bytes,
+               std::size_t promise_slots)
       : database(database_in),
         clock(clock_in),
         start(clock_in, start_number),
         acceptor(meta, promise_slots),
-        rows(cache_bytes, acceptor.gate()) {}
+        rows(cache_bytes, ballot_bytes, acceptor.gate()) {}
 
   Database& database;
   Clock& clock;

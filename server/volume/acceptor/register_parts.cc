@@ -7,11 +7,12 @@
 
 namespace penstock {
 
-RegisterParts::RegisterParts(std::size_t cache_bytes, const RoundGate& gate) {
+RegisterParts::RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes,
+                             const RoundGate& gate) {
   const std::size_t parts = std::clamp<std::size_t>(cache_bytes / kPartBytesMin, 1, kPartsMax);
   const auto open = std::make_shared<const Gate>(Gate{gate, std::nullopt});
   for (std::size_t i = 0; i < parts; ++i) {
-    parts_.push_back(std::make_unique<Part>(cache_bytes / parts, open));
+    parts_.push_back(std::make_unique<Part>(cache_bytes / parts, ballot_bytes / parts, open));
   }
 }
 
@@ -29,10 +30,18 @@ Result<RegisterParts::Kept> RegisterParts::find(const Round& round, const Regist
   return at.part.find(key, at.hash);
 }
 
+Result<bool> RegisterParts::holds_ballot(const Round& round, const RegisterKey& key,
+                                         const Ballot& ballot) {
+  const Locked at(*this, key);
+  CHECK_OK(at.part.check(round, key.bucket));
+  return at.part.ballots.holds(at.hash, ballot);
+}
+
 Result<> RegisterParts::pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before) {
   const Locked at(*this, key);
   CHECK_OK(at.part.check(round, key.bucket));
   if (row != nullptr && at.part.is_current(key, at.hash, before)) {
+    at.part.ballots.put(at.hash, row->ballot);
     at.part.cache.offer(key, at.hash, std::move(row));
   }
   return {};
@@ -45,7 +54,9 @@ RegisterParts::Kept RegisterParts::find(const RegisterKey& key) {
 
 void RegisterParts::keep(const RegisterKey& key, RowPtr row, Stamp before) {
   const Locked at(*this, key);
-  if (at.part.is_current(key, at.hash, before)) at.part.cache.put(key, at.hash, std::move(row));
+  if (!at.part.is_current(key, at.hash, before)) return;
+  at.part.ballots.put(at.hash, row->ballot);
+  at.part.cache.put(key, at.hash, std::move(row));
 }
 
 bool RegisterParts::is_busy(const RegisterKey& key) {
@@ -57,6 +68,7 @@ void RegisterParts::begin_write(const RegisterKey& key) {
   const Locked at(*this, key);
   at.part.busy.insert(key);
   at.part.cache.erase(key, at.hash);
+  if (holds(Rule::known_ballot)) at.part.ballots.erase(at.hash);
   ++at.part.stamp_of(at.hash);
 }
 
@@ -64,6 +76,7 @@ void RegisterParts::end_write(const RegisterKey& key, RowPtr row) {
   const Locked at(*this, key);
   at.part.busy.erase(key);
   ++at.part.stamp_of(at.hash);
+  at.part.ballots.put(at.hash, row->ballot);
   at.part.cache.put(key, at.hash, std::move(row));
 }
 

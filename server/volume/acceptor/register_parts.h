@@ -1,10 +1,11 @@
-// What a read of a register looks at before LevelDB: rows in memory, and the gate. In parts by key,
-// each under a lock of its own that is never held during disk I/O or over an await: on a machine
-// with many cores all reads come by here, and none takes the acceptor's lock.
+// What a read of a register looks at before LevelDB: rows in memory, the ballots that rows are
+// known to have, and the gate. In parts by key, each under a lock of its own that is never held
+// during disk I/O or over an await: on a machine with many cores all reads come by here, and none
+// takes the acceptor's lock.
 //
-// Invariant: a row kept here equals the row in LevelDB. A key whose accept or drop is being written
-// is busy and not kept: its readers ask LevelDB, which shows the old row up to the moment when it
-// shows the new one for ever; a scan therefore never runs ahead of a read.
+// Invariant: a row or a ballot kept here is that of the row in LevelDB. A key whose accept or drop
+// is being written is busy, and neither is kept: its readers ask LevelDB, which shows the old row
+// up to the moment when it shows the new one for ever; a scan therefore never runs ahead of a read.
 // Thread-safety: all methods from any thread.
 #pragma once
 #include <array>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "penstock/counted_mutex.h"
+#include "server/volume/acceptor/ballot_fingerprints.h"
 #include "server/volume/acceptor/register_cache.h"
 #include "server/volume/acceptor/round_gate.h"
 
@@ -31,10 +33,12 @@ class RegisterParts {
     Stamp stamp = 0;
   };
 
-  RegisterParts(std::size_t cache_bytes, const RoundGate& gate);
+  RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes, const RoundGate& gate);
 
   // ---- for reads. Errors: why the store is closed; as RoundGate.
   Result<Kept> find(const Round& round, const RegisterKey& key);
+  // Whether the row is known to be at this ballot. False: ask for the row.
+  Result<bool> holds_ballot(const Round& round, const RegisterKey& key, const Ballot& ballot);
   // Behind a read of LevelDB: whether the call may still be answered. Offers `row` to the cache
   // unless it is null or the key was written since.
   Result<> pass(const Round& round, const RegisterKey& key, RowPtr row, Stamp before);
@@ -61,8 +65,8 @@ class RegisterParts {
     std::optional<Error> closed;  // why nothing is answered any more
   };
   struct Part {
-    Part(std::size_t cache_bytes, std::shared_ptr<const Gate> gate_in)
-        : gate(std::move(gate_in)), cache(cache_bytes) {}
+    Part(std::size_t cache_bytes, std::size_t ballot_bytes, std::shared_ptr<const Gate> gate_in)
+        : gate(std::move(gate_in)), cache(cache_bytes), ballots(ballot_bytes) {}
     Result<> check(const Round& round, BucketId bucket) const {
       if (gate->closed) return *gate->closed;
       return gate->rounds.check(round, bucket);
@@ -79,6 +83,7 @@ class RegisterParts {
     CountedMutex mutex{LockName::registers};  // guards all below
     std::shared_ptr<const Gate> gate;
     RegisterCache cache;
+    BallotFingerprints ballots;
     std::unordered_set<RegisterKey, RegisterKeyHash> busy;  // of one batch
     std::array<Stamp, kStampSlots> stamps{};
   };

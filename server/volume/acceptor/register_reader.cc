@@ -35,6 +35,11 @@ std::optional<Result<Accepted>> RegisterReader::read_now(const ReadRequest& requ
   return Result<Accepted>(std::move(answer));
 }
 
+bool RegisterReader::holds_now(const ReadRequest& request, const Ballot& ballot) {
+  const auto known = core_.rows.holds_ballot(request.round, request.key, ballot);
+  return known && *known;
+}
+
 void RegisterReader::read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
                           Completion<Accepted> done) {
   bool wake = false;

@@ -25,6 +25,8 @@ class RegisterReader {
 
   // On this thread, without ever waiting for the disk; nullopt: ask with read().
   std::optional<Result<Accepted>> read_now(const ReadRequest& request);
+  // Whether the row is at this ballot, from memory alone. False: ask for the row.
+  bool holds_now(const ReadRequest& request, const Ballot& ballot);
   void read(std::shared_ptr<const ReadRequest> request, Deadline deadline,
             Completion<Accepted> done);
   // Answers `overloaded` when limits::kVolumeQueueMax of them wait; the same for reads.

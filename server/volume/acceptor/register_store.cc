@@ -43,7 +43,8 @@ RegisterStore::RegisterStore(Database& database, Clock& clock, std::uint64_t sta
                              const VolumeMeta& meta, std::unique_ptr<Worker> commit_worker,
                              std::unique_ptr<Worker> read_worker, RegisterCommit::Hooks hooks,
                              RegisterStoreOptions options)
-    : core_(database, clock, start, meta, options.cache_bytes, options.promise_slots),
+    : core_(database, clock, start, meta, options.cache_bytes, options.ballot_bytes,
+            options.promise_slots),
       commit_(core_, *commit_worker, with_collector(std::move(hooks))),
       reader_(core_, *read_worker),
       collector_(core_, commit_),
@@ -99,6 +100,10 @@ Task<AcceptReply> RegisterStore::accept(std::shared_ptr<const AcceptRequest> req
 
 std::optional<Result<Accepted>> RegisterStore::read_now(const ReadRequest& request) {
   return reader_.read_now(request);
+}
+
+bool RegisterStore::holds_now(const ReadRequest& request, const Ballot& ballot) {
+  return reader_.holds_now(request, ballot);
 }
 
 Task<Accepted> RegisterStore::read(std::shared_ptr<const ReadRequest> request, Deadline deadline) {

@@ -27,7 +27,8 @@
 namespace penstock {
 
 struct RegisterStoreOptions {
-  std::size_t cache_bytes = 12 * limits::kMiB;
+  std::size_t cache_bytes = 12 * limits::kMiB;   // of rows
+  std::size_t ballot_bytes = 12 * limits::kMiB;  // of the ballots that rows are known to have
   std::size_t promise_slots = PromiseTable::kSlots;
 };
 
@@ -45,6 +46,7 @@ class RegisterStore {
   Task<AcceptReply> accept(std::shared_ptr<const AcceptRequest> request, Deadline deadline);
   Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline);
   std::optional<Result<Accepted>> read_now(const ReadRequest& request);
+  bool holds_now(const ReadRequest& request, const Ballot& ballot);
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline);
   Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline);
 

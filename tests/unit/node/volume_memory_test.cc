@@ -16,8 +16,8 @@ std::size_t spent_by(const VolumeOptions& options) {
   const DatabaseOptions& database = options.database;
   const auto tables = std::max<std::size_t>(database.open_files_max - 10, 64);
   return 2 * database.write_buffer_bytes + database.block_cache_bytes +
-         options.registers.cache_bytes + options.fragments.cache_bytes +
-         tables * database.table_bytes / 64;
+         options.registers.cache_bytes + options.registers.ballot_bytes +
+         options.fragments.cache_bytes + tables * database.table_bytes / 64;
 }
 
 TEST_CASE("A volume spends what it was given, and no more but for the least that it needs") {

@@ -85,13 +85,39 @@ TEST_CASE("a read from memory asks no more replicas than a majority") {
   CHECK(absent->kind() == ValueKind::absent);
 }
 
-TEST_CASE("a read from memory says nothing when the replicas disagree") {
+TEST_CASE("a read from memory takes the record of one replica, and the ballots that others know") {
   RegisterCluster cluster;
-  for (const auto& acceptor : cluster.acceptors) acceptor->cached = true;
-  place(*cluster.acceptors[0], kKey, {10, 1, 1}, "a", {1, 1});
-  place(*cluster.acceptors[1], kKey, {10, 1, 1}, "a", {1, 1});
-  place(*cluster.acceptors[2], kKey, {11, 1, 1}, "b", {2, 2});
-  CHECK(!cluster.proposer().read_now(kKey, ReadWant::value));
+  REQUIRE(cluster.put(kKey, "one"));
+  cluster.settle_down();
+  for (const auto& acceptor : cluster.acceptors) {
+    acceptor->cached = true;
+    acceptor->knows_ballots = true;
+  }
+  const auto snapshot = cluster.proposer().read_now(kKey, ReadWant::value);
+  REQUIRE(snapshot);
+  CHECK(text_of(*snapshot) == "one");
+  CHECK(sum(cluster, &FakeAcceptor::Counters::reads_now) == 1);
+  CHECK(sum(cluster, &FakeAcceptor::Counters::ballots_now) == 2);
+  // Who does not know it is asked for the row.
+  for (std::size_t i = 0; i < 5; ++i) cluster.acceptors[i]->knows_ballots = i % 2 == 0;
+  REQUIRE(cluster.proposer().read_now(kKey, ReadWant::value));
+  CHECK(sum(cluster, &FakeAcceptor::Counters::reads_now) +
+            sum(cluster, &FakeAcceptor::Counters::ballots_now) ==
+        6);
+}
+
+TEST_CASE("a read from memory says nothing when the replicas disagree") {
+  for (const bool knows : {false, true}) {
+    RegisterCluster cluster;
+    for (const auto& acceptor : cluster.acceptors) {
+      acceptor->cached = true;
+      acceptor->knows_ballots = knows;
+    }
+    place(*cluster.acceptors[0], kKey, {10, 1, 1}, "a", {1, 1});
+    place(*cluster.acceptors[1], kKey, {10, 1, 1}, "a", {1, 1});
+    place(*cluster.acceptors[2], kKey, {11, 1, 1}, "b", {2, 2});
+    CHECK(!cluster.proposer().read_now(kKey, ReadWant::value));
+  }
 }
 
 TEST_CASE("a read from memory works with one volume closed, whichever it is") {

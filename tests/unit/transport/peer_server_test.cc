@@ -60,6 +60,7 @@ class ManyThreadsVolume final : public VolumeWithoutUpkeep {
     co_return Accepted{};
   }
   std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  bool holds_now(const ReadRequest&, const Ballot&) override { return false; }
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override {
     co_return ScanReply{};
   }

@@ -28,6 +28,7 @@ class Liar final : public VolumeWithoutUpkeep {
   }
   Task<Accepted> read(std::shared_ptr<const ReadRequest>, Deadline) override { co_return none(); }
   std::optional<Result<Accepted>> read_now(const ReadRequest&) override { return std::nullopt; }
+  bool holds_now(const ReadRequest&, const Ballot&) override { return false; }
   Task<ScanReply> scan(std::shared_ptr<const ScanRequest>, Deadline) override { co_return none(); }
   Task<> drop(std::shared_ptr<const DropRequest>, Deadline) override { co_return none(); }
   Task<std::unique_ptr<FragmentWriter>> write_fragment(FragmentId, FragmentShape,

@@ -175,7 +175,7 @@ TEST_CASE("a move of a body that its row names no more changes nothing") {
   h.with_database([&](Database& database) {
     InlineWorker worker;
     VolumeMeta meta;
-    RegisterCore core(database, h.clock, 1, meta, limits::kMiB, PromiseTable::kSlots);
+    RegisterCore core(database, h.clock, 1, meta, limits::kMiB, limits::kMiB, PromiseTable::kSlots);
     RegisterCommit::Hooks hooks;
     hooks.is_full = [] { return false; };
     hooks.on_failure = [](const Error& error) { FAIL(error.context); };

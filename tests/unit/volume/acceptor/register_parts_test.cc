@@ -42,7 +42,7 @@ RowPtr row_of(std::uint64_t counter) {
 }
 
 TEST_CASE("what was read is kept only if no write of its key began or ended meanwhile") {
-  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
   const RegisterKey key = key_of(1);
   const auto stamp = [&] { return parts.find(key).stamp; };
   const auto kept = [&] { return parts.find(key).row; };
@@ -73,8 +73,42 @@ TEST_CASE("what was read is kept only if no write of its key began or ended mean
   REQUIRE(kept() != nullptr);
 }
 
+TEST_CASE("of a ballot a volume knows that the row has it, and no more once a write has begun") {
+  RegisterParts parts(0, limits::kMiB, RoundGate(meta_at(Epoch{1})));  // no row is kept
+  const RegisterKey key = key_of(1);
+  const auto stamp = [&] { return parts.find(key).stamp; };
+  const auto is_at = [&](std::uint64_t counter) {
+    const auto known = parts.holds_ballot(round_at(1), key, row_of(counter)->ballot);
+    REQUIRE(known);
+    return *known;
+  };
+  CHECK_FALSE(is_at(1));
+  REQUIRE(parts.pass(round_at(1), key, row_of(1), stamp()));
+  CHECK(is_at(1));
+  CHECK_FALSE(is_at(2));
+  const auto before = stamp();
+  parts.begin_write(key);
+  CHECK_FALSE(is_at(1));
+  REQUIRE(parts.pass(round_at(1), key, row_of(1), before));
+  parts.keep(key, row_of(1), stamp());  // busy
+  CHECK_FALSE(is_at(1));
+  parts.end_write(key, row_of(2));
+  CHECK(is_at(2));
+  REQUIRE(parts.pass(round_at(1), key, row_of(1), before));
+  CHECK_FALSE(is_at(1));
+  parts.begin_write(key);
+  parts.abort_write(key);
+  CHECK_FALSE(is_at(2));
+  parts.keep(key, row_of(2), stamp());
+  CHECK(is_at(2));
+  parts.begin_write(key);
+  parts.end_write(key, absent_row());
+  CHECK_FALSE(is_at(2));
+  CHECK_FALSE(is_at(0));
+}
+
 TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
-  RegisterParts parts(4 * limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(4 * limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
   constexpr std::uint64_t kKeys = 200;
   RoundGate gate(meta_at(Epoch{1}));
   gate.set_epoch({GroupId{0}, Epoch{2}, {}});
@@ -84,6 +118,7 @@ TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
     CHECK(code_of(parts.pass(round_at(1), key_of(i), nullptr, 0)) == Errc::stale_epoch);
     CHECK(code_of(parts.find(round_at(3), key_of(i))) == Errc::epoch_behind);
     CHECK(parts.find(round_at(2), key_of(i)).has_value());
+    CHECK(code_of(parts.holds_ballot(round_at(1), key_of(i), {})) == Errc::stale_epoch);
   }
   gate.raise_fence(BucketId{1}, BucketNumber{5});
   parts.set_gate(gate, std::nullopt);
@@ -107,7 +142,7 @@ TEST_CASE("a gate counts what changes it") {
 }
 
 TEST_CASE("all parts of the memory are used") {
-  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
   RegisterCache whole(limits::kMiB);
   std::size_t kept = 0;
   constexpr std::uint64_t kKeys = 20'000;
@@ -122,7 +157,7 @@ TEST_CASE("all parts of the memory are used") {
 }
 
 TEST_CASE("in a full memory a commit keeps the row it looked at, a read only one read twice") {
-  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
   constexpr std::uint64_t kKeys = 20'000;
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     parts.keep(key_of(i), row_of(i), parts.find(key_of(i)).stamp);
@@ -146,7 +181,7 @@ TEST_CASE("in a full memory a commit keeps the row it looked at, a read only one
 
 // Rows are numbered by their writes. Readers take a stamp, look what the row is, and bring it.
 TEST_CASE("readers on other threads never bring back a row that was replaced") {
-  RegisterParts parts(limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
   const RegisterKey key = key_of(1);
   std::atomic<std::uint64_t> stored{0};  // as LevelDB has it
   std::atomic<std::uint64_t> answered{0};
@@ -163,6 +198,9 @@ TEST_CASE("readers on other threads never bring back a row that was replaced") {
           if (!parts.pass(round_at(1), key, row, found->stamp)) wrong = true;
         }
         if (row->ballot.counter < least) wrong = true;
+        const std::uint64_t newest = answered;
+        const auto known = parts.holds_ballot(round_at(1), key, row->ballot);
+        if (!known || (*known && row->ballot.counter < newest)) wrong = true;
       }
     });
   }

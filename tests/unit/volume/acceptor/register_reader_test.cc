@@ -1,4 +1,4 @@
-// Reads that something overtakes while they wait for the disk.
+// Reads that something overtakes while they wait for the disk, and what is known without a read.
 #include "server/volume/acceptor/register_reader.h"
 
 #include <atomic>
@@ -165,6 +165,32 @@ TEST_CASE("a row whose key is damaged on the disk is corrupt, not absent") {
   CHECK(code_of(h.prepare(key, h.ballot(20'000'000))) == Errc::corrupt);
   CHECK(code_of(h.scan(h.scan_request())) == Errc::corrupt);
   h.close();
+}
+
+TEST_CASE("a volume knows the ballots of its rows without the rows, and of this start only") {
+  VolumeHarness h;
+  auto options = VolumeHarness::options();
+  options.database.block_cache_bytes = 0;
+  options.registers.cache_bytes = 0;
+  REQUIRE(h.format());
+  h.open(options);
+  const RegisterKey key = h.object("key");
+  const auto is_at = [&](std::uint64_t counter) {
+    return h.volume->holds_now(*h.read_request(key, ReadWant::ballot), h.ballot(counter));
+  };
+  CHECK_FALSE(is_at(1));
+  h.store(key, h.ballot(1), h.value(1), "inline");
+  h.disk.set_cold(true);
+  CHECK(is_at(1));
+  CHECK_FALSE(is_at(2));
+  h.store(key, h.ballot(2), h.value(2), "inline");
+  CHECK_FALSE(is_at(1));
+  CHECK(is_at(2));
+  h.close();
+  h.open(options);
+  CHECK_FALSE(is_at(2));
+  REQUIRE(h.read(key, ReadWant::ballot));
+  CHECK(is_at(2));
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+#include "server/volume/acceptor/ballot_fingerprints.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+constexpr unsigned kTagBits = 20;
+constexpr unsigned kPrintBits = 64 - kTagBits;
+// Of eight places: with more, some lines are full and push out what is asked for.
+constexpr std::size_t kFillMax = 5;
+
+std::uint64_t tag_of(std::size_t hash) { return hash & ((1u << kTagBits) - 1); }
+std::uint64_t tag_in(std::uint64_t entry) { return entry >> kPrintBits; }
+
+}  // namespace
+
+BallotFingerprints::BallotFingerprints(std::size_t bytes_max)
+    : lines_max_(std::min(bytes_max / sizeof(Line), std::size_t{1} << kTagBits)) {}
+
+BallotFingerprints::Entry BallotFingerprints::entry_of(std::size_t hash, const Ballot& ballot) {
+  static_assert(std::has_unique_object_representations_v<Ballot>);
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kPrintBits) - 1;
+  const std::uint64_t print = XXH3_64bits_withSeed(&ballot, sizeof ballot, hash) & kMask;
+  return tag_of(hash) << kPrintBits | std::max<std::uint64_t>(print, 1);
+}
+
+const BallotFingerprints::Line& BallotFingerprints::line_of(Entry entry) const {
+  return lines_[(tag_in(entry) * lines_.size()) >> kTagBits];
+}
+BallotFingerprints::Line& BallotFingerprints::line_of(Entry entry) {
+  return const_cast<Line&>(std::as_const(*this).line_of(entry));
+}
+
+bool BallotFingerprints::holds(std::size_t hash, const Ballot& ballot) const {
+  if (lines_.empty() || ballot.is_zero()) return false;
+  const Entry entry = entry_of(hash, ballot);
+  const Line& line = line_of(entry);
+  return std::find(line.begin(), line.end(), entry) != line.end();
+}
+
+void BallotFingerprints::put(std::size_t hash, const Ballot& ballot) {
+  if (lines_max_ == 0 || ballot.is_zero() || holds(hash, ballot)) return;
+  if (size_ >= kFillMax * lines_.size() && lines_.size() < lines_max_) grow();
+  insert(entry_of(hash, ballot));
+}
+
+void BallotFingerprints::insert(Entry entry) {
+  Line& line = line_of(entry);
+  const auto free = std::find(line.begin(), line.end(), Entry{0});
+  if (free != line.end()) {
+    *free = entry;
+    ++size_;
+  } else {
+    line[entry % line.size()] = entry;  // a place at random
+  }
+}
+
+void BallotFingerprints::grow() {
+  const std::vector<Line> before = std::exchange(
+      lines_, std::vector<Line>(std::min(std::max<std::size_t>(2 * lines_.size(), 1), lines_max_)));
+  size_ = 0;
+  for (const Line& line : before) {
+    for (const Entry entry : line) {
+      if (entry != 0) insert(entry);
+    }
+  }
+}
+
+void BallotFingerprints::erase(std::size_t hash) {
+  if (lines_.empty()) return;
+  const std::uint64_t tag = tag_of(hash);
+  for (Entry& entry : line_of(tag << kPrintBits)) {
+    if (entry == 0 || tag_in(entry) != tag) continue;
+    entry = 0;
+    --size_;
+  }
+}
+
+}  // namespace penstock
