@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kCountPatience{2};  // a directory that hangs is 
 constexpr std::chrono::seconds kStopReserve{1};    // for what follows the volumes
 
 ServerOptions options_of(const LocalConfig& config, const LocalArguments& arguments) {
-  ServerOptions options = options_of_server(config, arguments.shares);
+  ServerOptions options = options_of_server(config, arguments.shares, RowReaders::own_process);
   options.store.directories = arguments.directories;
   options.store.volumes = arguments.volumes;
   options.store.format = arguments.format;

@@ -162,7 +162,7 @@ Result<> write_cluster_json(const std::string& path, const Exported& exported,
 }
 
 ServerOptions options_of(const RingExportArguments& arguments, const ProcessShares& shares) {
-  ServerOptions options = options_of_server(LocalConfig{}, shares);
+  ServerOptions options = options_of_server(LocalConfig{}, shares, RowReaders::own_process);
   options.store.directories = arguments.directories;
   options.store.as_it_is = true;
   return options;

@@ -34,7 +34,7 @@ constexpr std::chrono::seconds kAdminDrain{1};
 
 ServerOptions options_of(const LocalConfig& config, const ServerArguments& arguments,
                          ClusterId cluster) {
-  ServerOptions options = options_of_server(config, arguments.shares);
+  ServerOptions options = options_of_server(config, arguments.shares, RowReaders::other_processes);
   options.store.directories = arguments.directories;
   options.store.format = arguments.format;
   options.member_of = cluster;

@@ -4,8 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "server/node/volume_memory.h"
-
 namespace penstock {
 
 ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory) {
@@ -17,7 +15,8 @@ ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares&
   return options;
 }
 
-ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares) {
+ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares,
+                                RowReaders readers) {
   ServerOptions options;
   options.process = options_of_process(config, shares.memory);
   options.store.boot_id = boot_id();
@@ -30,7 +29,7 @@ ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& 
   volume.space.ballast_bytes = config.ballast_bytes;
   volume.fragments.lease = config.removal.lease;
   volume.fragments.reader_pin = 2 * config.removal.hint_delay;
-  spend_memory(shares.memory.per_volume, volume);
+  spend_memory(shares.memory.per_volume, readers, volume);
   const std::size_t files = shares.descriptors.per_volume / 2;
   volume.fragments.read_handles = files;
   volume.database.open_files_max =

@@ -10,6 +10,7 @@
 #include "gateway/local_config.h"
 #include "gateway/process_shares.h"
 #include "server/node/server_stack.h"
+#include "server/node/volume_memory.h"
 
 namespace penstock {
 
@@ -18,7 +19,8 @@ inline constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were 
 
 ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory);
 // Without the directories.
-ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares);
+ServerOptions options_of_server(const LocalConfig& config, const ProcessShares& shares,
+                                RowReaders readers);
 GatewayOptions options_of_gateway(const LocalConfig& config, const std::string& accounts_file);
 
 // `asked`: by the command line; empty: as the configuration says. Null: none.

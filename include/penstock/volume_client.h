@@ -210,8 +210,8 @@ class RegisterReplica {
   virtual Task<Accepted> read(std::shared_ptr<const ReadRequest> request, Deadline deadline) = 0;
   // The same, if it can be answered at once from memory on this thread; nullopt: ask with read().
   virtual std::optional<Result<Accepted>> read_now(const ReadRequest& request) = 0;
-  // True: a read of the same row would find it at this ballot. False: that is not known in memory,
-  // or not so; ask with read_now().
+  // True: a read of the row would find it at this ballot, if the disk has not damaged it since.
+  // False: that is not known in memory, or not so; ask with read_now(). Never true of absent rows.
   virtual bool holds_now(const ReadRequest& request, const Ballot& ballot) = 0;
   virtual Task<ScanReply> scan(std::shared_ptr<const ScanRequest> request, Deadline deadline) = 0;
   virtual Task<> drop(std::shared_ptr<const DropRequest> request, Deadline deadline) = 0;

@@ -19,12 +19,18 @@ std::size_t index_bytes(std::size_t table_bytes) { return table_bytes / 64; }
 
 }  // namespace
 
-void spend_memory(std::size_t per_volume, VolumeOptions& options) {
+void spend_memory(std::size_t per_volume, RowReaders readers, VolumeOptions& options) {
   DatabaseOptions& database = options.database;
   // Two buffers: one that fills, and one that becomes a table.
   database.write_buffer_bytes = std::clamp(per_volume / 16, 256 * kKiB, 4 * kMiB);
-  options.registers.cache_bytes = std::clamp(per_volume / 10, 384 * kKiB, 16 * kMiB);
-  options.registers.ballot_bytes = std::clamp(per_volume / 5, 128 * kKiB, 32 * kMiB);
+  if (readers == RowReaders::own_process) {
+    options.registers.cache_bytes = std::clamp(per_volume / 10, 384 * kKiB, 16 * kMiB);
+    const std::size_t part = per_volume < 8 * kMiB ? 16 : 5;
+    options.registers.ballot_bytes = std::min(per_volume / part, 32 * kMiB);
+  } else {
+    options.registers.cache_bytes = std::clamp(per_volume / 5, 512 * kKiB, 32 * kMiB);
+    options.registers.ballot_bytes = 0;
+  }
   options.fragments.cache_bytes = std::clamp(per_volume / 16, 256 * kKiB, 8 * kMiB);
   database.block_cache_bytes = std::clamp(per_volume / 32, 64 * kKiB, 2 * kMiB);
   const std::size_t spent = 2 * database.write_buffer_bytes + options.registers.cache_bytes +

@@ -307,7 +307,7 @@ Task<ReadAttempt::Row> ReadAttempt::fetch(Ballot ballot, ReadWant want) {
 
 // Whether a replica holds the row at this ballot, as far as it can tell at once.
 bool is_at(VolumeClient& client, const ReadRequest& request, const Ballot& ballot) {
-  if (client.holds_now(request, ballot)) return true;
+  if (!ballot.is_zero() && client.holds_now(request, ballot)) return true;
   const auto answer = client.read_now(request);
   return answer && *answer && (*answer)->ballot == ballot;
 }

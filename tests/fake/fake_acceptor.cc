@@ -94,7 +94,7 @@ std::optional<Result<Accepted>> FakeAcceptor::read_now(const ReadRequest& reques
 bool FakeAcceptor::holds_now(const ReadRequest& request, const Ballot& ballot) {
   if (!knows_ballots || state != VolumeStatus::State::open) return false;
   const auto row = on_read(request);
-  const bool held = row && row->ballot == ballot;
+  const bool held = row && row->ballot == ballot && !ballot.is_zero();
   counters.ballots_now += held ? 1 : 0;
   return held;
 }

@@ -36,7 +36,8 @@ Violations queued_accept_is_awaited(SimClusters& clusters) {
 }
 
 // R6: a volume vouches for a ballot from memory only as long as the row has it: else a replica that
-// missed a PUT and one that took it would be a majority for the value before.
+// missed a PUT and one that took it would be a majority for the value before. One volume is asked
+// here; the run is played by worlds whose gateway and volumes are of one process.
 Violations replaced_ballot_is_not_held(SimClusters& clusters) {
   Stage stage(clusters, 3, 1);
   const auto client = stage.volume(0).current();

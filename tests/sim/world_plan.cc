@@ -128,7 +128,7 @@ WorldPlan draw_plan(SimRandom& random, const WorldOptions& options) {
   // Small tables and pages: rows are read again, promises make room, walks take several steps.
   if (random.chance(0.3)) plan.volume.cache_bytes = limits::kKiB;
   if (random.chance(0.3)) plan.volume.promise_slots = 1;
-  if (plan.volume.promise_slots == 1) plan.volume.ballot_bytes = 128;
+  if (plan.volume.promise_slots == 1) plan.volume.ballot_bytes = 256;
   if (random.chance(0.3)) plan.page_rows = static_cast<std::uint32_t>(random.between(1, 3));
   plan.replaces = plan.kind != Kind::lists && random.chance(0.05);
   draw_clients(random, plan);

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr unsigned kTagBits = 20;
 constexpr unsigned kPrintBits = 64 - kTagBits;
-// Of eight places: with more, some lines are full and push out what is asked for.
+static_assert(kPrintBits >= 44);  // as the header promises
 constexpr std::size_t kFillMax = 5;
 
 std::uint64_t tag_of(std::size_t hash) { return hash & ((1u << kTagBits) - 1); }
@@ -19,13 +20,14 @@ std::uint64_t tag_in(std::uint64_t entry) { return entry >> kPrintBits; }
 
 }  // namespace
 
-BallotFingerprints::BallotFingerprints(std::size_t bytes_max)
-    : lines_max_(std::min(bytes_max / sizeof(Line), std::size_t{1} << kTagBits)) {}
+BallotFingerprints::BallotFingerprints(std::size_t bytes_max, std::uint64_t seed)
+    : lines_max_(std::min(bytes_max / sizeof(Line), std::size_t{1} << kTagBits)), seed_(seed) {}
 
-BallotFingerprints::Entry BallotFingerprints::entry_of(std::size_t hash, const Ballot& ballot) {
+BallotFingerprints::Entry BallotFingerprints::entry_of(std::size_t hash,
+                                                       const Ballot& ballot) const {
   static_assert(std::has_unique_object_representations_v<Ballot>);
   constexpr std::uint64_t kMask = (std::uint64_t{1} << kPrintBits) - 1;
-  const std::uint64_t print = XXH3_64bits_withSeed(&ballot, sizeof ballot, hash) & kMask;
+  const std::uint64_t print = XXH3_64bits_withSeed(&ballot, sizeof ballot, hash ^ seed_) & kMask;
   return tag_of(hash) << kPrintBits | std::max<std::uint64_t>(print, 1);
 }
 
@@ -46,6 +48,7 @@ bool BallotFingerprints::holds(std::size_t hash, const Ballot& ballot) const {
 void BallotFingerprints::put(std::size_t hash, const Ballot& ballot) {
   if (lines_max_ == 0 || ballot.is_zero() || holds(hash, ballot)) return;
   if (size_ >= kFillMax * lines_.size() && lines_.size() < lines_max_) grow();
+  if (lines_.empty()) return;
   insert(entry_of(hash, ballot));
 }
 
@@ -60,9 +63,15 @@ void BallotFingerprints::insert(Entry entry) {
   }
 }
 
-void BallotFingerprints::grow() {
-  const std::vector<Line> before = std::exchange(
-      lines_, std::vector<Line>(std::min(std::max<std::size_t>(2 * lines_.size(), 1), lines_max_)));
+// Without memory for it all stays as it is.
+void BallotFingerprints::grow() noexcept {
+  std::vector<Line> before;
+  try {
+    before.resize(std::min(std::max<std::size_t>(2 * lines_.size(), 1), lines_max_));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  before.swap(lines_);
   size_ = 0;
   for (const Line& line : before) {
     for (const Entry entry : line) {

@@ -1,11 +1,11 @@
 // The registers of one volume that were used last, bounded by bytes. Holds synced rows only, absent
 // ones included. Thread-safety: none; who holds one locks.
 //
-// A GET looks into three volumes, and what it looks at is seldom in a processor's cache: so an
-// entry has its links, its hash and the text of its key in one block of memory; only entries with
-// the same eight bits of hash are looked at, and seldom one if the key is not here; and to find one
-// writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room goes over
-// all in turn, oldest first: what was used since stays for another turn, the rest goes.
+// A GET looks into one volume or three, and what it looks at is seldom in a processor's cache: so
+// an entry has its links, its hash and the text of its key in one block of memory; only entries
+// with the same eight bits of hash are looked at, and seldom one if the key is not here; and to
+// find one writes nothing but, once, that it was used (CLOCK; Corbato, 1968). Whoever makes room
+// goes over all in turn, oldest first: what was used since stays for another turn, the rest goes.
 //
 // A row that was only read finds its place by being read twice (the doorkeeper of TinyLFU;
 // Einziger, 2017), and only if the row whose turn is next was not used since: an epoch over a

@@ -3,11 +3,21 @@
 #include "penstock/row_key.h"
 
 namespace penstock {
+namespace {
+
+Result<RowPtr> decoded(const std::string& row_key, Result<std::optional<std::string>> bytes) {
+  if (!bytes) return bytes.error();
+  if (!*bytes) return absent_row();
+  return decode_row(row_key, **bytes);
+}
+
+}  // namespace
+
 Result<RowPtr> RegisterCore::load(const RegisterKey& key) {
   const std::string row_key = register_row_key(key);
-  TRY(bytes, database.get(row_key));
-  if (!bytes) return absent_row();
-  return decode_row(row_key, *bytes);
+  auto row = decoded(row_key, database.get(row_key));
+  if (!row) rows.forget(key);
+  return row;
 }
 
 Result<RegisterCore::RowWithInline> RegisterCore::load_with_inline(const RegisterKey& key) {

@@ -24,7 +24,7 @@ class RegisterCore {
         clock(clock_in),
         start(clock_in, start_number),
         acceptor(meta, promise_slots),
-        rows(cache_bytes, ballot_bytes, acceptor.gate()) {}
+        rows(cache_bytes, ballot_bytes, start_number, acceptor.gate()) {}
 
   Database& database;
   Clock& clock;

@@ -7,12 +7,12 @@
 
 namespace penstock {
 
-RegisterParts::RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes,
+RegisterParts::RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes, std::uint64_t seed,
                              const RoundGate& gate) {
   const std::size_t parts = std::clamp<std::size_t>(cache_bytes / kPartBytesMin, 1, kPartsMax);
   const auto open = std::make_shared<const Gate>(Gate{gate, std::nullopt});
   for (std::size_t i = 0; i < parts; ++i) {
-    parts_.push_back(std::make_unique<Part>(cache_bytes / parts, ballot_bytes / parts, open));
+    parts_.push_back(std::make_unique<Part>(cache_bytes / parts, ballot_bytes / parts, seed, open));
   }
 }
 
@@ -84,6 +84,12 @@ void RegisterParts::abort_write(const RegisterKey& key) {
   const Locked at(*this, key);
   at.part.busy.erase(key);
   ++at.part.stamp_of(at.hash);
+}
+
+void RegisterParts::forget(const RegisterKey& key) {
+  const Locked at(*this, key);
+  at.part.cache.erase(key, at.hash);
+  at.part.ballots.erase(at.hash);
 }
 
 void RegisterParts::set_gate(const RoundGate& gate, const std::optional<Error>& closed) {

@@ -33,7 +33,9 @@ class RegisterParts {
     Stamp stamp = 0;
   };
 
-  RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes, const RoundGate& gate);
+  // `seed`: a random number of this start of the volume.
+  RegisterParts(std::size_t cache_bytes, std::size_t ballot_bytes, std::uint64_t seed,
+                const RoundGate& gate);
 
   // ---- for reads. Errors: why the store is closed; as RoundGate.
   Result<Kept> find(const Round& round, const RegisterKey& key);
@@ -51,6 +53,8 @@ class RegisterParts {
   void begin_write(const RegisterKey& key);
   void end_write(const RegisterKey& key, RowPtr row);
   void abort_write(const RegisterKey& key);
+  // Its row was found to be damaged: what is known of it from before is no vote any more.
+  void forget(const RegisterKey& key);
 
   // From now on reads pass by this. While it runs, they pass by the old one or the new one.
   void set_gate(const RoundGate& gate, const std::optional<Error>& closed);
@@ -65,8 +69,9 @@ class RegisterParts {
     std::optional<Error> closed;  // why nothing is answered any more
   };
   struct Part {
-    Part(std::size_t cache_bytes, std::size_t ballot_bytes, std::shared_ptr<const Gate> gate_in)
-        : gate(std::move(gate_in)), cache(cache_bytes), ballots(ballot_bytes) {}
+    Part(std::size_t cache_bytes, std::size_t ballot_bytes, std::uint64_t seed,
+         std::shared_ptr<const Gate> gate_in)
+        : gate(std::move(gate_in)), cache(cache_bytes), ballots(ballot_bytes, seed) {}
     Result<> check(const Round& round, BucketId bucket) const {
       if (gate->closed) return *gate->closed;
       return gate->rounds.check(round, bucket);

@@ -99,11 +99,25 @@ TEST_CASE("a read from memory takes the record of one replica, and the ballots t
   CHECK(sum(cluster, &FakeAcceptor::Counters::reads_now) == 1);
   CHECK(sum(cluster, &FakeAcceptor::Counters::ballots_now) == 2);
   // Who does not know it is asked for the row.
-  for (std::size_t i = 0; i < 5; ++i) cluster.acceptors[i]->knows_ballots = i % 2 == 0;
-  REQUIRE(cluster.proposer().read_now(kKey, ReadWant::value));
-  CHECK(sum(cluster, &FakeAcceptor::Counters::reads_now) +
-            sum(cluster, &FakeAcceptor::Counters::ballots_now) ==
-        6);
+  for (const auto& acceptor : cluster.acceptors) {
+    acceptor->counters = {};
+    acceptor->knows_ballots = acceptor != cluster.acceptors[0];
+  }
+  for (int i = 0; i < 5; ++i) {  // each key has a replica of its own that is asked first
+    const RegisterRef key = object_register("key " + std::to_string(i));
+    REQUIRE(cluster.put(key, "one"));
+    cluster.settle_down();
+    REQUIRE(cluster.proposer().read_now(key, ReadWant::value));
+  }
+  const int asked = sum(cluster, &FakeAcceptor::Counters::reads_now);
+  const int known = sum(cluster, &FakeAcceptor::Counters::ballots_now);
+  CHECK(asked + known == 15);
+  CHECK(asked > 5);
+  CHECK(known > 5);
+  CHECK(cluster.acceptors[0]->counters.ballots_now == 0);
+  // That a key is absent nobody knows in this way.
+  REQUIRE(cluster.proposer().read_now(object_register("other"), ReadWant::value));
+  CHECK(sum(cluster, &FakeAcceptor::Counters::ballots_now) == known);
 }
 
 TEST_CASE("a read from memory says nothing when the replicas disagree") {

@@ -210,6 +210,7 @@ TEST_CASE("the first failed write or sync closes the volume for ever") {
       CHECK(code_of(h.read(key)) == Errc::unavailable);
       CHECK(code_of(h.scan(h.scan_request())) == Errc::unavailable);
       CHECK(h.volume->read_now(*h.read_request(key))->error().code == Errc::unavailable);
+      CHECK_FALSE(h.volume->holds_now(*h.read_request(key), h.ballot(1)));
       CHECK(code_of(h.run(h.volume->put_note("x", "y"))) == Errc::unavailable);
       CHECK(code_of(h.run(h.volume->remove_fragment({}, h.later()))) == Errc::unavailable);
       h.crash(Keep::none, Keep::none);

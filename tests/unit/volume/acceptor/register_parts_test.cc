@@ -42,7 +42,7 @@ RowPtr row_of(std::uint64_t counter) {
 }
 
 TEST_CASE("what was read is kept only if no write of its key began or ended meanwhile") {
-  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));
   const RegisterKey key = key_of(1);
   const auto stamp = [&] { return parts.find(key).stamp; };
   const auto kept = [&] { return parts.find(key).row; };
@@ -74,7 +74,7 @@ TEST_CASE("what was read is kept only if no write of its key began or ended mean
 }
 
 TEST_CASE("of a ballot a volume knows that the row has it, and no more once a write has begun") {
-  RegisterParts parts(0, limits::kMiB, RoundGate(meta_at(Epoch{1})));  // no row is kept
+  RegisterParts parts(0, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));  // no row is kept
   const RegisterKey key = key_of(1);
   const auto stamp = [&] { return parts.find(key).stamp; };
   const auto is_at = [&](std::uint64_t counter) {
@@ -101,6 +101,9 @@ TEST_CASE("of a ballot a volume knows that the row has it, and no more once a wr
   CHECK_FALSE(is_at(2));
   parts.keep(key, row_of(2), stamp());
   CHECK(is_at(2));
+  parts.forget(key);
+  CHECK_FALSE(is_at(2));
+  parts.keep(key, row_of(2), stamp());
   parts.begin_write(key);
   parts.end_write(key, absent_row());
   CHECK_FALSE(is_at(2));
@@ -108,7 +111,7 @@ TEST_CASE("of a ballot a volume knows that the row has it, and no more once a wr
 }
 
 TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
-  RegisterParts parts(4 * limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(4 * limits::kMiB, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));
   constexpr std::uint64_t kKeys = 200;
   RoundGate gate(meta_at(Epoch{1}));
   gate.set_epoch({GroupId{0}, Epoch{2}, {}});
@@ -127,6 +130,7 @@ TEST_CASE("a new gate, or the end, holds for the keys of all parts") {
   }
   parts.set_gate(gate, fail(Errc::unavailable, "closed"));
   for (std::uint64_t i = 0; i < kKeys; ++i) {
+    CHECK(code_of(parts.holds_ballot(round_at(2), key_of(i), {})) == Errc::unavailable);
     CHECK(code_of(parts.find(round_at(2), key_of(i))) == Errc::unavailable);
   }
 }
@@ -142,7 +146,7 @@ TEST_CASE("a gate counts what changes it") {
 }
 
 TEST_CASE("all parts of the memory are used") {
-  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));
   RegisterCache whole(limits::kMiB);
   std::size_t kept = 0;
   constexpr std::uint64_t kKeys = 20'000;
@@ -156,8 +160,23 @@ TEST_CASE("all parts of the memory are used") {
   CHECK(kept <= whole.size());
 }
 
+TEST_CASE("all parts of the memory for ballots are used, and none takes that of another") {
+  constexpr std::size_t kBytes = 64 * limits::kKiB;
+  RegisterParts parts(4 * limits::kMiB, kBytes, 1, RoundGate(meta_at(Epoch{1})));
+  constexpr std::uint64_t kKeys = 30'000;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    parts.keep(key_of(i), row_of(i + 1), parts.find(key_of(i)).stamp);
+  }
+  std::size_t known = 0;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    known += *parts.holds_ballot(round_at(1), key_of(i), row_of(i + 1)->ballot) ? 1 : 0;
+  }
+  CHECK(known <= kBytes / 8);
+  CHECK(known > kBytes / 8 * 9 / 10);
+}
+
 TEST_CASE("in a full memory a commit keeps the row it looked at, a read only one read twice") {
-  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));
   constexpr std::uint64_t kKeys = 20'000;
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     parts.keep(key_of(i), row_of(i), parts.find(key_of(i)).stamp);
@@ -181,7 +200,7 @@ TEST_CASE("in a full memory a commit keeps the row it looked at, a read only one
 
 // Rows are numbered by their writes. Readers take a stamp, look what the row is, and bring it.
 TEST_CASE("readers on other threads never bring back a row that was replaced") {
-  RegisterParts parts(limits::kMiB, limits::kMiB, RoundGate(meta_at(Epoch{1})));
+  RegisterParts parts(limits::kMiB, limits::kMiB, 1, RoundGate(meta_at(Epoch{1})));
   const RegisterKey key = key_of(1);
   std::atomic<std::uint64_t> stored{0};  // as LevelDB has it
   std::atomic<std::uint64_t> answered{0};
