@@ -63,7 +63,7 @@ RegisterKey key_of(std::uint64_t number) {
   return key;
 }
 
-// The rows of one volume; a read looks at those of three.
+// The rows of one volume, and their ballots; a read looks at the row of one and the ballots of two.
 void add_registers(std::vector<SharedStep>& steps) {
   struct Volume {
     static VolumeMeta meta() {
@@ -71,7 +71,7 @@ void add_registers(std::vector<SharedStep>& steps) {
       made.epochs[GroupId{0}] = GroupEpoch{GroupId{0}, Epoch{1}, {}};
       return made;
     }
-    RegisterParts parts{16 * kMiB, RoundGate(meta())};
+    RegisterParts parts{16 * kMiB, kMiB, 1, RoundGate(meta())};
     std::vector<RegisterKey> keys;
     Round round;
   };
@@ -82,11 +82,20 @@ void add_registers(std::vector<SharedStep>& steps) {
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     volume->keys.push_back(key_of(i));
     volume->parts.begin_write(volume->keys.back());
-    volume->parts.end_write(volume->keys.back(), std::make_shared<RegisterRow>());
+    auto row = std::make_shared<RegisterRow>();
+    row->ballot.counter = i + 1;
+    volume->parts.end_write(volume->keys.back(), std::move(row));
   }
   steps.push_back({"cached row", [volume](std::uint64_t number) {
                      const RegisterKey& key = volume->keys[mix_hash(number) % kKeys];
                      PENSTOCK_ASSERT(volume->parts.find(volume->round, key)->row != nullptr);
+                   }});
+  steps.push_back({"known ballot", [volume](std::uint64_t number) {
+                     const std::uint64_t index = mix_hash(number) % kKeys;
+                     const Ballot ballot{index + 1, 0, 0};
+                     const auto& key = volume->keys[index];
+                     PENSTOCK_ASSERT(
+                         volume->parts.holds_ballot(volume->round, key, ballot).has_value());
                    }});
   auto gate = std::make_shared<ReadGate>();
   steps.push_back(
