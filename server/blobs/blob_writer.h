@@ -12,7 +12,7 @@
 // Parity is coded in 64 KiB columns as bytes arrive, so memory is a few pieces and m units, not
 // k + m units. Under way at once, while they go to the volumes: three pieces of data and the parity
 // of a stripe; eight and of two while less than an eighth of the memory budget is used; all of an
-// upload whose bytes are not more than others may hold. An upload that was only announced should
+// upload that is no larger than what others may hold. An upload that was only announced should
 // not have a writer yet: it takes all that it needs to its end at once, and space on the disks.
 // Ack rule: commit() succeeds when every slot's fragment is synced, except those whose volume
 // failed during this upload (error, or 2 s without progress while others went on; 5 s where too

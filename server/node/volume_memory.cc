@@ -25,6 +25,7 @@ void spend_memory(std::size_t per_volume, RowReaders readers, VolumeOptions& opt
   database.write_buffer_bytes = std::clamp(per_volume / 16, 256 * kKiB, 4 * kMiB);
   if (readers == RowReaders::own_process) {
     options.registers.cache_bytes = std::clamp(per_volume / 10, 384 * kKiB, 16 * kMiB);
+    // Of little memory LevelDB's least takes nearly all.
     const std::size_t part = per_volume < 8 * kMiB ? 16 : 5;
     options.registers.ballot_bytes = std::min(per_volume / part, 32 * kMiB);
   } else {

@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-// Who asks the volume for rows. Its own process asks others for the ballots that they know, and for
-// the row of one volume only; over connections three replicas look for their rows.
+// Who reads rows of the volume. Inside one process a read asks one volume for the row, and others
+// whether they know its ballot; over connections a majority of volumes look for their rows.
 enum class RowReaders : std::uint8_t { own_process, other_processes };
 
 // Sets the sizes of caches and buffers, and those of tables, whose indexes are in memory.

@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <new>
 #include <type_traits>
-#include <utility>
 
 namespace penstock {
 namespace {
 
 constexpr unsigned kTagBits = 20;
 constexpr unsigned kPrintBits = 64 - kTagBits;
-static_assert(kPrintBits >= 44);  // as the header promises
-constexpr std::size_t kFillMax = 5;
+static_assert(kPrintBits >= 44);     // as the header promises
+constexpr std::size_t kFillMax = 5;  // of the eight places of a line, on average
 
 std::uint64_t tag_of(std::size_t hash) { return hash & ((1u << kTagBits) - 1); }
 std::uint64_t tag_in(std::uint64_t entry) { return entry >> kPrintBits; }
@@ -31,29 +30,30 @@ BallotFingerprints::Entry BallotFingerprints::entry_of(std::size_t hash,
   return tag_of(hash) << kPrintBits | std::max<std::uint64_t>(print, 1);
 }
 
-const BallotFingerprints::Line& BallotFingerprints::line_of(Entry entry) const {
-  return lines_[(tag_in(entry) * lines_.size()) >> kTagBits];
-}
-BallotFingerprints::Line& BallotFingerprints::line_of(Entry entry) {
-  return const_cast<Line&>(std::as_const(*this).line_of(entry));
+std::size_t BallotFingerprints::line_of(Entry entry) const {
+  return (tag_in(entry) * lines_.size()) >> kTagBits;
 }
 
-bool BallotFingerprints::holds(std::size_t hash, const Ballot& ballot) const {
-  if (lines_.empty() || ballot.is_zero()) return false;
-  const Entry entry = entry_of(hash, ballot);
-  const Line& line = line_of(entry);
+bool BallotFingerprints::has(Entry entry) const {
+  if (lines_.empty()) return false;
+  const Line& line = lines_[line_of(entry)];
   return std::find(line.begin(), line.end(), entry) != line.end();
 }
 
+bool BallotFingerprints::holds(std::size_t hash, const Ballot& ballot) const {
+  return !ballot.is_zero() && has(entry_of(hash, ballot));
+}
+
 void BallotFingerprints::put(std::size_t hash, const Ballot& ballot) {
-  if (lines_max_ == 0 || ballot.is_zero() || holds(hash, ballot)) return;
+  if (lines_max_ == 0 || ballot.is_zero()) return;
+  const Entry entry = entry_of(hash, ballot);
+  if (has(entry)) return;
   if (size_ >= kFillMax * lines_.size() && lines_.size() < lines_max_) grow();
-  if (lines_.empty()) return;
-  insert(entry_of(hash, ballot));
+  if (!lines_.empty()) insert(entry);
 }
 
 void BallotFingerprints::insert(Entry entry) {
-  Line& line = line_of(entry);
+  Line& line = lines_[line_of(entry)];
   const auto free = std::find(line.begin(), line.end(), Entry{0});
   if (free != line.end()) {
     *free = entry;
@@ -83,7 +83,7 @@ void BallotFingerprints::grow() noexcept {
 void BallotFingerprints::erase(std::size_t hash) {
   if (lines_.empty()) return;
   const std::uint64_t tag = tag_of(hash);
-  for (Entry& entry : line_of(tag << kPrintBits)) {
+  for (Entry& entry : lines_[line_of(tag << kPrintBits)]) {
     if (entry == 0 || tag_in(entry) != tag) continue;
     entry = 0;
     --size_;

@@ -6,9 +6,9 @@
 // eight, as in a cuckoo filter (Fan, 2014). So it says "this key is at this ballot"; of what is not
 // here nothing is known. No two updates have one ballot (R2), whichever their keys: so keys that
 // share a hash are never taken for one another. Of two ballots that a key has had, one in 10^13
-// pairs shares its 44 bits with the other, and is taken for it; by another seed, which is of each
-// volume and start, it is another pair: so no two replicas are wrong together. Absent rows are not
-// here: all have one ballot.
+// pairs shares its 44 bits with the other, and is taken for it. Each start of a volume has a seed
+// of its own, by which it is another pair: so replicas are not wrong together, but by chance again.
+// Absent rows are not here: all have one ballot.
 //
 // Lines double while there is room, when they are filled to five of eight; then what comes takes a
 // place at random in its line. So of n rows 97 % are known while lines double, 85 % where there is
@@ -41,8 +41,8 @@ class BallotFingerprints {
   using Entry = std::uint64_t;                        // zero: none
   struct alignas(64) Line : std::array<Entry, 8> {};  // of a processor's cache
   Entry entry_of(std::size_t hash, const Ballot& ballot) const;
-  Line& line_of(Entry entry);
-  const Line& line_of(Entry entry) const;
+  std::size_t line_of(Entry entry) const;  // its index in lines_
+  bool has(Entry entry) const;
   void insert(Entry entry);
   void grow() noexcept;
 

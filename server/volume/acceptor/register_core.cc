@@ -5,17 +5,18 @@
 namespace penstock {
 namespace {
 
-Result<RowPtr> decoded(const std::string& row_key, Result<std::optional<std::string>> bytes) {
-  if (!bytes) return bytes.error();
-  if (!*bytes) return absent_row();
-  return decode_row(row_key, **bytes);
+// As the database has it: none is an absent row.
+Result<RowPtr> row_of(const std::string& row_key, const std::optional<std::string>& bytes) {
+  if (!bytes) return absent_row();
+  return decode_row(row_key, *bytes);
 }
 
 }  // namespace
 
 Result<RowPtr> RegisterCore::load(const RegisterKey& key) {
   const std::string row_key = register_row_key(key);
-  auto row = decoded(row_key, database.get(row_key));
+  const auto bytes = database.get(row_key);
+  auto row = bytes ? row_of(row_key, *bytes) : Result<RowPtr>(bytes.error());
   if (!row) rows.forget(key);
   return row;
 }
@@ -40,8 +41,7 @@ RowPtr RegisterCore::load_now(const RegisterKey& key) {
   const std::string row_key = register_row_key(key);
   const auto bytes = database.get_now(row_key);
   if (!bytes) return nullptr;
-  if (!*bytes) return absent_row();
-  auto row = decode_row(row_key, **bytes);
+  auto row = row_of(row_key, *bytes);
   return row ? std::move(*row) : nullptr;
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("a read from memory takes the record of one replica, and the ballots t
     acceptor->counters = {};
     acceptor->knows_ballots = acceptor != cluster.acceptors[0];
   }
-  for (int i = 0; i < 5; ++i) {  // each key has a replica of its own that is asked first
+  for (int i = 0; i < 5; ++i) {  // keys of which not the same replica is asked first
     const RegisterRef key = object_register("key " + std::to_string(i));
     REQUIRE(cluster.put(key, "one"));
     cluster.settle_down();

@@ -10,6 +10,22 @@
 namespace penstock {
 namespace {
 
+// Flips a bit of `text` where tables have it. False: none has.
+bool damage_in_tables(FakeDisk& disk, const std::string& text) {
+  bool damaged = false;
+  for (const std::string& file : disk.files()) {
+    if (!file.ends_with(".ldb")) continue;
+    std::string bytes(*disk.file_size(file), '\0');
+    const auto opened = disk.open(file, OpenMode::read);
+    REQUIRE((*opened)->read_at(0, std::as_writable_bytes(std::span(bytes))));
+    const auto at = bytes.find(text);
+    if (at == std::string::npos) continue;
+    disk.flip_bit(file, at + 3, 0);
+    damaged = true;
+  }
+  return damaged;
+}
+
 struct OvertakenRead : VolumeHarness {
   OvertakenRead() { fresh(); }
   ~OvertakenRead() { close(); }
@@ -148,18 +164,7 @@ TEST_CASE("a row whose key is damaged on the disk is corrupt, not absent") {
   h.open();  // what was in the log is in a table now
   h.close();
   const RegisterKey key = h.object(name_of('P'));
-  bool damaged = false;
-  for (const std::string& file : h.disk.files()) {
-    if (!file.ends_with(".ldb")) continue;
-    std::string bytes(*h.disk.file_size(file), '\0');
-    const auto opened = h.disk.open(file, OpenMode::read);
-    REQUIRE((*opened)->read_at(0, std::as_writable_bytes(std::span(bytes))));
-    const auto at = bytes.find(key.key);
-    if (at == std::string::npos) continue;
-    h.disk.flip_bit(file, at + 3, 0);
-    damaged = true;
-  }
-  REQUIRE(damaged);
+  REQUIRE(damage_in_tables(h.disk, key.key));
   h.open();
   CHECK(code_of(h.read(key)) == Errc::corrupt);
   CHECK(code_of(h.prepare(key, h.ballot(20'000'000))) == Errc::corrupt);
@@ -174,7 +179,7 @@ TEST_CASE("a volume knows the ballots of its rows without the rows, and of this 
   options.registers.cache_bytes = 0;
   REQUIRE(h.format());
   h.open(options);
-  const RegisterKey key = h.object("key");
+  const RegisterKey key = h.object("is-found-in-its-file");
   const auto is_at = [&](std::uint64_t counter) {
     return h.volume->holds_now(*h.read_request(key, ReadWant::ballot), h.ballot(counter));
   };
@@ -191,6 +196,11 @@ TEST_CASE("a volume knows the ballots of its rows without the rows, and of this 
   CHECK_FALSE(is_at(2));
   REQUIRE(h.read(key, ReadWant::ballot));
   CHECK(is_at(2));
+  h.disk.set_cold(false);
+  REQUIRE(damage_in_tables(h.disk, key.key));
+  CHECK(is_at(2));  // nobody has looked
+  CHECK(code_of(h.read(key, ReadWant::ballot)) == Errc::corrupt);
+  CHECK_FALSE(is_at(2));
 }
 
 }  // namespace
