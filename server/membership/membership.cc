@@ -290,10 +290,9 @@ void Membership::report(VolumeId id, bool success) {
   Health& health = member->health;
   if (success) {  // the usual case writes nothing, so that the line stays shared between cores
     if (health.failures.load() != 0) health.failures.store(0);
-    if (health.suspect.load() != 0 && !holds(Rule::durable_clears)) {
-      report_accepted(id);
-      report_durable(id);
-    }
+    const std::uint32_t suspect = health.suspect.load();
+    if ((suspect & kRegisters) != 0) state_->clear(id, *member, kRegisters);
+    if (suspect != 0 && !holds(Rule::durable_clears)) report_durable(id);
     return;
   }
   if (health.failures.fetch_add(1) + 1 >= limits::kSuspectAfterFailures)
@@ -313,12 +312,6 @@ void Membership::report_answer(VolumeId id, std::optional<Errc> error) {
     default:
       return report(id, true);
   }
-}
-
-void Membership::report_accepted(VolumeId id) {
-  Member* member = state_->find(id);
-  if (member == nullptr) return;
-  if ((member->health.suspect.load() & kRegisters) != 0) state_->clear(id, *member, kRegisters);
 }
 
 void Membership::report_fragment(VolumeId id, bool success) {

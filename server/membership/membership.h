@@ -53,15 +53,14 @@ class Membership {
   bool stays(VolumeId id) const;
 
   // Failure detector: two failures in a row, or one timeout of limits::kNoProgress, make a volume
-  // suspect. It is skipped for fragments; register calls still ask it but do not wait for it. A
-  // success ends the row. It clears a suspicion only if the disk was written for it, by an accept
-  // what was reported of registers, by a commit what was reported of fragments: a disk that hangs
-  // answers much else from memory for ever. A probe clears both.
-  void report(VolumeId id, bool success);  // of a register call or a scan; a success clears nothing
+  // suspect. It is skipped for fragments; register calls still ask it but do not wait for it. The
+  // next success of a register call clears what was reported of its registers. Only an answer for
+  // which the disk was written clears what was reported of its fragments: a disk that hangs answers
+  // much else from memory for ever.
+  void report(VolumeId id, bool success);  // of a register call or a scan
   // The same by an answer: an error that only a live volume gives is a success, and one that says
   // nothing of the volume is not reported.
   void report_answer(VolumeId id, std::optional<Errc> error);
-  void report_accepted(VolumeId id);                // a row was written for a register call
   void report_fragment(VolumeId id, bool success);  // of a fragment; a success clears nothing
   void report_stalled(VolumeId id);                 // of a fragment
   void report_durable(VolumeId id);                 // a fragment was committed

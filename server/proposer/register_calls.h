@@ -5,7 +5,6 @@
 #include <boost/asio/this_coro.hpp>
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "penstock/fan_out.h"
@@ -35,9 +34,6 @@ class RegisterWatcher {
     const auto error = answer ? std::nullopt : std::optional(answer.error().code);
     if (error == Errc::aborted) return;  // cut off with its thread: membership may be gone
     membership_->report_answer(group_->set.volumes[index], error);
-    if constexpr (std::is_same_v<Reply, AcceptReply>) {
-      if (answer && answer->accepted) membership_->report_accepted(group_->set.volumes[index]);
-    }
   }
   void ended(std::size_t index) {
     running_.remove(index);

@@ -12,7 +12,7 @@ namespace {
 const VolumeId kFirst{100};
 }
 
-TEST_CASE("two failures in a row make a volume suspect, one does not, and an accept clears it") {
+TEST_CASE("two failures in a row make a volume suspect, one does not, and success clears it") {
   RegisterCluster cluster;
   Membership& membership = *cluster.processes[0].membership;
   membership.report(kFirst, false);
@@ -22,7 +22,7 @@ TEST_CASE("two failures in a row make a volume suspect, one does not, and an acc
   CHECK(!membership.suspect(kFirst));
   membership.report(kFirst, false);
   CHECK(membership.suspect(kFirst));
-  membership.report_accepted(kFirst);
+  membership.report(kFirst, true);
   CHECK(!membership.suspect(kFirst));
 }
 
@@ -43,17 +43,13 @@ TEST_CASE("what memory can answer does not clear what was said of the disk") {
   membership.report_stalled(kFirst);
   membership.report(kFirst, true);
   membership.report_fragment(kFirst, true);
-  membership.report_accepted(kFirst);
   CHECK(membership.suspect(kFirst));
   membership.report(kFirst, false);
   membership.report(kFirst, false);
   membership.report_durable(kFirst);
   CHECK(membership.suspect(kFirst));  // its registers are in trouble, too
   membership.report(kFirst, true);
-  CHECK(membership.suspect(kFirst));
-  membership.report_accepted(kFirst);
   CHECK(!membership.suspect(kFirst));
-  CHECK(membership.suspicions(kFirst) == 1);
 }
 
 TEST_CASE("a suspect is tried again once per interval") {

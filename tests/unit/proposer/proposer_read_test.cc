@@ -1,8 +1,6 @@
 // Reads of registers (R6) against acceptors in memory.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 #include "tests/fake/register_cluster.h"
 
 namespace penstock {
@@ -257,35 +255,6 @@ TEST_CASE("a replica that never answers costs the patience, not the deadline") {
     CHECK(cluster.clock.boot() - again <= Duration(1000));
   }
   CHECK(asked_of_all == 3);
-}
-
-TEST_CASE("of register calls an accept alone clears a suspicion") {
-  RegisterCluster cluster;
-  REQUIRE(cluster.put(kKey, "one"));
-  cluster.settle_down();
-  Membership& membership = *cluster.processes[0].membership;
-  const auto suspects = [&] {
-    return std::count_if(cluster.acceptors.begin(), cluster.acceptors.end(),
-                         [&](const auto& acceptor) { return membership.suspect(acceptor->id()); });
-  };
-  for (const auto& acceptor : cluster.acceptors) {
-    for (int i = 0; i < limits::kSuspectAfterFailures; ++i)
-      membership.report(acceptor->id(), false);
-  }
-  CHECK(suspects() == 5);
-  REQUIRE(cluster.read(kKey));
-  cluster.settle_down();
-  CHECK(suspects() == 5);
-  // One refuses: another round came between.
-  FakeAcceptor& refusing = *cluster.acceptors[0];
-  refusing.fate = [&refusing](VolumeId, RegisterCall call, const RegisterKey& key) {
-    if (call == RegisterCall::accept) refusing.rows[key].accepted.ballot.counter += 1'000'000;
-    return Fate{};
-  };
-  REQUIRE(cluster.put(kKey, "two"));
-  cluster.settle_down();
-  CHECK(suspects() == 1);
-  CHECK(membership.suspect(refusing.id()));
 }
 
 TEST_CASE("suspects that answer again are waited for where others fail") {
