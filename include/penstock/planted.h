@@ -39,6 +39,7 @@ enum class Rule : std::uint8_t {
   settled_answer,
   own_update_found,
   base_in_chain,
+  first_base,
   base_before_purge,
   condition_at_promise,
   stragglers,

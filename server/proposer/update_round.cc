@@ -115,7 +115,7 @@ class UpdateRun {
   bool sent_ = false;     // an accept was sent: the value may be chosen at any time from now on
   Ballot first_;          // ballot of the first accept
   Ballot own_;            // and of the last one
-  OpId base_;             // what the last one was built on
+  OpId base_;             // what the first one was built on
   unsigned refused_ = 0;  // rounds without a quorum: in a row, by answers
   unsigned silent_ = 0;   // and by silence, since there was one
   Error last_ = fail(Errc::unavailable, "other updates of the key are under way");
@@ -169,7 +169,9 @@ Task<UpdateRun::Answer> UpdateRun::attempt() {
   co_return co_await with_promises(std::move(*promises));
 }
 
-// R8: neither the own update nor what it was built on is in the chain, or a purge may have cut it.
+// R8: neither the own update nor what it was first built on is in the chain, or a purge may have cut
+// it. What a later accept was built on tells nothing: an update that was not chosen then may have
+// been written again since, above the own one.
 bool UpdateRun::outcome_is_lost(const Promises& promises, const RegisterValue* value) const {
   if (!sent_) return false;
   if (!chain_has(value, base_) && holds(Rule::base_in_chain)) return true;
@@ -264,9 +266,9 @@ Task<UpdateRun::Answer> UpdateRun::write(const Promises& promises, Value current
   }
   const bool sent_before = std::exchange(sent_, true);
   if (!sent_before) first_ = promises.ballot;
+  if (!sent_before || !holds(Rule::first_base)) base_ = op_id_of(current.get());
   PENSTOCK_ASSERT(own_ < promises.ballot && first_ <= promises.ballot);
   own_ = promises.ballot;
-  base_ = op_id_of(current.get());
   auto end = co_await accept_round(context_, task_, promises.group, std::move(*made), &ballots_);
   if (!end) co_return Answer(not_done(std::move(end).error()));
   if (end->end == RoundEnd::majority) {

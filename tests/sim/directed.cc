@@ -22,6 +22,7 @@ std::span<const Directed> directed_schedules() {
       {"refusal_beside_a_failed_disk_is_no_answer", refusal_beside_a_failed_disk_is_no_answer},
       {"queued_accepts_are_seen", queued_accepts_are_seen},
       {"overwritten_put_is_not_repeated", overwritten_put_is_not_repeated},
+      {"put_below_its_base_is_not_repeated", put_below_its_base_is_not_repeated},
       {"half_an_object_is_settled_first", half_an_object_is_settled_first},
       {"late_deleter_removes_nothing", late_deleter_removes_nothing},
       {"body_of_a_deleted_bucket_is_not_moved", body_of_a_deleted_bucket_is_not_moved},

@@ -28,6 +28,7 @@ Violations promise_outlives_restart(SimClusters& clusters);
 Violations epoch_of_the_volumes(SimClusters& clusters);
 Violations queued_accepts_are_seen(SimClusters& clusters);
 Violations overwritten_put_is_not_repeated(SimClusters& clusters);
+Violations put_below_its_base_is_not_repeated(SimClusters& clusters);
 // directed_uploads.cc
 Violations overwritten_upload_stays_done(SimClusters& clusters);
 Violations cut_off_complete_is_found_again(SimClusters& clusters);

@@ -186,6 +186,67 @@ Violations overwritten_put_is_not_repeated(SimClusters& clusters) {
   return stage.violations;
 }
 
+namespace {
+// A PUT by a gateway whose promises come from all volumes that it reaches, and whose accept reaches
+// the volume `only` alone.
+Stage::Later put_at_one(Stage& stage, int gateway, std::size_t only, const std::string& body) {
+  const auto& wires = stage.gateway(gateway).wires();
+  for (const auto& wire : wires) wire->slow_answers = 40 * kMillisecond;
+  auto put = stage.begin(gateway, "PUT", kKey, body);
+  stage.run_for(30 * kMillisecond);  // its promises are on the way
+  for (const auto& wire : wires) wire->cut_requests = wire != wires[only];
+  const Ballot before = stage.row(only, kKey).ballot;
+  const bool accepted = stage.run_until([&] { return stage.row(only, kKey).ballot != before; });
+  stage.expect(accepted, "the schedule misses an accept");
+  for (const auto& wire : wires) {
+    wire->cut_requests = true;
+    wire->slow_answers = 0;
+  }
+  return put;
+}
+}  // namespace
+
+// R8: PUT x lies at A alone, PUT w at C alone, both on the same object. The gateway of x finds w and
+// sends x once more, on w, which nobody chooses. Then x is chosen as it was at A, w is written again
+// above it, and x is overwritten so often that the chain knows w and forgets x.
+Violations put_below_its_base_is_not_repeated(SimClusters& clusters) {
+  Stage stage(clusters, 3, 3);
+  for (int i = 0; i < 3; ++i) stage.ask(i, "GET", kKey);
+  stage.ask(2, "PUT", kKey, kBody);
+  const auto replicas = stage.replicas(kKey);
+  const std::size_t a = replicas[0], b = replicas[1], c = replicas[2];
+  const auto first = put_at_one(stage, 0, a, std::string(32, 'x'));
+  stage.cut(1, a, true);
+  const auto other = put_at_one(stage, 1, c, std::string(32, 'w'));
+  const auto& wires = stage.gateway(0).wires();
+  wires[b]->slow_requests = 100 * kMillisecond;  // its second accept comes too late there
+  wires[b]->cut_requests = wires[c]->cut_requests = false;
+  const Ballot before = stage.row(c, kKey).ballot;
+  const bool again = stage.run_until([&] { return stage.row(c, kKey).ballot != before; });
+  stage.expect(again, "the schedule misses the second accept");
+  wires[b]->cut_requests = wires[c]->cut_requests = true;
+  stage.cut(2, c, true);
+  std::string last(32, '0');
+  stage.expect(stage.ask(2, "PUT", kKey, last).status == 200, "a PUT has no majority");
+  stage.cut(1, a, false);
+  stage.cut(1, b, false);
+  stage.run_until([&] { return other->has_value(); });
+  stage.expect(other->has_value() && (*other)->status == 200, "the schedule misses the base");
+  stage.cut(2, c, false);
+  for (int i = 1; i < 8; ++i) {
+    last = std::string(32, static_cast<char>('0' + i));
+    stage.expect(stage.ask(2, "PUT", kKey, last).status == 200, "a PUT fails");
+  }
+  for (const auto& wire : wires) {
+    wire->cut_requests = false;
+    wire->slow_requests = 0;
+  }
+  stage.run_until([&] { return first->has_value(); });
+  stage.expect(first->has_value() && (*first)->status == 503, "it is not told as unknown");
+  stage.expect(stage.ask(2, "GET", kKey).body == last, "a PUT that was overwritten came back");
+  return stage.violations;
+}
+
 // R12: volumes of another epoch take no part in a round, do not go back, and spread no row that was
 // accepted before.
 Violations epoch_of_the_volumes(SimClusters& clusters) {

@@ -53,6 +53,8 @@ constexpr std::array kRules{
                 "an update of unknown outcome is applied again"},
     PlantedRule{Rule::base_in_chain, "base_in_chain",
                 "an update is written again though its base is gone from the chain"},
+    PlantedRule{Rule::first_base, "first_base",
+                "an update that was sent twice looks for the base of its last accept"},
     PlantedRule{Rule::base_before_purge, "base_before_purge",
                 "an update built on an absent key is written again after a purge"},
     PlantedRule{Rule::condition_at_promise, "condition_at_promise",
