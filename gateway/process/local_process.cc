@@ -18,6 +18,7 @@
 #include "penstock/caught.h"
 #include "penstock/log.h"
 #include "penstock/pinned_pages.h"
+#include "server/membership/cluster_state.h"
 #include "server/node/store_directories.h"
 #include "server/node/volume_metrics.h"
 
@@ -181,11 +182,14 @@ void LocalProcess::tell_ready(const Endpoint& s3, const Endpoint& admin) {
 }
 
 Readiness LocalProcess::tell_readiness() {
-  Readiness readiness;
-  readiness.ready = server_.volumes().ready_for_writes();
-  readiness.text = readiness.ready ? "ready\n" : "not ready: too few volumes for writes\n";
-  readiness.text += work_->ring().line();
   const Membership& membership = gateway_->objects().membership();
+  const auto map = membership.map();
+  const ClusterState state = judge(*map, findings_of(membership, *map));
+  Readiness readiness;
+  readiness.ready = state.writable;
+  readiness.text = state_lines(state);
+  const std::string ring = work_->ring().line();
+  if (ring != "whole\n") readiness.text += ring;
   for (const auto& volume : server_.volumes().states()) {
     readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id),
                                   membership.slow(volume.id));

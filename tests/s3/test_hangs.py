@@ -181,6 +181,24 @@ def test_a_hang_that_passes_closes_nothing(hanging):
     assert store.stop() == 0
 
 
+def test_readyz_and_metrics_agree_when_too_few_disks_answer(hanging):
+    store = hanging
+    with Load(store) as load:
+        load.progress(4)
+        store.hang(1)
+        wait_for(lambda: store.metric("penstock_cluster_volumes_lost") == 1, "v1 counts as lost")
+        status, text = store.admin("/readyz")
+        assert status == 200 and text.startswith("ready\ndegraded: 1 of 6 volumes do not answer (v1)\n"), text
+        store.hang(0, 1, 2)  # refused writes are what the load gets then
+        wait_for(lambda: store.admin("/readyz")[0] == 503, "/readyz says that writes are impossible", BUSY)
+        assert store.metric("penstock_cluster_writable") == 0
+        assert store.admin("/readyz")[1].startswith("not ready: too few volumes for writes\ncritical: "), store.admin("/readyz")
+        store.hang()
+        wait_for(lambda: store.admin("/readyz")[0] == 200, "the disks answer")
+        wait_for(lambda: "whole" in store.admin("/readyz")[1].splitlines(), "all are used again")
+    assert store.metric('penstock_volumes{state="open"}') == 6
+
+
 def test_a_hang_at_the_start_and_a_return_too_late(shim):
     with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, \
             HangingStore(directory, shim, config={"disk_call_max_seconds": OTHER_CALL_MAX}) as store:
