@@ -206,9 +206,9 @@ Stage::Later put_at_one(Stage& stage, int gateway, std::size_t only, const std::
 }
 }  // namespace
 
-// R8: PUT x lies at A alone, PUT w at C alone, both on the same object. The gateway of x finds w and
-// sends x once more, on w, which nobody chooses. Then x is chosen as it was at A, w is written again
-// above it, and x is overwritten so often that the chain knows w and forgets x.
+// R8: PUT x lies at A alone, PUT w at C alone, both on the same object. The gateway of x finds w
+// and sends x once more, on w, which nobody chooses. Then x is chosen as it was at A, w is written
+// again above it, and x is overwritten so often that the chain knows w and forgets x.
 Violations put_below_its_base_is_not_repeated(SimClusters& clusters) {
   Stage stage(clusters, 3, 3);
   for (int i = 0; i < 3; ++i) stage.ask(i, "GET", kKey);

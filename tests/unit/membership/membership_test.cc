@@ -93,6 +93,14 @@ TEST_CASE("a probe that throws is one that failed") {
   volume.fragments.faults.throw_probe = false;
   probe();
   CHECK(!membership.suspect(volume.id()));
+  // It clears what was reported of registers, too, and the next failure is a first one again.
+  for (int i = 0; i < 2; ++i) membership.report(volume.id(), false);
+  CHECK(membership.suspect(volume.id()));
+  probe();
+  CHECK(!membership.suspect(volume.id()));
+  membership.report(volume.id(), false);
+  membership.report_fragment(volume.id(), false);
+  CHECK(!membership.suspect(volume.id()));
   set_log_sink(nullptr);
 }
 

@@ -201,6 +201,9 @@ TEST_CASE("the first failed write or sync closes the volume for ever") {
       h.fresh();
       const RegisterKey key = h.object("key");
       h.store(key, h.ballot(1), h.value(1));
+      const auto known = h.read_request(h.object("known"), ReadWant::ballot);
+      h.store(known->key, h.ballot(1), h.value(1));
+      CHECK(h.volume->holds_now(*known, h.ballot(1)));
       h.disk.fail(call, 1, fault);  // only once: what follows must not be tried
       CHECK(code_of(h.accept(key, h.ballot(2), h.value(2))) == Errc::io);
       CHECK(h.volume->status().state == VolumeStatus::State::closed);
@@ -210,7 +213,7 @@ TEST_CASE("the first failed write or sync closes the volume for ever") {
       CHECK(code_of(h.read(key)) == Errc::unavailable);
       CHECK(code_of(h.scan(h.scan_request())) == Errc::unavailable);
       CHECK(h.volume->read_now(*h.read_request(key))->error().code == Errc::unavailable);
-      CHECK_FALSE(h.volume->holds_now(*h.read_request(key), h.ballot(1)));
+      CHECK_FALSE(h.volume->holds_now(*known, h.ballot(1)));
       CHECK(code_of(h.run(h.volume->put_note("x", "y"))) == Errc::unavailable);
       CHECK(code_of(h.run(h.volume->remove_fragment({}, h.later()))) == Errc::unavailable);
       h.crash(Keep::none, Keep::none);
