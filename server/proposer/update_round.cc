@@ -169,9 +169,9 @@ Task<UpdateRun::Answer> UpdateRun::attempt() {
   co_return co_await with_promises(std::move(*promises));
 }
 
-// R8: neither the own update nor what it was first built on is in the chain, or a purge may have cut
-// it. What a later accept was built on tells nothing: an update that was not chosen then may have
-// been written again since, above the own one.
+// R8: neither the own update nor what it was first built on is in the chain, or a purge may have
+// cut it. What a later accept was built on tells nothing: an update that was not chosen then may
+// have been written again since, above the own one.
 bool UpdateRun::outcome_is_lost(const Promises& promises, const RegisterValue* value) const {
   if (!sent_) return false;
   if (!chain_has(value, base_) && holds(Rule::base_in_chain)) return true;
