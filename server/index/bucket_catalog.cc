@@ -14,26 +14,18 @@ class CreateBucket final : public RegisterUpdate {
 
   Task<Decision> decide(const Snapshot& current) override {
     Decision decision;
-    if (current.live()) {
-      CO_TRY(existing, bucket_record(*current.value));
-      existing_ = std::move(existing);
-      decision.action = Decision::Action::keep;
-    } else {
-      existing_.reset();
+    decision.action = Decision::Action::keep;
+    if (!current.live()) {
       decision.action = Decision::Action::write;
       decision.value = to_value(record_);
     }
     co_return decision;
   }
   OpId op_id() const override { return op_id_; }
-  // As last decided; none = the new one was written.
-  const std::optional<BucketRecord>& existing() const { return existing_; }
-  const BucketRecord& record() const { return record_; }
 
  private:
   BucketRecord record_;
   OpId op_id_;
-  std::optional<BucketRecord> existing_;
 };
 
 std::shared_ptr<const Bucket> make_bucket(std::string name, BucketRecord record) {
@@ -125,14 +117,16 @@ Task<BucketCatalog::Created> BucketCatalog::create(std::string name, BucketRecor
   const Deadline until = deadline.capped(clock_.boot() + patience);
   for (;;) {
     CreateBucket update(record, proposer_.new_op_id());
-    CO_CHECK(co_await proposer_.update(ref, update, deadline));
+    CO_TRY(now, co_await proposer_.update(ref, update, deadline));
     Created created;
-    if (!update.existing()) {
+    // The value that is settled says whose bucket it is: what decide() saw need not be chosen.
+    if (now.value->chain_contains(update.op_id())) {
       created.bucket = make_bucket(std::move(name), std::move(record));
       co_return created;
     }
-    if (update.existing()->state == BucketState::open) {
-      created.bucket = make_bucket(std::move(name), *update.existing());
+    CO_TRY(existing, bucket_record(*now.value));
+    if (existing.state == BucketState::open) {
+      created.bucket = make_bucket(std::move(name), std::move(existing));
       created.existed = true;
       co_return created;
     }

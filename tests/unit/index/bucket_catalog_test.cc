@@ -2,9 +2,29 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/asio/detached.hpp>
+#include <functional>
+
+#include "server/records/object_record.h"
 #include "tests/fake/fake_cluster.h"
+#include "tests/fake/register_cluster.h"
 
 namespace penstock {
+namespace {
+
+// Which calls reach which of three acceptors.
+using Passes = std::function<bool(std::size_t acceptor, RegisterCall call)>;
+void let_pass(RegisterCluster& cluster, const Passes& passes) {
+  for (std::size_t i = 0; i < cluster.acceptors.size(); ++i) {
+    cluster.acceptors[i]->fate = [i, passes](VolumeId, RegisterCall call, const RegisterKey&) {
+      Fate fate;
+      fate.lose_request = !passes(i, call);
+      return fate;
+    };
+  }
+}
+
+}  // namespace
 
 TEST_CASE("a process remembers so many buckets at most, and always the one asked for last") {
   FakeCluster cluster;
@@ -38,6 +58,55 @@ TEST_CASE("a process remembers so many buckets at most, and always the one asked
   }
   REQUIRE(cluster.clock.boot() - before < Duration(limits::kBucketCacheAge));
   CHECK(index.cached_bucket("first") == nullptr);
+}
+
+// The create found a bucket of somebody else that nobody had chosen, and then its own, which was.
+TEST_CASE("whoever made a bucket is told so, whatever was seen on the way") {
+  RegisterCluster cluster(3, 2);
+  BucketCatalog catalog(*cluster.processes[0].membership, cluster.proposer(), cluster.clock,
+                        cluster.random);
+  const RegisterRef ref = BucketCatalog::register_of("bucket");
+  const auto accepted = [&](std::size_t i) { return cluster.acceptors[i]->counters.accepts; };
+  const auto nap = [&]() -> Awaitable<bool> {
+    co_await cluster.clock.sleep_until(cluster.clock.boot() + Duration(500));
+    co_return true;
+  };
+  const auto run_until = [&](const std::function<bool()>& done) {
+    for (int step = 0; step < 5'000 && !done(); ++step) cluster.run(nap());
+    REQUIRE(done());
+  };
+  std::optional<Result<BucketCatalog::Created>> created;
+  const auto create = [&]() -> Awaitable<void> {
+    auto record = catalog.new_record("me", "eu");
+    const Duration none{};
+    created = co_await catalog.create("bucket", std::move(record), none, cluster.soon());
+  };
+  let_pass(cluster,
+           [](std::size_t i, RegisterCall call) { return call != RegisterCall::accept || i == 0; });
+  boost::asio::co_spawn(cluster.io, create(), boost::asio::detached);
+  run_until([&] { return accepted(0) == 1; });
+  RegisterValue other = to_value(catalog.new_record("you", "eu"));
+  other.op_id = cluster.proposer(1).new_op_id();
+  other.chain.push_back(OpId{});
+  FakeAcceptor::Row& row = cluster.acceptors[2]->rows[ref.key];
+  row.accepted = cluster.acceptors[0]->rows[ref.key].accepted;
+  row.accepted.ballot.counter += 1;
+  row.accepted.value = std::make_shared<const std::string>(encode(ref.key, other));
+  let_pass(cluster, [](std::size_t i, RegisterCall call) {
+    return i == 2 || (i == 1 && call != RegisterCall::accept);
+  });
+  run_until([&] { return accepted(2) == 1; });  // it settles the other one, and has no majority
+  let_pass(cluster, [](std::size_t i, RegisterCall) { return i != 2; });
+  const auto seen = cluster.read(ref, ReadWant::value, 1);
+  REQUIRE(seen);
+  REQUIRE(seen->live());
+  CHECK(bucket_record(*seen->value)->owner == "me");
+  REQUIRE_FALSE(created.has_value());
+  let_pass(cluster, [](std::size_t, RegisterCall) { return true; });
+  run_until([&] { return created.has_value(); });
+  REQUIRE(created->has_value());
+  CHECK_FALSE(created->value().existed);
+  CHECK(created->value().bucket->record.id == bucket_record(*seen->value)->id);
 }
 
 }  // namespace penstock
