@@ -1,5 +1,6 @@
 #include "server/proposer/proposer.h"
 
+#include "penstock/assert.h"
 #include "server/proposer/key_queue.h"
 #include "server/proposer/proposer_context.h"
 #include "server/proposer/purge_round.h"
@@ -10,8 +11,8 @@
 namespace penstock {
 
 struct Proposer::State {
-  State(Membership& membership, Clock& clock, Random& random)
-      : context(membership, clock, random), queue(clock) {}
+  State(Membership& membership, Clock& clock, Random& random, std::size_t chain_max)
+      : context(membership, clock, random, chain_max), queue(clock) {}
 
   Task<Snapshot> update(RegisterTask task, RegisterUpdate* update) {
     const BootTime asked = context.clock.boot();
@@ -23,8 +24,10 @@ struct Proposer::State {
   KeyQueue queue;
 };
 
-Proposer::Proposer(Membership& membership, Clock& clock, Random& random)
-    : state_(std::make_unique<State>(membership, clock, random)) {}
+Proposer::Proposer(Membership& membership, Clock& clock, Random& random, std::size_t chain_max)
+    : state_(std::make_unique<State>(membership, clock, random, chain_max)) {
+  PENSTOCK_ASSERT(chain_max > 0 && chain_max <= limits::kChainMax);
+}
 
 Proposer::~Proposer() = default;
 

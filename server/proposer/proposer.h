@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/limits.h"
 #include "penstock/register_value.h"
 #include "penstock/runtime.h"
 #include "penstock/volume_client.h"
@@ -84,7 +85,10 @@ enum class WriteBack : std::uint8_t {
 
 class Proposer {
  public:
-  Proposer(Membership& membership, Clock& clock, Random& random);
+  // `chain_max`: how many predecessors the values of this proposer name, at most kChainMax. With
+  // fewer of them more outcomes are unknown, and none is wrong: tests look for that.
+  Proposer(Membership& membership, Clock& clock, Random& random,
+           std::size_t chain_max = limits::kChainMax);
   ~Proposer();
 
   // One-round read (R6): linearizable; re-sends the highest value if there is no majority at one

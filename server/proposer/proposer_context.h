@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "penstock/limits.h"
 #include "penstock/planted.h"
 #include "server/membership/map_learner.h"
 #include "server/membership/register_groups.h"
@@ -12,14 +13,16 @@
 namespace penstock {
 
 struct ProposerContext {
-  ProposerContext(Membership& m, Clock& c, Random& r)
-      : membership(m),
+  ProposerContext(Membership& m, Clock& c, Random& r, std::size_t chain = limits::kChainMax)
+      : chain_max(chain),
+        membership(m),
         clock(c),
         random(r),
         groups(m),
         learner(m, c),
         process(holds(Rule::process_id) ? r.next() : 1) {}
 
+  const std::size_t chain_max;  // of the values that it makes (R8)
   Membership& membership;
   Clock& clock;
   Random& random;

@@ -24,8 +24,9 @@ bool chain_has(const RegisterValue* value, OpId id) {
 }
 
 // `value` as the successor of `current`: a new update is pushed in front of the chain, which keeps
-// the last 8 and a final zero while it still reaches back to absent; a repair keeps all of that.
-void chain_to(RegisterValue& value, const RegisterValue* current, OpId op_id, Ballot first) {
+// the last `most` and a final zero while it still reaches back to absent; a repair keeps all that.
+void chain_to(RegisterValue& value, const RegisterValue* current, OpId op_id, Ballot first,
+              std::size_t most) {
   if (op_id.is_zero() && current != nullptr) {
     value.op_id = current->op_id;
     value.chain = current->chain;
@@ -43,8 +44,8 @@ void chain_to(RegisterValue& value, const RegisterValue* current, OpId op_id, Ba
   }
   if (!current->op_id.is_zero()) value.chain.push_back(current->op_id);
   for (const OpId id : current->chain) {
-    // Eight op-ids, then perhaps the zero: where an op-id falls off, the zero behind it goes, too.
-    if (value.chain.size() == limits::kChainMax && !id.is_zero()) break;
+    // Op-ids, then perhaps the zero: where an op-id falls off, the zero behind it goes, too.
+    if (value.chain.size() == most && !id.is_zero()) break;
     value.chain.push_back(id);
   }
   PENSTOCK_ASSERT(value.chain.size() <= limits::kChainMax + 1);
@@ -234,7 +235,7 @@ Task<UpdateRun::Answer> UpdateRun::finish(const Promises& promises, Value value,
 Result<Proposal> UpdateRun::propose(const Promises& promises, const RegisterValue* current,
                                     Decision& decision) {
   RegisterValue& value = decision.value;
-  chain_to(value, current, update_.op_id(), sent_ ? first_ : promises.ballot);
+  chain_to(value, current, update_.op_id(), sent_ ? first_ : promises.ballot, context_.chain_max);
   if (decision.inline_bytes != nullptr) {
     value.inline_bytes = static_cast<std::uint32_t>(decision.inline_bytes->size());
   } else {
