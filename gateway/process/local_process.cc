@@ -99,6 +99,7 @@ Result<> LocalProcess::serve(const Endpoint& s3, const Endpoint& admin) {
   work_->begin();
   gateway_->begin();
   CHECK_OK(work_->listen(server_.volumes().answering(server_.directories().paths())));
+  serves_.store(true);
   tell_ready(s3, admin);
   return {};
 }
@@ -186,8 +187,8 @@ Readiness LocalProcess::tell_readiness() {
   const auto map = membership.map();
   const ClusterState state = judge(*map, findings_of(membership, *map));
   Readiness readiness;
-  readiness.ready = state.writable;
-  readiness.text = state_lines(state);
+  readiness.ready = serves_.load() && state.writable;
+  readiness.text = serves_.load() ? state_lines(state) : "not ready: the start is not over\n";
   const std::string ring = work_->ring().line();
   if (ring != "whole\n") readiness.text += ring;
   for (const auto& volume : server_.volumes().states()) {

@@ -4,6 +4,7 @@
 //
 // Thread-safety: one thread.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <memory>
 
@@ -45,6 +46,7 @@ class LocalProcess {
   const LocalConfig config_;
   const LocalArguments arguments_;
   const std::chrono::seconds disk_call_max_;
+  std::atomic<bool> serves_{false};  // also the control socket: the start is over
   // Each uses those above it.
   ServerStack server_;
   std::unique_ptr<GatewayStack> gateway_;
