@@ -188,9 +188,14 @@ Readiness LocalProcess::tell_readiness() {
   const ClusterState state = judge(*map, findings_of(membership, *map));
   Readiness readiness;
   readiness.ready = serves_.load() && state.writable;
-  readiness.text = serves_.load() ? state_lines(state) : "not ready: the start is not over\n";
-  const std::string ring = work_->ring().line();
-  if (ring != "whole\n") readiness.text += ring;
+  // Where all volumes serve, fragments may still be missing: the ring knows.
+  const bool all_serve = state.level == ClusterState::Level::whole;
+  if (!serves_.load()) {
+    readiness.text = "not ready: the start is not over\n";
+  } else {
+    readiness.text = all_serve ? "ready\n" : state_lines(state);
+  }
+  if (all_serve || !work_->ring().is_whole()) readiness.text += work_->ring().line();
   for (const auto& volume : server_.volumes().states()) {
     readiness.text += volume_line(volume.name, volume.status, membership.suspect(volume.id),
                                   membership.slow(volume.id));

@@ -67,13 +67,8 @@ TEST_CASE("whoever made a bucket is told so, whatever was seen on the way") {
                         cluster.random);
   const RegisterRef ref = BucketCatalog::register_of("bucket");
   const auto accepted = [&](std::size_t i) { return cluster.acceptors[i]->counters.accepts; };
-  const auto nap = [&]() -> Awaitable<bool> {
-    co_await cluster.clock.sleep_until(cluster.clock.boot() + Duration(500));
-    co_return true;
-  };
-  const auto run_until = [&](const std::function<bool()>& done) {
-    for (int step = 0; step < 5'000 && !done(); ++step) cluster.run(nap());
-    REQUIRE(done());
+  const auto reached = [&](const std::function<bool()>& done) {
+    return run_until(cluster.io, cluster.clock, done);
   };
   std::optional<Result<BucketCatalog::Created>> created;
   const auto create = [&]() -> Awaitable<void> {
@@ -84,7 +79,7 @@ TEST_CASE("whoever made a bucket is told so, whatever was seen on the way") {
   let_pass(cluster,
            [](std::size_t i, RegisterCall call) { return call != RegisterCall::accept || i == 0; });
   boost::asio::co_spawn(cluster.io, create(), boost::asio::detached);
-  run_until([&] { return accepted(0) == 1; });
+  REQUIRE(reached([&] { return accepted(0) == 1; }));
   RegisterValue other = to_value(catalog.new_record("you", "eu"));
   other.op_id = cluster.proposer(1).new_op_id();
   other.chain.push_back(OpId{});
@@ -95,7 +90,8 @@ TEST_CASE("whoever made a bucket is told so, whatever was seen on the way") {
   let_pass(cluster, [](std::size_t i, RegisterCall call) {
     return i == 2 || (i == 1 && call != RegisterCall::accept);
   });
-  run_until([&] { return accepted(2) == 1; });  // it settles the other one, and has no majority
+  // It settles the other one, and has no majority.
+  REQUIRE(reached([&] { return accepted(2) == 1; }));
   let_pass(cluster, [](std::size_t i, RegisterCall) { return i != 2; });
   const auto seen = cluster.read(ref, ReadWant::value, 1);
   REQUIRE(seen);
@@ -103,7 +99,7 @@ TEST_CASE("whoever made a bucket is told so, whatever was seen on the way") {
   CHECK(bucket_record(*seen->value)->owner == "me");
   REQUIRE_FALSE(created.has_value());
   let_pass(cluster, [](std::size_t, RegisterCall) { return true; });
-  run_until([&] { return created.has_value(); });
+  REQUIRE(reached([&] { return created.has_value(); }));
   REQUIRE(created->has_value());
   CHECK_FALSE(created->value().existed);
   CHECK(created->value().bucket->record.id == bucket_record(*seen->value)->id);
