@@ -9,6 +9,10 @@
 namespace penstock {
 namespace {
 
+bool blames_target(Errc code) {
+  return code == Errc::unavailable || code == Errc::timeout || code == Errc::io;
+}
+
 class Rebuild {
  public:
   Rebuild(BlobContext& context, BlobRef blob, std::uint32_t slot, Layout layout,
@@ -155,14 +159,15 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   shape.data_bytes = layout.fragment_bytes(slot);
   shape.owner = std::move(owner);
   auto writer = co_await client->write_fragment(id, std::move(shape), deadline);
-  // Who does not take it is suspect the second time, and no target any more.
-  std::optional<Errc> refused;
-  if (!writer) refused = writer.error().code;
-  context.membership.report_answer(target, refused);
-  if (!writer) co_return std::move(writer).error();
+  if (!writer) {
+    // Suspect the second time, and no target any more, also if it answers all but fragments.
+    if (blames_target(writer.error().code)) context.membership.report_fragment(target, false);
+    co_return std::move(writer).error();
+  }
   Rebuild rebuild(context, std::move(blob), slot, layout, std::move(codec), deadline);
   CO_CHECK(co_await rebuild.run(**writer));
   CO_CHECK(co_await (*writer)->commit(deadline));
+  context.membership.report_durable(target);
   co_return placed;
 }
 

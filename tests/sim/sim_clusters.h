@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "penstock/limits.h"
 #include "placement/cluster_map.h"
 #include "placement/ring.h"
 
@@ -17,6 +18,9 @@ namespace penstock::sim {
 struct SimCluster {
   std::shared_ptr<const ClusterMap> map;
   std::shared_ptr<const Ring> ring;
+  // How many predecessors its values name: with fewer, an update of unknown outcome that waits is
+  // soon forgotten by those above it (R8).
+  std::size_t chain_max = limits::kChainMax;
 };
 
 // Where a server of a cluster is reached.

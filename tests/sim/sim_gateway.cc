@@ -79,7 +79,7 @@ SimGateway::SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts
     : parts_(std::move(parts)),
       membership_(cluster.map, cluster.ring, std::exchange(parts_.links, {}), clock(),
                   [this](const MapVolume& volume) { return this->connect(volume); }),
-      proposer_(membership_, clock(), random()),
+      proposer_(membership_, clock(), random(), cluster.chain_max),
       index_(membership_, proposer_, clock(), random()),
       budget_(64 * limits::kMiB),
       blobs_(membership_, clock(), random(), parts_.host->buffers, budget_, codecs_,

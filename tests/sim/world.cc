@@ -12,13 +12,20 @@ constexpr SimMicros kLoadLimit = 900 * kSecond;   // each operation has deadline
 constexpr SimMicros kLastMessages = 2 * kSecond;  // the slowest have arrived by then
 constexpr SimMicros kLastEnds = 45 * kSecond;     // what was left under way has ended by then
 
+SimCluster make_cluster(SimClusters& clusters, const WorldPlan& plan) {
+  SimCluster cluster = plan.cluster
+                           ? clusters.on_servers(plan.servers, plan.volumes_each, plan.variant)
+                           : clusters.get(plan.volumes, plan.variant);
+  cluster.chain_max = plan.chain_max;
+  return cluster;
+}
+
 }  // namespace
 
 World::World(std::uint64_t seed, SimClusters& clusters, const WorldOptions& options)
     : random_(seed),
       plan_(draw_plan(random_, options)),
-      cluster_(plan_.cluster ? clusters.on_servers(plan_.servers, plan_.volumes_each, plan_.variant)
-                             : clusters.get(plan_.volumes, plan_.variant)),
+      cluster_(make_cluster(clusters, plan_)),
       losses_left_(cluster_.map->policy.losses_survived()),
       network_(time_, seed) {
   if (plan_.cluster) {

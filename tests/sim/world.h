@@ -134,7 +134,7 @@ class World {
   SimTime time_;
   SimRandom random_;
   const WorldPlan plan_;
-  const SimCluster& cluster_;
+  const SimCluster cluster_;
   NetworkFaults faults_;
   bool faults_on_ = false;
   int outages_ = 0;          // still to come

@@ -139,6 +139,9 @@ WorldPlan draw_plan(SimRandom& random, const WorldOptions& options) {
   const bool of_bodies = plan.kind == Kind::bodies || plan.kind == Kind::multipart;
   plan.reads_slowly = swift && of_bodies && random.chance(0.5);
   plan.volume.cold = random.chance(0.5);
+  // Drawn aside, so that what a seed makes of all the rest stays as it was.
+  SimRandom aside = random;
+  if (aside.chance(0.3)) plan.chain_max = static_cast<std::size_t>(aside.between(1, 2));
   return plan;
 }
 
@@ -149,7 +152,8 @@ std::string describe(const WorldPlan& plan) {
   return std::string(kNames[static_cast<std::size_t>(plan.kind)]) + ", " +
          std::to_string(plan.volumes) + " volumes" + servers + ", " +
          (plan.direct ? "one process" : std::to_string(plan.gateways) + " gateways") +
-         (plan.replaces ? ", one replaced" : "");
+         (plan.replaces ? ", one replaced" : "") +
+         (plan.chain_max < limits::kChainMax ? ", short chains" : "");
 }
 
 }  // namespace penstock::sim

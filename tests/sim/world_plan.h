@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "penstock/limits.h"
 #include "server/background/removal/background_context.h"
 #include "tests/sim/byte_network.h"
 #include "tests/sim/sim_client.h"
@@ -52,6 +53,7 @@ struct WorldPlan {
   bool reads_slowly = false;  // when all faults are over: what is overwritten meanwhile
   SimVolumeOptions volume;
   std::uint32_t page_rows = RemovalOptions().page_rows;
+  std::size_t chain_max = limits::kChainMax;  // as SimCluster has it
   NetworkFaults network;
   StreamFaults streams;  // of a cluster
   int clients = 2;

@@ -67,10 +67,22 @@ TEST_CASE("what was lost is asked for once, then computed") {
 TEST_CASE("a target that does not take the fragment is suspected the second time") {
   RebuildFixture f;
   f.apart.faults.fail_open = true;
+  f.apart.faults.open_error = Errc::overloaded;
+  for (int i = 0; i < 3; ++i) CHECK(f.rebuild(0).error().code == Errc::overloaded);
+  f.apart.faults.open_error = Errc::io;
   CHECK(f.rebuild(0).error().code == Errc::io);
   CHECK_FALSE(f.world.membership->suspect(f.apart.id()));
+  f.world.membership->report_answer(f.apart.id(), std::nullopt);  // its registers are well
   CHECK(f.rebuild(0).error().code == Errc::io);
   CHECK(f.world.membership->suspect(f.apart.id()));
+}
+
+TEST_CASE("a target that has committed a fragment is not suspected any more") {
+  RebuildFixture f;
+  f.world.membership->report_fragment(f.apart.id(), false);
+  REQUIRE(f.rebuild(0).has_value());
+  f.world.membership->report_fragment(f.apart.id(), false);  // no second failure in a row
+  CHECK_FALSE(f.world.membership->suspect(f.apart.id()));
 }
 
 }  // namespace penstock
