@@ -103,6 +103,7 @@ std::string change_line(const RingJson& change) {
 
 void print_volume(const RingJson& volume) {
   std::string state = volume.value("state", "?");
+  if (volume.value("suspect", false)) state += volume.value("slow", false) ? " slow" : " suspect";
   if (volume.value("full", false)) state += " full";
   const std::string role = volume.value("role", "");
   if (role != "member") state += " " + role;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/wait_on.h"
+#include "server/membership/cluster_state.h"
 #include "server/node/volume_notes.h"
 
 namespace penstock {
@@ -24,8 +25,10 @@ std::string field(const Json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-Json json_of(const VolumeSet::VolumeState& volume, const ClusterMap& map) {
+Json json_of(const VolumeSet::VolumeState& volume, const ClusterMap& map,
+             const Membership& membership) {
   const MapVolume* entry = map.find(volume.id);
+  const bool open = volume.status.state == VolumeStatus::State::open;
   const auto change = change_of(map);
   std::string role = entry == nullptr ? "prepared" : "member";
   if (change && change->leaving == volume.id) role = "leaving";
@@ -35,6 +38,8 @@ Json json_of(const VolumeSet::VolumeState& volume, const ClusterMap& map) {
               {"path", volume.path},
               {"state", state_name(volume.status.state)},
               {"role", role},
+              {"suspect", open && entry != nullptr && membership.suspect(volume.id)},
+              {"slow", open && entry != nullptr && membership.slow(volume.id)},
               {"reason", volume.status.reason},
               {"full", volume.status.full},
               {"free_bytes", volume.status.free_bytes},
@@ -77,14 +82,21 @@ std::string RingControl::line() const {
          " of " + std::to_string(now.total) + ")\n";
 }
 
+bool RingControl::takes_writes() const {
+  const auto map = membership_.map();
+  return judge(*map, findings_of(membership_, *map)).writable;
+}
+
 std::string RingControl::tell_status() const {
   const auto map = volumes_.map();
   const auto status = replacement_.status();
-  Json json{{"ok", true}, {"whole", is_whole()}, {"writable", volumes_.ready_for_writes()}};
+  Json json{{"ok", true}, {"whole", is_whole()}, {"writable", takes_writes()}};
   json["map_epoch"] = map->epoch.value;
   json["survives_losses"] = map->policy.losses_survived();
   json["volumes"] = Json::array();
-  for (const auto& volume : volumes_.states()) json["volumes"].push_back(json_of(volume, *map));
+  for (const auto& volume : volumes_.states()) {
+    json["volumes"].push_back(json_of(volume, *map, membership_));
+  }
   json["fragments_missing"] = status.fragments_missing;
   json["change"] = nullptr;
   if (const auto change = change_of(*map)) {
@@ -131,9 +143,9 @@ Result<> RingControl::replace(const std::string& which, const std::string& path)
                                 " is being replaced: wait for its end (penstock ring status)");
   }
   TRY(old, find_volume(which));
-  if (!volumes_.ready_for_writes()) {
+  if (!takes_writes()) {
     return fail(Errc::unavailable,
-                "too few volumes are open to change the ring: bring volumes back first");
+                "too few volumes answer to change the ring: bring volumes back first");
   }
   const std::string place = plain_path(path);
   CHECK_OK(new_volume_.check_room(place, old.id));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/background/replacement/volume_replacement.h"
+#include "server/membership/membership.h"
 #include "server/node/new_volume.h"
 #include "server/node/volume_set.h"
 
@@ -14,9 +15,13 @@ namespace penstock {
 class RingControl {
  public:
   // Ownership: borrows all.
-  RingControl(VolumeSet& volumes, NewVolume& new_volume, VolumeReplacement& replacement,
-              IoThreads& io)
-      : volumes_(volumes), new_volume_(new_volume), replacement_(replacement), io_(io) {}
+  RingControl(const Membership& membership, VolumeSet& volumes, NewVolume& new_volume,
+              VolumeReplacement& replacement, IoThreads& io)
+      : membership_(membership),
+        volumes_(volumes),
+        new_volume_(new_volume),
+        replacement_(replacement),
+        io_(io) {}
 
   std::string answer(const std::string& question);
   // Nothing is missing: every volume of the map is open and no change is under way.
@@ -28,9 +33,12 @@ class RingControl {
 
  private:
   std::string tell_status() const;
+  // By what answers, not by what is open: as /readyz and /metrics have it.
+  bool takes_writes() const;
   Result<> replace(const std::string& which, const std::string& path);
   Result<MapVolume> find_volume(const std::string& which) const;
 
+  const Membership& membership_;
   VolumeSet& volumes_;
   NewVolume& new_volume_;
   VolumeReplacement& replacement_;

@@ -38,7 +38,7 @@ ServerWork::ServerWork(ServerWorkParts parts)
     : io_(parts.io),
       background_(background_of(parts)),
       replacement_(replacement_of(parts)),
-      ring_(parts.volumes, parts.new_volume, replacement_, parts.io),
+      ring_(parts.objects.membership(), parts.volumes, parts.new_volume, replacement_, parts.io),
       socket_([this](const std::string& question) { return ring_.answer(question); }) {}
 
 void ServerWork::add_collectors(Metrics& metrics) const {

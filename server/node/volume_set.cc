@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "penstock/log.h"
-#include "server/membership/writable.h"
 
 namespace penstock {
 namespace {
@@ -86,20 +85,6 @@ std::vector<std::string> VolumeSet::answering(std::vector<std::string> paths) co
   }
   std::erase_if(paths, [&](const auto& path) { return hung.contains(path); });
   return paths;
-}
-
-bool VolumeSet::ready_for_writes() const {
-  const auto now = map();
-  std::set<VolumeId> open;
-  std::size_t roomy = 0;
-  for (const auto& slot : slots()) {
-    if (!slot->volume) continue;
-    const auto status = slot->volume->status();
-    if (status.state != VolumeStatus::State::open) continue;
-    open.insert(slot->entry.id);
-    if (!status.full) ++roomy;
-  }
-  return is_writable(*now, open, roomy);
 }
 
 bool VolumeSet::leaves(const VolumeSlot& slot, const ClusterMap& next) const {

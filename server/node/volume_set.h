@@ -49,9 +49,6 @@ class VolumeSet {
   std::vector<std::pair<std::string, LatencyHistogram::Counts>> sync_counts() const;
   // Those of `paths` at which nothing is known to hang.
   std::vector<std::string> answering(std::vector<std::string> paths) const;
-  // Writes are possible: every register group has a majority, and a blob finds volumes enough.
-  // Pre: there is a map.
-  bool ready_for_writes() const;
 
   // A newer map holds, or the first one. Volumes that were being replaced and that it does not name
   // any more are closed for good. Others that it lacks stay open, and that is logged: a map that

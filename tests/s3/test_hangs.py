@@ -193,6 +193,8 @@ def test_readyz_and_metrics_agree_when_too_few_disks_answer(hanging):
         wait_for(lambda: store.admin("/readyz")[0] == 503, "/readyz says that writes are impossible", BUSY)
         assert store.metric("penstock_cluster_writable") == 0
         assert store.admin("/readyz")[1].startswith("not ready: too few volumes for writes\ncritical: "), store.admin("/readyz")
+        told = subprocess.run([BINARY, "ring", "status", store.data], capture_output=True, text=True, timeout=60, check=True).stdout
+        assert "takes no writes" in told and told.count("open suspect") == 3, told
         store.hang()
         wait_for(lambda: store.admin("/readyz")[0] == 200, "the disks answer")
         wait_for(lambda: "whole" in store.admin("/readyz")[1].splitlines(), "all are used again")
