@@ -40,6 +40,11 @@ bool passes(const Error& error) {
   return error.code == Errc::overloaded || error.code == Errc::full;
 }
 
+template <class T>
+bool is_full(const Result<T>& result) {
+  return !result && result.error().code == Errc::full;
+}
+
 }  // namespace
 
 VolumeLog::VolumeLog(Disk& disk, LogWitness& witness, VolumeLogOptions options)
@@ -98,8 +103,10 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
   if (!spare_) {
     auto made = make_file(highest_ + 1, next_file_bytes(bytes));
     // Deletes must pass on a disk that is nearly full.
-    if (!made && made.error().code == Errc::full) {
-      made = make_file(highest_ + 1, std::max(options_.file_bytes_min, bytes));
+    const auto smallest = std::max(options_.file_bytes_min, bytes);
+    if (is_full(made)) made = make_file(highest_ + 1, smallest);
+    if (is_full(made) && options_.make_room && options_.make_room()) {
+      made = make_file(highest_ + 1, smallest);
     }
     if (!made) return made.error();
     spare_ = std::move(*made);

@@ -77,6 +77,7 @@ VolumeLogOptions log_options(const DatabaseOptions& options) {
   VolumeLogOptions log;
   log.file_bytes_min = options.log_file_bytes_min;
   log.same_boot = options.same_boot;
+  log.make_room = options.make_room;
   return log;
 }
 

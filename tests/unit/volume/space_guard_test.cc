@@ -177,4 +177,17 @@ TEST_CASE("a volume that segments filled opens again with deletes, and only for 
   CHECK(h.volume->status().state == VolumeStatus::State::open);
 }
 
+TEST_CASE("deletes on a disk without room for a file of the log take the ballast") {
+  VolumeHarness h;
+  h.fresh();
+  const std::uint64_t free = h.disk.space()->free_bytes;
+  REQUIRE(take(h.disk, "filler", free - 100 * limits::kKiB));  // less than a file of the log
+  REQUIRE(h.disk.file_size("ballast").value() == limits::kMiB);
+  for (std::uint64_t n = 1; n <= 200; ++n) {
+    h.store(h.object("key" + std::to_string(n)), h.ballot(n), h.value(n, ValueKind::tombstone));
+  }
+  CHECK(h.volume->status().state == VolumeStatus::State::open);
+  CHECK(h.disk.file_size("ballast").value() == 0);
+}
+
 }  // namespace penstock

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,7 +57,9 @@ class LogFixture {
     log.reset();
     fresh_witness();
     CHECK_OK(witness->load());
-    log = std::make_unique<VolumeLog>(*view, *witness, options(same_boot));
+    VolumeLogOptions wanted = options(same_boot);
+    wanted.make_room = make_room;
+    log = std::make_unique<VolumeLog>(*view, *witness, std::move(wanted));
     CHECK_OK(log->open());
     now = tables;
     const auto put = [this](std::uint64_t number, std::string_view payload) -> Result<> {
@@ -157,7 +160,8 @@ class LogFixture {
   std::unique_ptr<VolumeLog> log;
   ModelTables tables;  // durable, elsewhere
   ModelTables now;
-  ModelTables asked;  // with the batch that was tried last
+  std::function<bool()> make_room;  // as VolumeLogOptions has it
+  ModelTables asked;                // with the batch that was tried last
   std::uint64_t ops = 0;
   std::map<std::uint64_t, char> fills;  // by operation
 

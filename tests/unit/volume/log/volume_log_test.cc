@@ -213,6 +213,23 @@ TEST_CASE("a record whose sync failed is durable when the next start has read it
   CHECK(f.verdict(read) == "whole");
 }
 
+TEST_CASE("a disk without room for the smallest file is asked to make some") {
+  LogFixture f;
+  int asked = 0;
+  f.make_room = [&] {
+    f.disk.heal();
+    return ++asked == 1;
+  };
+  REQUIRE(f.open());
+  f.disk.fail(FakeDisk::Call::allocate, 1, FakeDisk::Fault::full, true);
+  for (int i = 0; i < 20; ++i) REQUIRE(f.write(key_of(i), 6000));
+  CHECK(asked == 1);
+  f.disk.fail(FakeDisk::Call::allocate, 1, FakeDisk::Fault::full, true);
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) refused += f.write(key_of(i), 6000) ? 0 : 1;
+  CHECK(refused > 0);  // there was no room to be made any more
+}
+
 TEST_CASE("want of descriptors or room refuses a record, and the next one is taken") {
   using Call = FakeDisk::Call;
   for (const auto fault : {FakeDisk::Fault::scarce, FakeDisk::Fault::full}) {
