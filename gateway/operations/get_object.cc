@@ -18,6 +18,7 @@ namespace {
 // How often a read follows an object that is replaced under it before it gives up.
 constexpr int kAttemptsMax = 3;
 constexpr std::size_t kRangeBytes = 320;  // of one part's place in memory, about
+constexpr std::size_t kPartBytes = 512;   // of all that is known of one part, about
 
 // What of the object goes out.
 struct Selection {
@@ -50,15 +51,21 @@ Selection as_partial(Selection selection) {
   return selection;
 }
 
-S3Task<Selection> select_part(Gateway& gateway, const S3Request& request,
-                              const ObjectRecord& record) {
+// What a record names and is not there was replaced meanwhile, or is lost: the object is there.
+bool is_gone(const Error& error) { return error.code == Errc::not_found; }
+
+// nullopt: the list of its parts is gone.
+S3Task<std::optional<Selection>> select_part(Gateway& gateway, const S3Request& request,
+                                             const ObjectRecord& record) {
   CO_TRY(number, part_number_of(request));
   if (record.part_count == 0) {  // a plain object is one part
     if (number != 1) co_return no_such_part(record, number);
     co_return as_partial(select_whole(record));
   }
   if (number > record.part_count) co_return no_such_part(record, number);
+  CO_TRY(memory, co_await lease_document(gateway, request, record.part_count * kPartBytes));
   auto parts = co_await gateway.objects.parts(record, request.deadline);
+  if (!parts && is_gone(parts.error())) co_return std::nullopt;
   if (!parts) co_return to_s3(parts.error());
   if (parts->size() < number) co_return s3_error(S3Code::InternalError);
   Selection selection;
@@ -149,9 +156,13 @@ S3Task<ObjectRead> read_record(Gateway& gateway, const S3Request& request, const
   co_return std::move(*read);
 }
 
-S3Task<std::vector<BlobRange>> find_ranges(Gateway& gateway, const S3Request& request,
-                                           const ObjectRecord& record, ByteRange range) {
+// nullopt: the list of its parts is gone.
+S3Task<std::optional<std::vector<BlobRange>>> find_ranges(Gateway& gateway,
+                                                          const S3Request& request,
+                                                          const ObjectRecord& record,
+                                                          ByteRange range) {
   auto found = co_await gateway.objects.ranges(record, range.first, range.length, request.deadline);
+  if (!found && is_gone(found.error())) co_return std::nullopt;
   if (!found) co_return to_s3(found.error());
   co_return std::move(*found);
 }
@@ -162,7 +173,7 @@ Task<> start_body(Gateway& gateway, const S3Request& request, ObjectBody& body) 
   co_return co_await body.start();
 }
 
-// One attempt. nullopt: the fragments were gone, as after a replacement.
+// One attempt. nullopt: its bytes, or the list of its parts, were gone, as after a replacement.
 S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& request,
                                         ObjectRead read) {
   ObjectRecord& record = read.record;
@@ -170,7 +181,8 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
   Selection selection;
   if (request.has_query("partNumber")) {
     CO_TRY(part, co_await select_part(gateway, request, record));
-    selection = std::move(part);
+    if (!part) co_return std::nullopt;
+    selection = std::move(*part);
   } else {
     CO_TRY(range, select_range(request, record));
     selection = std::move(range);
@@ -186,6 +198,7 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
     auto ranges = Objects::ranges_now(record, range.first, range.length);
     if (!ranges) {
       CO_TRY(found, co_await find_ranges(gateway, request, record, range));
+      if (!found) co_return std::nullopt;
       ranges = std::move(found);
     }
     if (ranges->size() > limits::kPartsInRecordMax) {
@@ -196,7 +209,7 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
     }
     auto body = std::make_unique<ObjectBody>(gateway, request, std::move(*ranges));
     const auto started = co_await start_body(gateway, request, *body);
-    if (!started && started.error().code == Errc::not_found) co_return std::nullopt;
+    if (!started && is_gone(started.error())) co_return std::nullopt;
     if (!started) co_return to_s3(started.error());
     response.body = std::move(body);
   }

@@ -15,6 +15,9 @@
 namespace penstock {
 namespace {
 
+// Bytes that a record names and that are not there make no object absent.
+constexpr S3Code kBytesGone = S3Code::InternalError;
+
 // A document grows by doubling as its bytes arrive.
 constexpr std::size_t kFirstDocumentBytes = 16 * limits::kKiB;
 constexpr std::size_t kDocumentCopies = 2;  // the text, and what is read out of it
@@ -59,7 +62,7 @@ S3Task<> fill_from_object(Gateway& gateway, const S3Request& request, BlobWriter
                           BlobReader& reader, Hashes& hashes) {
   while (true) {
     const auto piece = co_await reader.next(fresh_deadline(gateway, request));
-    if (!piece) co_return to_s3(piece.error());
+    if (!piece) co_return to_s3(piece.error(), kBytesGone);
     if (piece->length == 0) co_return S3Result<>{};
     hashes.update(piece->bytes());
     CO_CHECK(co_await append(writer, piece->bytes()));
@@ -117,7 +120,7 @@ S3Task<std::string> read_all(Gateway& gateway, const S3Request& request, BlobRea
   std::string bytes;
   while (true) {
     const auto piece = co_await reader.next(fresh_deadline(gateway, request));
-    if (!piece) co_return to_s3(piece.error());
+    if (!piece) co_return to_s3(piece.error(), kBytesGone);
     if (piece->length == 0) co_return bytes;
     bytes += as_text(piece->bytes());
   }
@@ -170,7 +173,7 @@ S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const
   }
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway, request));
-  if (!ranges) co_return to_s3(ranges.error());
+  if (!ranges) co_return to_s3(ranges.error(), kBytesGone);
   BlobReader reader = gateway.blobs.read(
       std::move(*ranges), false, gateway.damage.of_request(request.request_id), request.memory);
   if (to_inline) {

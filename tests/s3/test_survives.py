@@ -7,6 +7,7 @@ import tempfile
 import threading
 
 import pytest
+from botocore.exceptions import ClientError
 
 from conftest import make_client
 from store import Store, wait_for
@@ -232,3 +233,34 @@ def test_kill_at_any_moment_of_a_mixed_load(long_mode):
                 assert got == body or got in unknown.get(key, []), f"{key} after kill {round_number}"
                 assert listed[key] == len(got)
                 acknowledged[key], unknown[key] = got, []
+
+
+def test_an_object_whose_bytes_are_lost_is_not_absent(tmp_path):
+    """Lost beyond what the store survives: every read of it fails as such, none says that there is no object."""
+    with started(str(tmp_path)) as store:
+        s3 = make_client(store)
+        s3.create_bucket(Bucket="lost")
+        s3.put_object(Bucket="lost", Key="plain", Body=os.urandom(30_000))
+        s3.put_object(Bucket="lost", Key="part", Body=os.urandom(5 << 20))
+        upload = {"Bucket": "lost", "Key": "long", "UploadId": s3.create_multipart_upload(Bucket="lost", Key="long")["UploadId"]}
+        tags = [s3.upload_part_copy(**upload, PartNumber=n, CopySource="lost/part")["CopyPartResult"]["ETag"] for n in range(1, 36)]
+        s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [{"PartNumber": n, "ETag": t} for n, t in enumerate(tags, 1)]})
+        other = {"Bucket": "lost", "Key": "other", "UploadId": s3.create_multipart_upload(Bucket="lost", Key="other")["UploadId"]}
+        store.stop()
+        for volume in range(6):
+            for name in os.listdir(os.path.join(store.volume(volume), "segments")):
+                os.remove(os.path.join(store.volume(volume), "segments", name))
+        store.start()
+        for key in ("plain", "long"):
+            s3.head_object(Bucket="lost", Key=key)
+            calls = [lambda: s3.get_object(Bucket="lost", Key=key)["Body"].read(),
+                     lambda: s3.get_object(Bucket="lost", Key=key, Range="bytes=9-99")["Body"].read(),
+                     lambda: s3.copy_object(Bucket="lost", Key="copy", CopySource=f"lost/{key}"),
+                     lambda: s3.upload_part_copy(**other, PartNumber=1, CopySource=f"lost/{key}")]
+            if key == "long":
+                calls += [lambda: s3.get_object(Bucket="lost", Key=key, PartNumber=1)["Body"].read(),
+                          lambda: s3.get_object_attributes(Bucket="lost", Key=key, ObjectAttributes=["ObjectParts"])]
+            for number, call in enumerate(calls):
+                with pytest.raises(ClientError) as failed:
+                    call()
+                assert failed.value.response["ResponseMetadata"]["HTTPStatusCode"] == 500, (key, number, failed.value)
