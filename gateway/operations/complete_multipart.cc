@@ -122,8 +122,8 @@ S3Task<S3Response> complete_multipart_upload(Gateway& gateway, const S3Request& 
   CO_TRY(plan, read_request(request, parts));
   plan.part_bytes_min = gateway.config.part_bytes_min;
   const Condition condition = plan.condition;
-  const auto done = co_await gateway.multipart.complete(*bucket, request.key, id, std::move(plan),
-                                                        fresh_deadline(gateway, request));
+  const auto done = co_await gateway.multipart.complete(
+      *bucket, request.key, id, std::move(plan), fresh_deadline(gateway, request), request.memory);
   if (!done) co_return write_failure(done.error(), condition);
   CO_CHECK(check_fault(*done, id, parts, gateway.config.part_bytes_min));
   S3Response response;

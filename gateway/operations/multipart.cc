@@ -5,9 +5,13 @@
 #include "gateway/s3/list_parameters.h"
 #include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
+#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {
+
+constexpr std::size_t kPartMemory = 1024;  // of a page while it is made, its text as well, about
+constexpr std::size_t kRowMemory = 640;    // of one replica's answer, beside the key, about
 
 void write_part(XmlWriter& xml, const PartInfo& part) {
   xml.open("Part");
@@ -22,6 +26,7 @@ void write_part(XmlWriter& xml, const PartInfo& part) {
 struct PartPage {
   std::uint64_t marker = 0;
   std::size_t most = limits::kListPageMax;
+  MemoryBudget::Lease memory;  // of the parts
 };
 
 S3Result<PartPage> part_page(const S3Request& request) {
@@ -35,12 +40,30 @@ S3Result<PartPage> part_page(const S3Request& request) {
   return page;
 }
 
+// The parts of one page, and one more if there are more.
+S3Task<std::vector<PartInfo>> read_page(Gateway& gateway, const S3Request& request,
+                                        BucketPtr bucket, std::string upload_id, PartPage& page) {
+  if (page.most == 0) co_return std::vector<PartInfo>();
+  CO_TRY(turn, co_await take_list_turn(gateway, request));
+  // The answers of all replicas are there until they are merged into the page.
+  const std::size_t row = upload_suffix(request.key, upload_id).size() + kRowMemory;
+  const std::size_t most = (page.most + 1) * (kPartMemory + limits::kReplicasMax * row);
+  CO_TRY(memory, co_await lease_document(gateway, request, most));
+  page.memory = std::move(memory);
+  Index& index = gateway.index;
+  const PartSpan span{static_cast<std::uint16_t>(page.marker), page.most + 1};
+  S3_TRY(parts,
+         co_await index.list_parts(std::move(bucket), request.key, std::move(upload_id),
+                                   request.deadline, span),
+         S3Code::NoSuchUpload);
+  page.memory.shrink_to(parts.size() * kPartMemory);
+  co_return std::move(parts);
+}
+
 std::string parts_xml(const S3Request& request, const UploadRecord& upload, const PartPage& page,
                       const std::vector<PartInfo>& parts) {
-  const auto begin = std::find_if(parts.begin(), parts.end(),
-                                  [&](const PartInfo& part) { return part.number > page.marker; });
-  const auto left = static_cast<std::size_t>(parts.end() - begin);
-  const auto end = begin + static_cast<std::ptrdiff_t>(std::min(left, page.most));
+  const auto begin = parts.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(std::min(parts.size(), page.most));
   XmlWriter xml(1024 + 320 * static_cast<std::size_t>(end - begin));
   xml.open_root("ListPartsResult");
   xml.element("Bucket", request.bucket);
@@ -98,8 +121,9 @@ S3Task<S3Response> create_multipart_upload(Gateway& gateway, const S3Request& re
 S3Task<S3Response> abort_multipart_upload(Gateway& gateway, const S3Request& request) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(id, upload_id_of(request));
-  S3_CHECK(co_await gateway.multipart.abort(*bucket, request.key, id, request.deadline),
-           S3Code::NoSuchUpload);
+  S3_CHECK(
+      co_await gateway.multipart.abort(*bucket, request.key, id, request.deadline, request.memory),
+      S3Code::NoSuchUpload);
   S3Response response;
   response.status = 204;
   co_return std::move(response);
@@ -112,8 +136,7 @@ S3Task<S3Response> list_parts(Gateway& gateway, const S3Request& request) {
   Multipart& multipart = gateway.multipart;
   S3_TRY(upload, co_await multipart.open(*bucket, request.key, id, request.deadline),
          S3Code::NoSuchUpload);
-  S3_TRY(parts, co_await gateway.index.list_parts(bucket, request.key, id, request.deadline),
-         S3Code::NoSuchUpload);
+  CO_TRY(parts, co_await read_page(gateway, request, bucket, id, page));
   S3Response response;
   response.set_xml(parts_xml(request, upload, page, parts));
   co_return std::move(response);

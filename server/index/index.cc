@@ -152,10 +152,11 @@ Task<UploadPage> Index::list_uploads(std::shared_ptr<const Bucket> bucket,
 }
 
 Task<std::vector<PartInfo>> Index::list_parts(std::shared_ptr<const Bucket> bucket, std::string key,
-                                              std::string upload_id, Deadline deadline) {
+                                              std::string upload_id, Deadline deadline,
+                                              PartSpan span) {
   // Owns the bucket while the list runs.
   co_return co_await list_upload_parts(state_->context, *bucket, std::move(key),
-                                       std::move(upload_id), deadline);
+                                       std::move(upload_id), span, deadline);
 }
 
 }  // namespace penstock

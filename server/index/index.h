@@ -51,10 +51,11 @@ class Index {
   Task<ListPage> list(std::shared_ptr<const Bucket> bucket, ListRequest request, Deadline deadline);
   Task<UploadPage> list_uploads(std::shared_ptr<const Bucket> bucket, UploadListRequest request,
                                 Deadline deadline);
-  // All live parts of one upload, ascending: one range scan per replica, majority at one ballot
-  // each, else R6.
+  // Live parts of one upload, ascending: range scans of each replica, majority at one ballot each,
+  // else R6.
   Task<std::vector<PartInfo>> list_parts(std::shared_ptr<const Bucket> bucket, std::string key,
-                                         std::string upload_id, Deadline deadline);
+                                         std::string upload_id, Deadline deadline,
+                                         PartSpan span = {});
 
  private:
   struct State;

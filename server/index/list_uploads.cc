@@ -8,6 +8,9 @@
 
 namespace penstock {
 namespace {
+// Rows of parts come whole: those of one scan are to take less than a megabyte.
+constexpr std::size_t kPartBatchMax = 1024;
+
 bool marks_prefix(const UploadListRequest& request) {
   return request.upload_id_marker.empty() &&
          is_common_prefix(request.key_marker, request.prefix, request.delimiter);
@@ -69,8 +72,13 @@ class UploadPageBuilder {
     page_.entries.push_back(std::move(entry));
     return {};
   }
-  // The walk stopped at its bound.
+  // The walk stopped at its bound. `last_row_key` is decided, with all before it; so is what was
+  // shown behind it, of a group that is further on.
   Result<> cut(const std::string& last_row_key) {
+    if (!page_.entries.empty() && has_shown(last_row_key)) {
+      truncate_here();
+      return {};
+    }
     TRY(name, register_of_suffix(RowKind::upload, BucketId{}, last_row_key));
     page_.truncated = true;
     page_.next_key = std::move(name.key);
@@ -80,6 +88,11 @@ class UploadPageBuilder {
   UploadPage take() { return std::move(page_); }
 
  private:
+  bool has_shown(std::string_view row_key) const {
+    const UploadEntry& last = page_.entries.back();
+    if (last.is_prefix) return last.key >= row_key || row_key.starts_with(last.key);
+    return upload_suffix(last.key, last.upload_id) >= row_key;
+  }
   void truncate_here() {
     page_.truncated = true;
     page_.next_key = page_.entries.back().key;
@@ -116,9 +129,11 @@ Task<UploadPage> list_upload_page(ListContext context, std::shared_ptr<const Buc
 }
 
 Task<std::vector<PartInfo>> list_upload_parts(ListContext context, const Bucket& bucket,
-                                              std::string key, std::string upload_id,
+                                              std::string key, std::string upload_id, PartSpan span,
                                               Deadline deadline) {
   constexpr std::size_t kPartNumberBytes = 2;
+  std::vector<PartInfo> parts;
+  if (span.most == 0 || span.after >= limits::kPartsMax) co_return parts;
   WalkRequest request;
   request.bucket = bucket.record.id;
   request.number = bucket.record.number;
@@ -126,15 +141,18 @@ Task<std::vector<PartInfo>> list_upload_parts(ListContext context, const Bucket&
   request.kind = RowKind::part;
   request.prefix = upload_suffix(key, upload_id);
   request.start = request.prefix;
+  const auto first = static_cast<std::uint16_t>(span.after + 1);
+  request.start.push_back(static_cast<char>(first >> 8));
+  request.start.push_back(static_cast<char>(first & 0xff));
   request.end = prefix_end(request.prefix);
   request.one_key = key;
-  request.rows_wanted = limits::kPartsMax;
+  request.rows_wanted = span.most;
+  request.batch_max = kPartBatchMax;
   request.payloads = true;
   request.bounded = false;  // by the number of parts
   const std::size_t row_bytes = request.prefix.size() + kPartNumberBytes;
-  std::vector<PartInfo> parts;
   RowWalk walk(context, std::move(request));
-  for (;;) {
+  while (parts.size() < span.most) {
     const auto row = walk.next();
     if (!row) {
       if (walk.done()) break;

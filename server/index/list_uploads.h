@@ -1,9 +1,11 @@
 // Pages of the uploads that are under way in a bucket, and the parts of one upload.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "penstock/limits.h"
 #include "server/index/bucket_catalog.h"
 #include "server/index/row_walk.h"
 
@@ -34,9 +36,14 @@ struct UploadListRequest {
 Task<UploadPage> list_upload_page(ListContext context, std::shared_ptr<const Bucket> bucket,
                                   UploadListRequest request, Deadline deadline);
 
-// All live parts of one upload, ascending. Errors: as above.
+// Which parts of an upload; all by default.
+struct PartSpan {
+  std::uint16_t after = 0;  // those with higher numbers
+  std::size_t most = limits::kPartsMax;
+};
+// Live parts of one upload, ascending. Errors: as above.
 Task<std::vector<PartInfo>> list_upload_parts(ListContext context, const Bucket& bucket,
-                                              std::string key, std::string upload_id,
+                                              std::string key, std::string upload_id, PartSpan span,
                                               Deadline deadline);
 
 }  // namespace penstock

@@ -18,10 +18,10 @@ constexpr std::size_t kUndecidedMax = 16;
 
 // Some rows are dead; of several groups, a quarter more than a fair share, since keys spread
 // unevenly over partitions.
-std::uint32_t first_batch(std::size_t rows_wanted, std::size_t groups) {
-  const std::size_t share = rows_wanted / groups;
+std::uint32_t first_batch(const WalkRequest& request, std::size_t groups) {
+  const std::size_t share = request.rows_wanted / groups;
   const std::size_t rows = share + (groups > 1 ? share / 4 : 0) + kRowsSpare;
-  return static_cast<std::uint32_t>(std::min(rows, limits::kScanBatchMax));
+  return static_cast<std::uint32_t>(std::min(rows, request.batch_max));
 }
 }  // namespace
 
@@ -41,7 +41,7 @@ void RowWalk::set_up() {
     Group group;
     group.share = share;
     group.position = request_.start;
-    group.batch = first_batch(request_.rows_wanted, shares.size());
+    group.batch = first_batch(request_, shares.size());
     groups_.push_back(std::move(group));
   }
 }
@@ -52,7 +52,9 @@ bool RowWalk::done() const {
          });
 }
 
-bool RowWalk::cut() const { return request_.bounded && rows_looked_at_ > limits::kScanRowsMax; }
+bool RowWalk::cut() const {
+  return request_.bounded && rows_looked_at_ > limits::kScanRowsMax && !last_key().empty();
+}
 
 // The smallest of the last keys of the groups that would have to be scanned further.
 std::string RowWalk::last_key() const {
@@ -150,6 +152,7 @@ Task<> RowWalk::absorb(Group& group, MergeInput input, Deadline deadline) {
       // The rest of the range is better asked of all: from this key on nothing was decided.
       group.wide = true;
       rows_looked_at_ += group.rows.size();
+      if (!group.rows.empty()) group.last_key = group.rows.back().key;
       group.position = std::move(step.row.key);
       co_return Result<>{};
     }
@@ -164,7 +167,7 @@ Task<> RowWalk::absorb(Group& group, MergeInput input, Deadline deadline) {
   group.position = merge.resume();
   if (trouble.misses > kMissesMax) ++group.summary_turn;
   const std::size_t doubled = std::size_t{group.batch} * 2;
-  group.batch = static_cast<std::uint32_t>(std::min(doubled, limits::kScanBatchMax));
+  group.batch = static_cast<std::uint32_t>(std::min(doubled, request_.batch_max));
   co_return Result<>{};
 }
 

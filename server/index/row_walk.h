@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/limits.h"
 #include "server/index/group_scan.h"
 #include "server/proposer/proposer.h"
 
@@ -30,8 +31,9 @@ struct WalkRequest {
   std::string end;                 // exclusive; empty = to the end of the bucket
   std::string one_key;             // non-empty: only the partition of this object key
   std::size_t rows_wanted = 1000;  // about so many rows will be taken
-  bool payloads = false;           // whole encoded values
-  bool bounded = true;             // stop after limits::kScanRowsMax rows: see cut()
+  std::size_t batch_max = limits::kScanBatchMax;  // rows asked of one replica at once
+  bool payloads = false;                          // whole encoded values
+  bool bounded = true;                            // stop after limits::kScanRowsMax rows: see cut()
   // The deleter of a bucket: volumes sync this fence before they scan, and keys on which replicas
   // do not agree are settled by write-backs that pass it.
   BucketNumber fence;

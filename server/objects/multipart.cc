@@ -157,8 +157,9 @@ Task<> Multipart::back_off(Duration& backoff, Deadline deadline) {
 
 Task<Multipart::Answer> Multipart::complete(const Bucket& bucket, std::string key,
                                             std::string upload_id, CompleteRequest request,
-                                            Deadline deadline) {
-  const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
+                                            Deadline deadline, MemoryAccount account) {
+  UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
+  name.account = account;
   const std::string digest = complete_digest(request);
   Duration backoff = kBackoffFirst;
   for (;;) {
@@ -205,9 +206,8 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
                                                                 const CompleteRequest& request,
                                                                 const std::string& digest,
                                                                 Deadline deadline) {
-  CO_TRY(stored,
-         co_await context_.index.list_parts(name.bucket, name.key, name.upload_id, deadline));
-  CompletePlan plan = plan_complete(upload, std::move(stored), request);
+  CO_TRY(stored, co_await read_parts(context_, name, deadline));
+  CompletePlan plan = plan_complete(upload, std::move(stored.parts), request);
   std::optional<Answer> answer(std::in_place);
   answer->fault = plan.fault;
   answer->fault_part = plan.fault_part;
@@ -244,8 +244,9 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
 }
 
 Task<> Multipart::abort(const Bucket& bucket, std::string key, std::string upload_id,
-                        Deadline deadline) {
-  const UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
+                        Deadline deadline, MemoryAccount account) {
+  UploadName name = upload_name(bucket, std::move(key), std::move(upload_id));
+  name.account = account;
   Duration backoff = kBackoffFirst;
   for (;;) {
     auto aborted = co_await abort_step(name, deadline);
@@ -270,11 +271,10 @@ Task<bool> Multipart::abort_step(UploadName name, Deadline deadline) {
     CO_CHECK(co_await give_up_attempt(context_, name, upload.attempt, deadline));
     co_return false;
   }
-  CO_TRY(parts,
-         co_await context_.index.list_parts(name.bucket, name.key, name.upload_id, deadline));
+  CO_TRY(stored, co_await read_parts(context_, name, deadline));
   const WallTime due = context_.hints_due();
   std::vector<Hint> freed;
-  for (const PartInfo& part : parts) {
+  for (const PartInfo& part : stored.parts) {
     if (part.blob) freed.push_back(hint_for(*part.blob, due, name.upload_id));
   }
   co_return co_await abort_open(context_.proposer, ref, std::move(freed), deadline);

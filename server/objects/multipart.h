@@ -14,10 +14,13 @@ namespace penstock {
 // A `const Bucket&` must live until the call has ended. Upload ids: 32 characters of a-z 2-7.
 class Multipart {
  public:
-  // `hint_delay`: how long readers may still use what is freed. Ownership: borrows all.
+  // `hint_delay`: how long readers may still use what is freed. `memory`: what lists of parts take;
+  // null: they count nowhere. Ownership: borrows all.
   Multipart(Index& index, Proposer& proposer, Blobs& blobs, Random& random, Clock& clock,
-            Duration hint_delay = limits::kHintDelay)
-      : context_{index, proposer, clock, hint_delay}, blobs_(blobs), random_(random) {}
+            Duration hint_delay = limits::kHintDelay, MemoryBudget* memory = nullptr)
+      : context_{index, proposer, clock, hint_delay, false, memory},
+        blobs_(blobs),
+        random_(random) {}
 
   // Answers the upload-id: 160 random bits, which clients put into queries without escaping.
   Task<std::string> create(const Bucket& bucket, std::string key, UploadRecord record,
@@ -39,11 +42,12 @@ class Multipart {
   };
   // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
   // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
-  // unknown_outcome.
+  // overloaded - no memory for the list of parts, of `account`; unknown_outcome.
   Task<Answer> complete(const Bucket& bucket, std::string key, std::string upload_id,
-                        CompleteRequest request, Deadline deadline);
-  // Errors: upload_not_open.
-  Task<> abort(const Bucket& bucket, std::string key, std::string upload_id, Deadline deadline);
+                        CompleteRequest request, Deadline deadline, MemoryAccount account = {});
+  // Errors: upload_not_open; overloaded, as above.
+  Task<> abort(const Bucket& bucket, std::string key, std::string upload_id, Deadline deadline,
+               MemoryAccount account = {});
 
  private:
   Task<UploadRecord> open_named(UploadName name, Deadline deadline);

@@ -1,6 +1,7 @@
 #include "server/objects/multipart_apply.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "penstock/planted.h"
 #include "server/objects/upload_moves.h"
@@ -89,6 +90,21 @@ class ApplyTarget final : public ObjectUpdate {
   bool moved_ = false;
 };
 
+constexpr std::size_t kPartsPage = 1000;
+constexpr std::size_t kPartMemory = 512;  // of one part, about
+
+// For a page more of parts.
+Task<> make_room(const ApplyContext& context, MemoryAccount account, StoredParts& stored) {
+  if (context.memory == nullptr) co_return Result<>{};
+  constexpr std::size_t kBytes = kPartsPage * kPartMemory;
+  if (stored.memory.bytes() > 0) co_return stored.memory.grow(kBytes);
+  const BootTime until = context.clock.boot() + limits::kMemoryWait;
+  const MemoryUser user{MemoryUse::documents, account};
+  CO_TRY(memory, co_await context.memory->take_patiently(context.clock, user, kBytes, until));
+  stored.memory = std::move(memory);
+  co_return Result<>{};
+}
+
 // Blobs of stored parts that the upload's target does not name. Empty if that cannot be told: the
 // sweep frees what no hint names.
 Task<LeftOver> find_left_over(ApplyContext context, UploadName name, Deadline deadline) {
@@ -98,11 +114,11 @@ Task<LeftOver> find_left_over(ApplyContext context, UploadName name, Deadline de
   auto upload = upload_record(*now->value);
   // Reading a manifest back only to save the sweep work is not worth it.
   if (!upload || !upload->target || !upload->target->manifest.empty()) co_return none;
-  auto stored = co_await context.index.list_parts(name.bucket, name.key, name.upload_id, deadline);
+  auto stored = co_await read_parts(context, name, deadline);
   if (!stored) co_return none;
   auto left_over = std::make_shared<std::vector<BlobRef>>();
   const auto& named = upload->target->parts;
-  for (PartInfo& part : *stored) {
+  for (PartInfo& part : stored->parts) {
     if (!part.blob) continue;
     const bool kept = std::any_of(named.begin(), named.end(), [&part](const PartInfo& other) {
       return other.blob && other.blob->write_id == part.blob->write_id;
@@ -147,6 +163,22 @@ Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt,
   co_return end;
 }
 }  // namespace
+
+Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline) {
+  StoredParts stored;
+  PartSpan page;
+  page.most = kPartsPage;
+  for (bool last = false; !last;) {
+    CO_CHECK(co_await make_room(context, name.account, stored));
+    CO_TRY(more, co_await context.index.list_parts(name.bucket, name.key, name.upload_id, deadline,
+                                                   page));
+    last = more.size() < page.most;
+    if (!last) page.after = more.back().number;
+    std::move(more.begin(), more.end(), std::back_inserter(stored.parts));
+  }
+  stored.memory.shrink_to(stored.parts.size() * kPartMemory);
+  co_return std::move(stored);
+}
 
 bool is_passing(const Error& error) {
   return error.code == Errc::unavailable || error.code == Errc::unknown_outcome ||

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/memory_budget.h"
 #include "server/index/index.h"
 #include "server/objects/object_updates.h"
 
@@ -22,6 +23,7 @@ struct UploadName {
   std::shared_ptr<const Bucket> bucket;
   std::string key;
   std::string upload_id;
+  MemoryAccount account{};  // of whoever asks: what is read of the upload takes its memory
   RegisterRef object() const { return Index::object(*bucket, key); }
   RegisterRef upload() const { return Index::upload(*bucket, key, upload_id); }
 };
@@ -35,10 +37,19 @@ struct ApplyContext {
   // For a sweeper: applies the target only onto the object that the Complete saw. A Complete whose
   // client has given up must not come over newer writes.
   bool only_onto_seen = false;
+  MemoryBudget* memory = nullptr;  // null: what is read counts nowhere
   WallTime hints_due() const { return clock.wall() + hint_delay; }
 };
 
 // How an attempt ended.
+// All parts of an upload, with the memory that they take while they are looked at.
+struct StoredParts {
+  std::vector<PartInfo> parts;
+  MemoryBudget::Lease memory;
+};
+// Errors: as Index::list_parts(); overloaded - no memory for more parts.
+Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline);
+
 struct AttemptEnd {
   enum class How : std::uint8_t {
     applied,   // the object was written, the upload is done

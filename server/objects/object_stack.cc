@@ -32,7 +32,8 @@ ObjectStack::ObjectStack(ObjectStackParts parts, Ring ring)
       blobs_(membership_, parts.clock, parts.random, parts.buffers, parts.budget, parts.codecs,
              graces_of(parts)),
       objects_(proposer_, blobs_, parts.clock, parts.hint_delay),
-      multipart_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay) {}
+      multipart_(index_, proposer_, blobs_, parts.random, parts.clock, parts.hint_delay,
+                 &parts.budget) {}
 
 void ObjectStack::begin_probes(boost::asio::io_context& io) {
   boost::asio::co_spawn(io, probe(io.get_executor()), ReportThrown{"the end of the probes"});

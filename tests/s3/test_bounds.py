@@ -49,8 +49,15 @@ class Server(Store):
 
     def rss(self):
         """MiB that the process has resident."""
+        return self.memory("VmRSS")
+
+    def peak(self):
+        """... and had at the most."""
+        return self.memory("VmHWM")
+
+    def memory(self, which):
         with open(f"/proc/{self.process.pid}/status") as status:
-            line = next(line for line in status if line.startswith("VmRSS"))
+            line = next(line for line in status if line.startswith(which))
         return int(line.split()[1]) / 1024
 
     def used(self, use):
@@ -203,6 +210,34 @@ def test_lists_that_are_not_read_count(server):
     print(f"{count} unread lists: {used / MIB:.0f} MiB counted, RSS {before:.0f} -> {rss:.0f} MiB")
     assert 0 < used < server.metric('penstock_memory_budget_bytes{kind="limit"}') / 2
     assert rss - before < used / MIB + 250
+
+
+def test_lists_of_parts_hold_what_they_show(server):
+    """A page of one part costs no more than that, and Completes take memory of their account for the list that they read."""
+    s3 = make_client(server)
+    s3.create_bucket(Bucket="parts")
+    upload = s3.create_multipart_upload(Bucket="parts", Key="k")["UploadId"]
+    count = 3000
+    with ThreadPoolExecutor(8) as pool:
+        send = lambda n: s3.upload_part(Bucket="parts", Key="k", UploadId=upload, PartNumber=n, Body=b"p")["ETag"]
+        tags = list(pool.map(send, range(1, count + 1)))
+    assert [p["PartNumber"] for p in s3.list_parts(Bucket="parts", Key="k", UploadId=upload, PartNumberMarker=2998)["Parts"]] == [2999, 3000]
+    page = s3.list_parts(Bucket="parts", Key="k", UploadId=upload, MaxParts=2, PartNumberMarker=255)
+    assert [p["PartNumber"] for p in page["Parts"]] == [256, 257] and page["IsTruncated"] and page["NextPartNumberMarker"] == 257
+    before = server.peak()
+    request = head(server, "GET", "/parts/k", query=f"max-parts=1&uploadId={upload}")
+    answers = [read_answer(connection)[0][:12] for connection in [server.dial(request) for _ in range(300)]]
+    assert set(answers) <= {b"HTTP/1.1 200", b"HTTP/1.1 503"} and answers.count(b"HTTP/1.1 200") > 16, answers
+    lists = server.peak()
+    body = ("<CompleteMultipartUpload>" + "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>"
+                                                  for n, tag in enumerate(tags, 1)) + "</CompleteMultipartUpload>").encode()
+    request = head(server, "POST", "/parts/k", length=len(body), query=f"uploadId={upload}")
+    for connection in [server.dial(request + body) for _ in range(100)]:
+        assert read_answer(connection)[0].startswith((b"HTTP/1.1 400", b"HTTP/1.1 503"))  # parts of one byte
+    completes = server.peak()
+    print(f"peak: {before:.0f} MiB, {lists:.0f} after 300 lists, {completes:.0f} after 100 completes")
+    assert lists - before < 32 and completes - lists < 150
+    wait_for(lambda: server.used("documents") == 0, "the lists' memory is given back")
 
 
 def test_garbage_that_is_refused_holds_little(server):

@@ -86,7 +86,7 @@ SimGateway::SimGateway(SimTime& time, const SimCluster& cluster, SimGatewayParts
              BlobOptions{graces::kLeaseFresh, graces::kReaderPinEvery,
                          [this] { return this->connection_changes(); }}),
       objects_(proposer_, blobs_, clock(), graces::kHintDelay),
-      multipart_(index_, proposer_, blobs_, random(), clock(), graces::kHintDelay),
+      multipart_(index_, proposer_, blobs_, random(), clock(), graces::kHintDelay, &budget_),
       gateway_{index_,  blobs_,   objects_,        multipart_, budget_, parts_.host->buffers,
                clock(), random(), gateway_config()},
       context_{membership_, proposer_, index_,       blobs_,

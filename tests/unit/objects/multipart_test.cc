@@ -403,3 +403,29 @@ TEST_CASE("A Complete lists its parts again if its upload's row got a new ballot
   CHECK(lists[0] > 0);
   CHECK(lists[1] == 2 * lists[0]);
 }
+
+TEST_CASE("An upload's parts are read page by page, within the memory of their account") {
+  MultipartFixture f;
+  const std::string id = f.create();
+  constexpr std::uint16_t kParts = 2'001;
+  for (std::uint16_t i = 1; i <= kParts; ++i) {
+    REQUIRE(f.put_part(id, a_part(i, kMin + i, static_cast<std::uint8_t>(i))).has_value());
+  }
+  const auto read = [&](MemoryBudget& budget) {
+    ApplyContext context = f.context();
+    context.memory = &budget;
+    return f.cluster.run(read_parts(context, f.name(id), f.cluster.soon()));
+  };
+  MemoryBudget roomy(64 * limits::kMiB);
+  {
+    const auto stored = read(roomy);
+    REQUIRE(stored.has_value());
+    REQUIRE(stored->parts.size() == kParts);
+    for (std::uint16_t i = 0; i < kParts; ++i) REQUIRE(stored->parts[i].number == i + 1);
+    CHECK(roomy.used_bytes(MemoryUse::documents) >= kParts * sizeof(PartInfo));
+  }
+  CHECK(roomy.used_bytes() == 0);
+  MemoryBudget tight(limits::kMiB);  // two pages of three
+  CHECK(read(tight).error().code == Errc::overloaded);
+  CHECK(tight.used_bytes() == 0);
+}
