@@ -42,10 +42,10 @@ class Multipart {
   };
   // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
   // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
-  // overloaded - no memory for the list of parts, of `account`; unknown_outcome.
+  // unknown_outcome, also if no memory of `account` came for the list of parts.
   Task<Answer> complete(const Bucket& bucket, std::string key, std::string upload_id,
                         CompleteRequest request, Deadline deadline, MemoryAccount account = {});
-  // Errors: upload_not_open; overloaded, as above.
+  // Errors: upload_not_open; unknown_outcome, as above.
   Task<> abort(const Bucket& bucket, std::string key, std::string upload_id, Deadline deadline,
                MemoryAccount account = {});
 

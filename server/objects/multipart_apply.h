@@ -41,7 +41,6 @@ struct ApplyContext {
   WallTime hints_due() const { return clock.wall() + hint_delay; }
 };
 
-// How an attempt ended.
 // All parts of an upload, with the memory that they take while they are looked at.
 struct StoredParts {
   std::vector<PartInfo> parts;
@@ -50,6 +49,7 @@ struct StoredParts {
 // Errors: as Index::list_parts(); overloaded - no memory for more parts.
 Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline);
 
+// How an attempt ended.
 struct AttemptEnd {
   enum class How : std::uint8_t {
     applied,   // the object was written, the upload is done

@@ -103,7 +103,8 @@ class SpaceGuard final : public FragmentRoom {
   bool refresh_due();
   // Looks again. Blocks shortly. A disk that cannot be asked counts as full.
   void refresh();
-  // Gives the ballast back, once; true if there was one. Called when a write found the disk full.
+  // Gives the ballast back, once; true if there was one. Called when a write found the disk full,
+  // or the log no room for its next file.
   bool release_ballast();
 
  private:

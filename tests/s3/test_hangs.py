@@ -195,11 +195,14 @@ def test_readyz_and_metrics_agree_when_too_few_disks_answer(hanging):
         assert status == 200 and text.startswith("ready\ndegraded: 1 of 6 volumes do not answer (v1)\n"), text
         store.hang(0, 1, 2)  # refused writes are what the load gets then
         # What a disk that hangs still answers from memory makes it look well for a moment, now and then.
-        refuses = "not ready: too few volumes for writes\ncritical: "
-        wait_for(lambda: store.admin("/readyz")[1].startswith(refuses), "/readyz says that writes are impossible", BUSY)
+        def readyz_refuses(status, text):
+            return status == 503 and text.startswith("not ready: too few volumes for writes\ncritical: ")
+
+        def ring_names_them(text):
+            return text.startswith("whole, takes no writes") and text.count("open suspect") == 3
+        wait_for(lambda: readyz_refuses(*store.admin("/readyz")), "/readyz says that writes are impossible", BUSY)
         wait_for(lambda: store.metric("penstock_cluster_writable") == 0, "/metrics say so, too", BUSY)
-        wait_for(lambda: ring_status(store).startswith("whole, takes no writes"), "so does the ring", BUSY)
-        wait_for(lambda: "open suspect" in ring_status(store), "the ring names them", BUSY)
+        wait_for(lambda: ring_names_them(ring_status(store)), "the ring says so and names them", BUSY)
         store.hang()
         wait_for(lambda: store.admin("/readyz")[0] == 200, "the disks answer")
         wait_for(lambda: "whole" in store.admin("/readyz")[1].splitlines(), "all are used again")
