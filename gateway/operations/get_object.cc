@@ -18,7 +18,6 @@ namespace {
 // How often a read follows an object that is replaced under it before it gives up.
 constexpr int kAttemptsMax = 3;
 constexpr std::size_t kRangeBytes = 320;  // of one part's place in memory, about
-constexpr std::size_t kPartBytes = 512;   // of all that is known of one part, about
 
 // What of the object goes out.
 struct Selection {
@@ -63,7 +62,7 @@ S3Task<std::optional<Selection>> select_part(Gateway& gateway, const S3Request& 
     co_return as_partial(select_whole(record));
   }
   if (number > record.part_count) co_return no_such_part(record, number);
-  CO_TRY(memory, co_await lease_document(gateway, request, record.part_count * kPartBytes));
+  CO_TRY(memory, co_await lease_document(gateway, request, record.part_count * kPartMemory));
   auto parts = co_await gateway.objects.parts(record, request.deadline);
   if (!parts && is_gone(parts.error())) co_return std::nullopt;
   if (!parts) co_return to_s3(parts.error());

@@ -10,8 +10,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kPartMemory = 1024;  // of a page while it is made, its text as well, about
-constexpr std::size_t kRowMemory = 640;    // of one replica's answer, beside the key, about
+// Of a page while it is made: a part and its text; and one replica's answer, beside the key; about.
+constexpr std::size_t kPartEntryMemory = 2 * kPartMemory;
+constexpr std::size_t kPartRowMemory = 640;
 
 void write_part(XmlWriter& xml, const PartInfo& part) {
   xml.open("Part");
@@ -46,8 +47,8 @@ S3Task<std::vector<PartInfo>> read_page(Gateway& gateway, const S3Request& reque
   if (page.most == 0) co_return std::vector<PartInfo>();
   CO_TRY(turn, co_await take_list_turn(gateway, request));
   // The answers of all replicas are there until they are merged into the page.
-  const std::size_t row = upload_suffix(request.key, upload_id).size() + kRowMemory;
-  const std::size_t most = (page.most + 1) * (kPartMemory + limits::kReplicasMax * row);
+  const std::size_t row = upload_suffix(request.key, upload_id).size() + kPartRowMemory;
+  const std::size_t most = (page.most + 1) * (kPartEntryMemory + limits::kReplicasMax * row);
   CO_TRY(memory, co_await lease_document(gateway, request, most));
   page.memory = std::move(memory);
   Index& index = gateway.index;
@@ -56,7 +57,7 @@ S3Task<std::vector<PartInfo>> read_page(Gateway& gateway, const S3Request& reque
          co_await index.list_parts(std::move(bucket), request.key, std::move(upload_id),
                                    request.deadline, span),
          S3Code::NoSuchUpload);
-  page.memory.shrink_to(parts.size() * kPartMemory);
+  page.memory.shrink_to(parts.size() * kPartEntryMemory);
   co_return std::move(parts);
 }
 

@@ -11,8 +11,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kPartBytes = 512;  // of all that is known of one part, about
-
 // x-amz-object-attributes, x-amz-max-parts, x-amz-part-number-marker.
 struct AttributesQuery {
   bool etag = false, checksum = false, parts = false, storage_class = false, size = false;
@@ -116,7 +114,7 @@ S3Task<S3Response> get_object_attributes(Gateway& gateway, const S3Request& requ
   std::vector<PartInfo> parts;
   MemoryBudget::Lease memory;
   if (query.parts && record.part_count > 0) {
-    CO_TRY(room, co_await lease_document(gateway, request, record.part_count * kPartBytes));
+    CO_TRY(room, co_await lease_document(gateway, request, record.part_count * kPartMemory));
     memory = std::move(room);
     S3_TRY(found, co_await gateway.objects.parts(record, request.deadline), S3Code::InternalError);
     parts = std::move(found);

@@ -91,7 +91,6 @@ class ApplyTarget final : public ObjectUpdate {
 };
 
 constexpr std::size_t kPartsPage = 1000;
-constexpr std::size_t kPartMemory = 512;  // of one part, about
 
 // For a page more of parts.
 Task<> make_room(const ApplyContext& context, MemoryAccount account, StoredParts& stored) {

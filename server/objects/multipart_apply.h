@@ -7,6 +7,7 @@
 //
 // A crash anywhere leaves the upload in one of these states; the next caller goes on.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +41,8 @@ struct ApplyContext {
   MemoryBudget* memory = nullptr;  // null: what is read counts nowhere
   WallTime hints_due() const { return clock.wall() + hint_delay; }
 };
+
+inline constexpr std::size_t kPartMemory = 512;  // of a PartInfo with what it names, about
 
 // All parts of an upload, with the memory that they take while they are looked at.
 struct StoredParts {
