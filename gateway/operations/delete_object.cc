@@ -44,7 +44,6 @@ struct Batch {
 };
 
 std::optional<S3Error> refuse_deletion(const DeleteInput::Object& object) {
-  if (object.key.size() > limits::kKeyBytesMax) return s3_error(S3Code::KeyTooLongError);
   if (object.other_condition) return s3_error(S3Code::NotImplemented);
   if (object.version_id && *object.version_id != "null") return s3_error(S3Code::NoSuchVersion);
   return std::nullopt;
@@ -89,8 +88,20 @@ void start_workers(const std::shared_ptr<Batch>& batch, const Executor& executor
   }
 }
 
-std::string delete_result_xml(const Batch& batch) {
-  XmlWriter xml(256 + 128 * batch.errors.size());
+// The longest possible answer. Its memory is taken before anything is deleted: nobody would learn
+// from a 503 what is gone.
+std::size_t result_bytes_max(const DeleteInput& input) {
+  constexpr std::size_t kObject = 512;  // elements, an error
+  std::size_t bytes = kObject;
+  for (const auto& object : input.objects) {
+    bytes += kObject + escaped_bytes_max(object.key);
+    if (object.version_id) bytes += escaped_bytes_max(*object.version_id);
+  }
+  return bytes;
+}
+
+XmlWriter delete_result(const Batch& batch, std::size_t bytes) {
+  XmlWriter xml(bytes);
   xml.open_root("DeleteResult");
   for (std::size_t i = 0; i < batch.errors.size(); ++i) {
     const auto& object = batch.input.objects[i];
@@ -107,7 +118,7 @@ std::string delete_result_xml(const Batch& batch) {
     xml.close(element);
   }
   xml.close("DeleteResult");
-  return xml.take();
+  return xml;
 }
 
 }  // namespace
@@ -128,6 +139,8 @@ S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, Bo
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   CO_TRY(document, co_await read_document(gateway, request, body));
   CO_TRY(input, parse_delete(std::move(document.text)));
+  const std::size_t bytes = result_bytes_max(input);
+  CO_TRY(memory, co_await lease_document(gateway, request, bytes));
   const auto batch = std::make_shared<Batch>(gateway, std::move(bucket), std::move(input),
                                              fresh_deadline(gateway, request));
   const Executor executor = co_await boost::asio::this_coro::executor;
@@ -137,9 +150,8 @@ S3Task<S3Response> delete_objects(Gateway& gateway, const S3Request& request, Bo
   for (const auto& error : batch->errors) {
     if (error && error->stale_bucket) gateway.index.forget_bucket(request.bucket);
   }
-  S3Response response;
-  response.set_xml(delete_result_xml(*batch));
-  co_return std::move(response);
+  XmlWriter xml = delete_result(*batch, bytes);
+  co_return xml_response(xml, std::move(memory));
 }
 
 }  // namespace penstock

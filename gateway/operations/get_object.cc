@@ -206,7 +206,8 @@ S3Task<std::optional<S3Response>> serve(Gateway& gateway, const S3Request& reque
                                           ranges->size() * kRangeBytes));
       response.memory = std::move(memory);
     }
-    auto body = std::make_unique<ObjectBody>(gateway, request, std::move(*ranges));
+    auto body =
+        std::make_unique<ObjectBody>(gateway, request, std::move(*ranges), request.file_pieces);
     const auto started = co_await start_body(gateway, request, *body);
     if (!started && is_gone(started.error())) co_return std::nullopt;
     if (!started) co_return to_s3(started.error());
@@ -241,12 +242,14 @@ S3Task<S3Response> get_object(Gateway& gateway, const S3Request& request) {
       CO_TRY(found, co_await read_record(gateway, request, *bucket, with_inline));
       read = std::move(found);
     }
-    if (attempt > 0 && read.op_id == seen) break;  // not replaced: its bytes are lost
+    if (attempt > 0 && read.op_id == seen) {  // not replaced: its bytes are lost
+      co_return s3_error(S3Code::InternalError);
+    }
     seen = read.op_id;
     CO_TRY(response, co_await serve(gateway, request, std::move(read)));
     if (response) co_return std::move(*response);
   }
-  co_return s3_error(S3Code::InternalError);
+  co_return s3_error(S3Code::SlowDown);  // replaced each time that it was read
 }
 
 }  // namespace penstock

@@ -5,14 +5,12 @@
 #include "gateway/s3/list_parameters.h"
 #include "gateway/s3/object_headers.h"
 #include "penstock/limits.h"
-#include "penstock/row_key.h"
 
 namespace penstock {
 namespace {
 
-// Of a page while it is made: a part and its text; and one replica's answer, beside the key; about.
+// Of a page while it is made: a part and its text; about.
 constexpr std::size_t kPartEntryMemory = 2 * kPartMemory;
-constexpr std::size_t kPartRowMemory = 640;
 
 void write_part(XmlWriter& xml, const PartInfo& part) {
   xml.open("Part");
@@ -47,8 +45,8 @@ S3Task<std::vector<PartInfo>> read_page(Gateway& gateway, const S3Request& reque
   if (page.most == 0) co_return std::vector<PartInfo>();
   CO_TRY(turn, co_await take_list_turn(gateway, request));
   // The answers of all replicas are there until they are merged into the page.
-  const std::size_t row = upload_suffix(request.key, upload_id).size() + kPartRowMemory;
-  const std::size_t most = (page.most + 1) * (kPartEntryMemory + limits::kReplicasMax * row);
+  const std::size_t most =
+      (page.most + 1) * (kPartEntryMemory + part_answers_bytes(request.key, upload_id));
   CO_TRY(memory, co_await lease_document(gateway, request, most));
   page.memory = std::move(memory);
   Index& index = gateway.index;

@@ -8,11 +8,12 @@
 
 namespace penstock {
 
-ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges)
+ObjectBody::ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges,
+                       bool file_pieces)
     : gateway_(gateway),
       trace_(request.deadline.trace()),
       pin_due_(gateway.clock.boot() + gateway.blobs.reader_pin_every()),
-      reader_(gateway.blobs.read(std::move(ranges), request.file_pieces,
+      reader_(gateway.blobs.read(std::move(ranges), file_pieces,
                                  gateway.damage.of_request(request.request_id), request.memory)) {}
 
 Task<> ObjectBody::start() {

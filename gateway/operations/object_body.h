@@ -1,5 +1,6 @@
-// An object's bytes on their way out: verified pieces of its blobs, the next fetched while one is
-// sent. A read that takes minutes pins its fragments, so that an overwrite does not take them away.
+// An object's bytes on their way to a client or into a copy: verified pieces of its blobs, the next
+// fetched while one is used. A read that takes minutes pins its fragments, so that an overwrite
+// does not take them away.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,8 +12,10 @@ namespace penstock {
 
 class ObjectBody final : public BodySource {
  public:
-  // `request` outlives the source's construction only.
-  ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges);
+  // `request` outlives the source's construction only. `file_pieces`: pieces may be pinned pages,
+  // which can only be sent.
+  ObjectBody(Gateway& gateway, const S3Request& request, std::vector<BlobRange> ranges,
+             bool file_pieces);
   // Fetches the first piece, so that what cannot be read at all is an error and not a broken
   // answer.
   // Errors: as BlobReader::next().

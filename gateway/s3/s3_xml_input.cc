@@ -21,6 +21,8 @@ S3Error malformed() { return s3_error(S3Code::MalformedXML); }
 constexpr std::size_t kDepthMax = 8;
 constexpr std::size_t kElementsMax = 8 * limits::kPartsMax;  // a part has at most eight elements
 constexpr std::size_t kAttributesMax = 32;
+constexpr std::size_t kBareAmpersandsMax = 10 * limits::kDeleteObjectsMax;
+constexpr std::size_t kVersionIdBytesMax = 1024;  // S3's
 const std::set<std::string_view> kDeleteFields{"Key", "VersionId", "ETag", "LastModifiedTime",
                                                "Size"};
 
@@ -81,13 +83,18 @@ bool is_reference(std::string_view text, std::size_t at) {
 }
 
 // DuckDB writes keys as they are. An ampersand that begins no reference can only mean itself.
-std::string with_bare_ampersands_escaped(std::string text) {
+// nullopt: there are more of them than a document of real keys has. Each makes five bytes of one.
+std::optional<std::string> with_bare_ampersands_escaped(std::string text) {
   if (text.find('&') == std::string::npos) return text;
   if (text.find("<![CDATA[") != std::string::npos) return text;  // there it means itself anyhow
+  std::size_t left = kBareAmpersandsMax;
   std::string escaped;
+  escaped.reserve(text.size() + text.size() / 8);
   for (std::size_t at = 0; at < text.size(); ++at) {
     escaped += text[at];
-    if (text[at] == '&' && !is_reference(text, at)) escaped += "amp;";
+    if (text[at] != '&' || is_reference(text, at)) continue;
+    if (left-- == 0) return std::nullopt;
+    escaped += "amp;";
   }
   return escaped;
 }
@@ -120,7 +127,9 @@ class Document {
     const std::string_view bom = "\xEF\xBB\xBF";
     if (text_.starts_with(bom)) text_.erase(0, bom.size());
     if (!Guard(text_).accepts()) return std::nullopt;
-    text_ = with_bare_ampersands_escaped(std::move(text_));
+    auto escaped = with_bare_ampersands_escaped(std::move(text_));
+    if (!escaped) return std::nullopt;
+    text_ = std::move(*escaped);
     if (!well_formed(text_)) return std::nullopt;
     constexpr unsigned kFlags =
         pugi::parse_escapes | pugi::parse_cdata | pugi::parse_eol | pugi::parse_ws_pcdata_single;
@@ -241,10 +250,11 @@ S3Result<DeleteInput> parse_delete(std::string body) {
       if (field.first_child() != field.last_child()) return malformed();
       if (field_name == "Key") {
         if (!object.key.empty()) return malformed();  // one object, two names
+        if (value.size() > limits::kKeyBytesMax) return s3_error(S3Code::KeyTooLongError);
         object.key = std::string(value);
       }
       if (field_name == "VersionId" && !value.empty()) {
-        if (object.version_id) return malformed();
+        if (object.version_id || value.size() > kVersionIdBytesMax) return malformed();
         object.version_id = std::string(value);
       }
       if (field_name == "ETag") {

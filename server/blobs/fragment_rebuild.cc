@@ -9,17 +9,26 @@
 namespace penstock {
 namespace {
 
-bool blames_target(Errc code) {
-  return code == Errc::unavailable || code == Errc::timeout || code == Errc::io;
+// What a target did. Suspect the second time, and no target any more, also if it answers all but
+// fragments.
+template <class T>
+Result<T> blamed(BlobContext& context, VolumeId target, Result<T> done) {
+  if (done) return done;
+  const Errc code = done.error().code;
+  if (code == Errc::unavailable || code == Errc::timeout || code == Errc::io) {
+    context.membership.report_fragment(target, false);
+  }
+  return done;
 }
 
 class Rebuild {
  public:
-  Rebuild(BlobContext& context, BlobRef blob, std::uint32_t slot, Layout layout,
+  Rebuild(BlobContext& context, BlobRef blob, std::uint32_t slot, VolumeId target, Layout layout,
           std::shared_ptr<const Codec> codec, Deadline deadline)
       : context_(context),
         blob_(std::move(blob)),
         slot_(slot),
+        target_(target),
         layout_(layout),
         codec_(std::move(codec)),
         deadline_(deadline) {}
@@ -48,6 +57,7 @@ class Rebuild {
   BlobContext& context_;
   const BlobRef blob_;
   const std::uint32_t slot_;
+  const VolumeId target_;
   const Layout layout_;
   const std::shared_ptr<const Codec> codec_;
   const Deadline deadline_;
@@ -71,7 +81,8 @@ Task<> Rebuild::run(FragmentWriter& writer) {
         crcs.push_back(fragment_block_crc(blob_.write_id, static_cast<std::uint8_t>(slot_),
                                           (at + done) / limits::kBlockBytes, block));
       }
-      CO_CHECK(co_await writer.append(std::move(bytes), std::move(crcs), deadline_));
+      auto appended = co_await writer.append(std::move(bytes), std::move(crcs), deadline_);
+      CO_CHECK(blamed(context_, target_, std::move(appended)));
       column.offset += column.length;
     }
   }
@@ -158,15 +169,12 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   FragmentShape shape;
   shape.data_bytes = layout.fragment_bytes(slot);
   shape.owner = std::move(owner);
-  auto writer = co_await client->write_fragment(id, std::move(shape), deadline);
-  if (!writer) {
-    // Suspect the second time, and no target any more, also if it answers all but fragments.
-    if (blames_target(writer.error().code)) context.membership.report_fragment(target, false);
-    co_return std::move(writer).error();
-  }
-  Rebuild rebuild(context, std::move(blob), slot, layout, std::move(codec), deadline);
-  CO_CHECK(co_await rebuild.run(**writer));
-  CO_CHECK(co_await (*writer)->commit(deadline));
+  auto opened = co_await client->write_fragment(id, std::move(shape), deadline);
+  CO_TRY(writer, blamed(context, target, std::move(opened)));
+  Rebuild rebuild(context, std::move(blob), slot, target, layout, std::move(codec), deadline);
+  CO_CHECK(co_await rebuild.run(*writer));
+  auto committed = co_await writer->commit(deadline);
+  CO_CHECK(blamed(context, target, std::move(committed)));
   context.membership.report_durable(target);
   co_return placed;
 }

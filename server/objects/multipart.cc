@@ -16,6 +16,9 @@ constexpr Duration kBackoffFirst = std::chrono::milliseconds(10);
 constexpr Duration kBackoffLast = std::chrono::milliseconds(500);
 constexpr int kPartTriesMax = 3;
 
+// A bound is told at once: who came here only adds to what is too much already.
+bool is_final(const Error& error) { return !is_passing(error) || error.code == Errc::overloaded; }
+
 UploadName upload_name(const Bucket& bucket, std::string key, std::string upload_id) {
   UploadName name;
   name.bucket = std::make_shared<const Bucket>(bucket);
@@ -165,7 +168,7 @@ Task<Multipart::Answer> Multipart::complete(const Bucket& bucket, std::string ke
   for (;;) {
     auto step = co_await complete_step(name, request, digest, deadline);
     if (step && *step) co_return std::move(**step);
-    if (!step && !is_passing(step.error())) co_return step.error();
+    if (!step && is_final(step.error())) co_return step.error();
     CO_CHECK(co_await back_off(backoff, deadline));
   }
 }
@@ -251,7 +254,7 @@ Task<> Multipart::abort(const Bucket& bucket, std::string key, std::string uploa
   for (;;) {
     auto aborted = co_await abort_step(name, deadline);
     if (aborted && *aborted) co_return Result<>{};
-    if (!aborted && !is_passing(aborted.error())) co_return aborted.error();
+    if (!aborted && is_final(aborted.error())) co_return aborted.error();
     CO_CHECK(co_await back_off(backoff, deadline));
   }
 }

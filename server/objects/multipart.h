@@ -14,11 +14,11 @@ namespace penstock {
 // A `const Bucket&` must live until the call has ended. Upload ids: 32 characters of a-z 2-7.
 class Multipart {
  public:
-  // `hint_delay`: how long readers may still use what is freed. `memory`: what lists of parts take;
-  // null: they count nowhere. Ownership: borrows all.
+  // `hint_delay`: how long readers may still use what is freed. `memory`: what the parts take that
+  // Completes and Aborts read; null: they count nowhere. Ownership: borrows all.
   Multipart(Index& index, Proposer& proposer, Blobs& blobs, Random& random, Clock& clock,
             Duration hint_delay = limits::kHintDelay, MemoryBudget* memory = nullptr)
-      : context_{index, proposer, clock, hint_delay, false, memory},
+      : context_{index, proposer, clock, hint_delay, false, memory, &part_reads_},
         blobs_(blobs),
         random_(random) {}
 
@@ -42,10 +42,10 @@ class Multipart {
   };
   // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
   // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
-  // unknown_outcome, also if no memory of `account` came for the list of parts.
+  // unknown_outcome; overloaded - no turn, or no memory of `account`, came for the list of parts.
   Task<Answer> complete(const Bucket& bucket, std::string key, std::string upload_id,
                         CompleteRequest request, Deadline deadline, MemoryAccount account = {});
-  // Errors: upload_not_open; unknown_outcome, as above.
+  // Errors: upload_not_open; unknown_outcome; overloaded, as above.
   Task<> abort(const Bucket& bucket, std::string key, std::string upload_id, Deadline deadline,
                MemoryAccount account = {});
 
@@ -63,6 +63,10 @@ class Multipart {
   Task<bool> abort_step(UploadName name, Deadline deadline);
   Task<> back_off(Duration& backoff, Deadline deadline);
 
+  // Uploads whose parts are read at a time: each holds a page of all replicas beside its parts.
+  static constexpr std::size_t kPartReadsAtOnce = 8;
+
+  Turns part_reads_{kPartReadsAtOnce};
   ApplyContext context_;
   Blobs& blobs_;
   Random& random_;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "penstock/planted.h"
+#include "penstock/row_key.h"
 #include "server/objects/upload_moves.h"
 
 namespace penstock {
@@ -90,18 +91,19 @@ class ApplyTarget final : public ObjectUpdate {
   bool moved_ = false;
 };
 
-constexpr std::size_t kPartsPage = 1000;
+constexpr std::size_t kPartsPage = 500;
 
-// For a page more of parts.
-Task<> make_room(const ApplyContext& context, MemoryAccount account, StoredParts& stored) {
-  if (context.memory == nullptr) co_return Result<>{};
-  constexpr std::size_t kBytes = kPartsPage * kPartMemory;
-  if (stored.memory.bytes() > 0) co_return stored.memory.grow(kBytes);
+Task<Turns::Turn> take_turn(ApplyContext context, MemoryAccount account) {
+  if (context.turns == nullptr) co_return Turns::Turn();
   const BootTime until = context.clock.boot() + limits::kMemoryWait;
+  co_return co_await context.turns->take(context.clock, account.place, until);
+}
+
+Task<MemoryBudget::Lease> take_memory(ApplyContext context, MemoryAccount account,
+                                      std::size_t bytes, BootTime until) {
+  if (context.memory == nullptr) co_return MemoryBudget::Lease();
   const MemoryUser user{MemoryUse::documents, account};
-  CO_TRY(memory, co_await context.memory->take_patiently(context.clock, user, kBytes, until));
-  stored.memory = std::move(memory);
-  co_return Result<>{};
+  co_return co_await context.memory->take_patiently(context.clock, user, bytes, until);
 }
 
 // Blobs of stored parts that the upload's target does not name. Empty if that cannot be told: the
@@ -163,19 +165,31 @@ Task<AttemptEnd> apply_once(ApplyContext context, UploadName name, OpId attempt,
 }
 }  // namespace
 
+std::size_t part_answers_bytes(std::string_view key, std::string_view upload_id) {
+  constexpr std::size_t kRow = 640;  // beside the key
+  return limits::kReplicasMax * (upload_suffix(key, upload_id).size() + kRow);
+}
+
+// Few read at a time, so that those who do come to their end: with pages of all uploads in memory
+// none would find room for its next one.
 Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline) {
+  CO_TRY(turn, co_await take_turn(context, name.account));
+  const BootTime until = context.clock.boot() + limits::kMemoryWait;
+  const std::size_t answers = kPartsPage * part_answers_bytes(name.key, name.upload_id);
+  CO_TRY(under_way, co_await take_memory(context, name.account, answers, until));
   StoredParts stored;
   PartSpan page;
   page.most = kPartsPage;
   for (bool last = false; !last;) {
-    CO_CHECK(co_await make_room(context, name.account, stored));
+    CO_TRY(memory, co_await take_memory(context, name.account, kPartsPage * kPartMemory, until));
     CO_TRY(more, co_await context.index.list_parts(name.bucket, name.key, name.upload_id, deadline,
                                                    page));
     last = more.size() < page.most;
     if (!last) page.after = more.back().number;
+    memory.shrink_to(more.size() * kPartMemory);
+    stored.memory.push_back(std::move(memory));
     std::move(more.begin(), more.end(), std::back_inserter(stored.parts));
   }
-  stored.memory.shrink_to(stored.parts.size() * kPartMemory);
   co_return std::move(stored);
 }
 

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/memory_budget.h"
+#include "penstock/turns.h"
 #include "server/index/index.h"
 #include "server/objects/object_updates.h"
 
@@ -38,18 +40,23 @@ struct ApplyContext {
   // For a sweeper: applies the target only onto the object that the Complete saw. A Complete whose
   // client has given up must not come over newer writes.
   bool only_onto_seen = false;
-  MemoryBudget* memory = nullptr;  // null: what is read counts nowhere
+  // For who reads all parts of an upload. Null: that counts nowhere, and waits for no turn.
+  MemoryBudget* memory = nullptr;
+  Turns* turns = nullptr;
   WallTime hints_due() const { return clock.wall() + hint_delay; }
 };
 
 inline constexpr std::size_t kPartMemory = 512;  // of a PartInfo with what it names, about
+// Of one part of an upload in the answers of all replicas, which are there until they are merged;
+// about.
+std::size_t part_answers_bytes(std::string_view key, std::string_view upload_id);
 
 // All parts of an upload, with the memory that they take while they are looked at.
 struct StoredParts {
   std::vector<PartInfo> parts;
-  MemoryBudget::Lease memory;
+  std::vector<MemoryBudget::Lease> memory;
 };
-// Errors: as Index::list_parts(); overloaded - no memory for more parts.
+// Waits for its turn and for memory. Errors: as Index::list_parts(); overloaded - neither came.
 Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline);
 
 // How an attempt ended.

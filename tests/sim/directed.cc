@@ -60,6 +60,7 @@ std::span<const Directed> directed_schedules() {
       {"lease_ends_before_the_record", lease_ends_before_the_record},
       {"lease_ends_before_the_second_try", lease_ends_before_the_second_try},
       {"long_reads_pin_all_their_blobs", long_reads_pin_all_their_blobs},
+      {"long_copies_pin_what_they_read", long_copies_pin_what_they_read},
       {"unpinned_fragment_is_left_out", unpinned_fragment_is_left_out},
       {"pinned_fragments_stay", pinned_fragments_stay},
       {"condemned_record_is_not_chosen", condemned_record_is_not_chosen},

@@ -89,6 +89,7 @@ Violations joining_volume_takes_over(SimClusters& clusters);
 Violations lease_ends_before_the_record(SimClusters& clusters);
 Violations lease_ends_before_the_second_try(SimClusters& clusters);
 Violations long_reads_pin_all_their_blobs(SimClusters& clusters);
+Violations long_copies_pin_what_they_read(SimClusters& clusters);
 Violations unpinned_fragment_is_left_out(SimClusters& clusters);
 Violations pinned_fragments_stay(SimClusters& clusters);
 Violations condemned_record_is_not_chosen(SimClusters& clusters);

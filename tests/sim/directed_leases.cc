@@ -3,6 +3,7 @@
 #include "server/blobs/manifest.h"
 #include "server/index/bucket_catalog.h"
 #include "tests/sim/blob_stage.h"
+#include "tests/sim/client_uploads.h"
 
 namespace penstock::sim {
 namespace {
@@ -216,7 +217,7 @@ Violations long_reads_pin_all_their_blobs(SimClusters& clusters) {
   for (const BlobRef& blob : {one->blob, two->blob}) {
     ranges.push_back({blob, 0, kBlobBody.size()});
   }
-  ObjectBody body(reader.operations(), request, std::move(ranges));
+  ObjectBody body(reader.operations(), request, std::move(ranges), false);
   stage.expect(stage.wait(body.start()).has_value(), "a body cannot be read");
   stage.run_for(2 * kSecond);
   for (int piece = 0; piece < 2; ++piece) {
@@ -233,6 +234,39 @@ Violations long_reads_pin_all_their_blobs(SimClusters& clusters) {
       }
     }
   }
+  return stage.violations;
+}
+
+// A copy that takes long pins what it has still to read, as a GET does: its source is overwritten
+// meanwhile.
+Violations long_copies_pin_what_they_read(SimClusters& clusters) {
+  using Pairs = Stage::Pairs;
+  constexpr int kParts = 60;
+  Stage stage(clusters, 3, 2);
+  stage.run_for(8 * kSecond);  // after a start everything counts as just pinned by a reader
+  const std::string id =
+      xml_element(stage.ask(0, "POST", kKept, "", {}, Pairs{{"uploads", ""}}).body, "UploadId");
+  std::string named;
+  for (int number = 1; number <= kParts; ++number) {
+    const Pairs query{{"partNumber", std::to_string(number)}, {"uploadId", id}};
+    stage.expect(stage.ask(0, "PUT", kKept, kBlobBody, {}, query).status == 200, "no part");
+    named += named_part(static_cast<std::uint16_t>(number), hex_md5(kBlobBody));
+  }
+  const auto put = stage.ask(0, "POST", kKept, complete_body(named), {}, Pairs{{"uploadId", id}});
+  stage.expect(put.status == 200, "an upload is not completed: " + put.body);
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_reads = 400 * kMillisecond;
+  const std::string source = "/" + std::string(SimClient::kBucket) + "/" + kKept;
+  const auto copied = stage.begin(0, "PUT", "copy", "", Pairs{{"x-amz-copy-source", source}});
+  stage.run_for(2 * kSecond);
+  stage.expect(stage.ask(1, "PUT", kKept, "new").status == 200, "a source is not overwritten");
+  stage.run_for(4 * kSecond);  // what no reader pins is gone
+  stage.expect(!copied->has_value(), "the schedule is late for the copy");
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_reads = 0;
+  stage.run_until([&] { return copied->has_value(); });
+  stage.expect((*copied)->status == 200, "a copy loses what it reads: " + (*copied)->body);
+  std::string whole;
+  for (int number = 0; number < kParts; ++number) whole += kBlobBody;
+  stage.expect(stage.ask(1, "GET", "copy").body == whole, "a copy has other bytes");
   return stage.violations;
 }
 

@@ -169,6 +169,21 @@ Task<T> forward(StatePtr state, Call<T> call, Deadline deadline) {
   constexpr SimMicros kCallTimeout = 250'000;
   return over_the_wire<T>(std::move(state), std::move(call), deadline, kCallTimeout, true);
 }
+
+Task<> pause(StatePtr state, SimMicros time) {
+  auto later = [state, time](Completion<int> done) {
+    state->time.after(time, [done] { done(0); });
+  };
+  const auto woken = co_await await_completion<int>(std::move(later));
+  (void)woken;
+  co_return Result<>{};
+}
+
+template <class T>
+Task<T> forward_later(StatePtr state, Call<T> call, Deadline deadline, SimMicros time) {
+  co_await pause(state, time);
+  co_return co_await forward<T>(std::move(state), std::move(call), deadline);
+}
 }  // namespace
 
 Task<PrepareReply> SimLink::prepare(std::shared_ptr<const PrepareRequest> request,
@@ -216,13 +231,7 @@ Task<std::unique_ptr<FragmentWriter>> SimLink::write_fragment(FragmentId id, Fra
                                                               Deadline deadline) {
   const auto home = std::make_shared<std::weak_ptr<VolumeClient>>();
   const StatePtr state = state_;
-  if (state->wire->slow_writes > 0) {
-    auto later = [state](Completion<int> done) {
-      state->time.after(state->wire->slow_writes, [done] { done(0); });
-    };
-    const auto woken = co_await await_completion<int>(std::move(later));
-    (void)woken;
-  }
+  if (state->wire->slow_writes > 0) co_await pause(state, state->wire->slow_writes);
   Call<std::shared_ptr<FragmentWriter>> call = [state, home, id, shape](VolumeClient&) {
     const auto volume = state->host->current();
     *home = volume;
@@ -237,7 +246,8 @@ Task<Piece> SimLink::read_fragment(FragmentReadRequest request, Deadline deadlin
   Call<Piece> call = [request, host = state_->host, wire = state_->wire](VolumeClient& volume) {
     return wire->no_fragments ? lost_fragment() : read_there(volume, request, host->bound());
   };
-  return forward<Piece>(state_, std::move(call), deadline);
+  if (state_->wire->slow_reads == 0) return forward<Piece>(state_, std::move(call), deadline);
+  return forward_later<Piece>(state_, std::move(call), deadline, state_->wire->slow_reads);
 }
 std::optional<Result<Piece>> SimLink::read_fragment_now(const FragmentReadRequest& request) {
   const auto volume = state_->direct ? state_->host->current() : nullptr;

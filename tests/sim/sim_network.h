@@ -48,6 +48,7 @@ struct Wire {
   SimMicros slow_requests = 0;  // later by so much
   SimMicros slow_answers = 0;
   SimMicros slow_writes = 0;                 // fragments are opened later by so much
+  SimMicros slow_reads = 0;                  // and read later by so much
   std::shared_ptr<const VolumeHost> host{};  // at the other end; null: no link uses it
 };
 
