@@ -18,7 +18,7 @@ CLI::App* add_local(CLI::App& app, LocalArguments& arguments) {
   auto* local = app.add_subcommand(
       "local",
       "A whole store in one process: S3 on one port, erasure-coded volumes under DIR.\n"
-      "The first start formats an empty DIR and makes the root credentials; later ones find\n"
+      "The first start makes a store below DIR and the root credentials; later ones find\n"
       "everything again. Several DIRs, one per disk, are formatted only with --format.\n"
       "Any p volumes may be lost (2 of 6): reads and writes go on. SIGTERM ends it in order,\n"
       "SIGHUP reads the accounts again and reopens the access log.\n"

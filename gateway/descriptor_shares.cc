@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "penstock/log.h"
 #include "penstock/pinned_pages.h"
@@ -16,6 +17,17 @@ std::size_t raise_file_limit() {
   limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) limit = before;
   return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
+}
+
+Result<> check_file_size_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) limit.rlim_cur = before;
+  if (limit.rlim_cur >= kFileSizeMin) return {};
+  return fail(Errc::invalid, "the limit of the size of files is " + std::to_string(limit.rlim_cur) +
+                                 " bytes: at least " + std::to_string(kFileSizeMin) +
+                                 " are needed (ulimit -f, LimitFSIZE=)");
 }
 
 Result<DescriptorShares> share_descriptors(std::size_t limit, std::size_t volumes,

@@ -1,6 +1,7 @@
 #include "gateway/log_metrics.h"
 
 #include "penstock/caught.h"
+#include "penstock/log.h"
 
 namespace penstock {
 namespace {
@@ -11,13 +12,22 @@ LogSamples one_sample(std::uint64_t value) {
 }
 }  // namespace
 
+void add_collectors_of_process(Metrics& metrics) {
+  const auto counter = Metrics::Kind::counter;
+  metrics.add_collector(
+      counter, "penstock_exceptions_total",
+      "Exceptions that ended a request, a call or a job: exception_caught in the log.",
+      [] { return one_sample(exceptions_caught()); });
+  metrics.add_collector(counter, "penstock_log_lines_dropped_total",
+                        "Lines of the log that nobody took from standard error in time.",
+                        [] { return one_sample(log_lines_dropped()); });
+}
+
 void add_collectors_of_logs(Metrics& metrics, const RefusedLogins& logins,
                             const CredentialStore& accounts, const AccessLog* access_log,
                             const AccountsFollower* follower) {
   const auto counter = Metrics::Kind::counter;
-  metrics.add_collector(counter, "penstock_exceptions_total",
-                        "Exceptions that ended a request or a job: exception_caught in the log.",
-                        [] { return one_sample(exceptions_caught()); });
+  add_collectors_of_process(metrics);
   metrics.add_collector(counter, "penstock_logins_refused_total",
                         "Requests with a signature that were not let in.",
                         [&logins] { return one_sample(logins.count()); });

@@ -7,8 +7,10 @@
 
 namespace penstock {
 
-// Ownership: borrows all, for as long as the metrics are asked. Null: there is no access log, or no
-// accounts file.
+// Of every process that serves.
+void add_collectors_of_process(Metrics& metrics);
+// Those, too. Ownership: borrows all, for as long as the metrics are asked. Null: there is no
+// access log, or no accounts file.
 void add_collectors_of_logs(Metrics& metrics, const RefusedLogins& logins,
                             const CredentialStore& accounts, const AccessLog* access_log,
                             const AccountsFollower* follower);

@@ -10,6 +10,7 @@
 
 #include "gateway/bench/bench_run.h"
 #include "gateway/command_line.h"
+#include "gateway/descriptor_shares.h"
 #include "gateway/local_arguments.h"
 #include "gateway/process/cluster_commands.h"
 #include "gateway/process/gateway_process.h"
@@ -32,6 +33,7 @@ namespace penstock {
 namespace {
 
 int complain(const Error& error) {
+  if (!flush_log()) return kExitFailed;  // nobody reads, and this would wait for him
   std::fprintf(stderr, "penstock: %s\n", error.context.c_str());
   return kExitFailed;
 }
@@ -56,6 +58,7 @@ Result<Prepared> prepare(Arguments& arguments) {
     return fail(Errc::invalid, "log_level wants debug, info, warn or error");
   }
   set_log_level(level->second);
+  CHECK_OK(check_file_size_limit());
   TRY(endpoints, read_endpoints(arguments.listen.value(), arguments.admin_listen));
   return Prepared{std::move(config), std::move(endpoints)};
 }
@@ -69,6 +72,8 @@ sigset_t block_signals() {
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // splice(2) has no MSG_NOSIGNAL
+  signal(SIGXFSZ, SIG_IGN);  // a file at `ulimit -f` is an error of that write
+  write_log_on_a_thread();
   return signals;
 }
 
@@ -172,11 +177,14 @@ int main(int argc, char** argv) {
   // What gets past all that catches tells at least what it was.
   std::set_terminate([] {
     report_exception("the end of the process");
+    flush_log();
     std::abort();
   });
   try {
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
-    return parsed.command ? run_command(*parsed.command) : parsed.exit_code;
+    const int code = parsed.command ? run_command(*parsed.command) : parsed.exit_code;
+    flush_log();
+    return code;
   } catch (...) {
     return complain(error_of_exception("main"));
   }

@@ -25,7 +25,8 @@ using RingJson = nlohmann::json;
 using RingAnswer = Result<std::shared_ptr<const RingJson>>;
 
 constexpr std::size_t kAnswerBytesMax = 16 << 20;
-constexpr timeval kPatience{120, 0};  // a volume is formatted meanwhile
+constexpr timeval kPatience{10, 0};
+constexpr timeval kLongPatience{120, 0};  // a volume is formatted meanwhile
 constexpr std::chrono::milliseconds kLookEvery{500};
 
 Result<std::string> send_and_receive(int fd, const std::string& question) {
@@ -48,7 +49,8 @@ Result<std::string> send_and_receive(int fd, const std::string& question) {
 
 // The whole of one connection. The directory is opened first: its path may be longer than the
 // address of a socket can be.
-RingAnswer ask_store(const std::string& directory, const RingJson& question) {
+RingAnswer ask_store(const std::string& directory, const RingJson& question,
+                     timeval patience = kPatience) {
   const int folder = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) {
     return fail(Errc::not_found, "cannot open \"" + directory + "\": " + std::strerror(errno));
@@ -57,16 +59,23 @@ RingAnswer ask_store(const std::string& directory, const RingJson& question) {
   address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/control.sock", folder);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // connect(), too
   Result<std::string> answer = fail(Errc::unavailable, "no socket");
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     answer = send_and_receive(fd, question.dump() + "\n");
   } else {
     const bool forbidden = errno == EACCES || errno == EPERM;
+    const bool slow = errno == EAGAIN || errno == EINPROGRESS;
     const bool volume = ::faccessat(folder, "volume.json", F_OK, 0) == 0;
+    const bool cluster = ::faccessat(folder, "cluster.json", F_OK, 0) == 0;
     std::string why = "no store runs in \"" + directory + "\"";
     if (forbidden) {
       why = "only who runs the store may change it: become that user";
+    } else if (slow) {
+      why = "the store does not answer";
+    } else if (cluster) {
+      why += ": it holds the settings of a cluster; ask that with `--cluster " + directory + "`";
     } else if (volume) {
       why += ": it is one volume of a store; start that with all of them, or ask in another";
     } else {
@@ -116,6 +125,11 @@ void print_volume(const RingJson& volume) {
                reason.empty() ? "" : ("  (" + reason + ")").c_str());
 }
 
+// Nothing is to be done.
+bool is_well(const RingJson& status) {
+  return status.value("whole", false) && status.value("writable", false);
+}
+
 void print_status(const RingJson& status) {
   const bool whole = status.value("whole", false);
   std::fprintf(stdout, "%s, %s; map epoch %llu; survives the loss of %u volumes when whole\n",
@@ -135,7 +149,7 @@ void print_status(const RingJson& status) {
 int wait_for_end(const std::string& directory) {
   std::string told;
   while (true) {
-    const auto status = ask_store(directory, RingJson{{"op", "status"}});
+    const auto status = ask_store(directory, RingJson{{"op", "status"}}, kLongPatience);
     if (!status) return tell_failure(status.error());
     const RingJson& now = **status;
     if (!now["change"].is_object()) {
@@ -155,12 +169,15 @@ int wait_for_end(const std::string& directory) {
 int show_ring_status(const std::string& directory, bool json) {
   const auto status = ask_store(directory, RingJson{{"op", "status"}});
   if (!status) return tell_failure(status.error());
+  const bool well = is_well(**status);
   if (json) {
-    std::fprintf(stdout, "%s\n", (*status)->dump(2).c_str());
+    RingJson shown = **status;
+    shown["ok"] = well;  // as that of a cluster: not whether the question was answered
+    std::fprintf(stdout, "%s\n", shown.dump(2).c_str());
   } else {
     print_status(**status);
   }
-  return 0;
+  return well ? 0 : kExitTrouble;
 }
 
 int replace_ring_volume(const std::string& directory, const std::string& volume,
@@ -173,7 +190,7 @@ int replace_ring_volume(const std::string& directory, const std::string& volume,
     which = std::filesystem::weakly_canonical(volume, error).string();
   }
   const RingJson question{{"op", "replace"}, {"volume", which}, {"with", path}};
-  const auto begun = ask_store(directory, question);
+  const auto begun = ask_store(directory, question, kLongPatience);
   if (!begun) return tell_failure(begun.error());
   if (wait) return wait_for_end(directory);
   std::fprintf(stdout, "begun; look at it with: penstock ring status %s\n", directory.c_str());

@@ -5,12 +5,11 @@
 #include <string>
 
 #include "gateway/cluster_arguments.h"
+#include "gateway/ring_command.h"
 #include "penstock/result.h"
 #include "server/membership/map_install.h"
 
 namespace penstock {
-
-inline constexpr int kExitTrouble = 4;  // it was found out that something is to be done
 
 // Says why it failed, on standard error.
 int tell_failure_of(const Error& error);

@@ -68,7 +68,7 @@ LocalProcess::~LocalProcess() {
   server_.end_watch();
   server_.base().io.stop();  // no coroutine runs while the parts go
   // After a start that failed: a disk that hangs keeps the process no longer than it may.
-  if (server_.close(disk_call_max_) > 0) ::_exit(kExitFailed);
+  if (server_.close(disk_call_max_) > 0) exit_now(kExitFailed);
 }
 
 Result<> LocalProcess::open() {
@@ -132,7 +132,7 @@ void LocalProcess::stop() {
   log_event(LogLevel::warn, "stopped",
             {{"volumes_left_behind", std::to_string(stalled)},
              {"reason", "they were not closed in time: disk calls of theirs are under way"}});
-  ::_exit(kExitStuck);
+  exit_now(kExitStuck);
 }
 
 Result<> LocalProcess::make_gateway(LoadedAccounts accounts,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gateway/http/http_metrics.h"
+#include "gateway/log_metrics.h"
 #include "gateway/process/lock_metrics.h"
 #include "gateway/process/memory_metrics.h"
 #include "gateway/process/peer_metrics.h"
@@ -52,7 +53,8 @@ std::string why_not_ready(const std::vector<VolumeSet::VolumeState>& states,
   std::string why;
   for (const auto& volume : states) {
     if (volume.status.state == VolumeStatus::State::open) return {};
-    why += (why.empty() ? " " : "; ") + name_of(volume, map) + ": " + volume.status.reason;
+    why +=
+        (why.empty() ? " " : "; ") + name_of(volume, map) + ": " + printable(volume.status.reason);
   }
   return "no volume is open:" + why;
 }
@@ -100,7 +102,7 @@ ServerProcess::~ServerProcess() {
   server_.end_watch();
   if (others_) others_->stop();
   server_.base().io.stop();  // no coroutine runs while the parts go
-  if (server_.close(disk_call_max_) > 0) ::_exit(kExitFailed);
+  if (server_.close(disk_call_max_) > 0) exit_now(kExitFailed);
 }
 
 Result<> ServerProcess::open() {
@@ -154,11 +156,7 @@ void ServerProcess::add_collectors() {
   add_collector_of_locks(metrics_);
   add_collectors_of_background(
       metrics_, [this] { return work_ ? work_->background->status() : BackgroundStatus{}; });
-  metrics_.add_collector(Metrics::Kind::counter, "penstock_exceptions_total",
-                         "Exceptions that ended a call or a job: exception_caught in the log.", [] {
-                           const auto count = static_cast<double>(exceptions_caught());
-                           return std::vector<Metrics::Sample>{Metrics::Sample{{}, count}};
-                         });
+  add_collectors_of_process(metrics_);
 }
 
 Result<> ServerProcess::serve(const Endpoint& peers, const Endpoint& admin) {
@@ -440,8 +438,8 @@ Readiness ServerProcess::tell_readiness() {
     readiness.text += volume_line(name_of(volume, map.get()), volume.status, false, false);
   }
   for (const auto& server : others_->servers()) {
-    if (server->is_refused())
-      readiness.text += "refused: " + server->status(VolumeId{}).reason + "\n";
+    if (!server->is_refused()) continue;
+    readiness.text += "refused: " + printable(server->status(VolumeId{}).reason) + "\n";
   }
   if (work_) {
     const Membership& membership = work_->objects->membership();
@@ -488,7 +486,7 @@ void ServerProcess::stop() {
   io.stop();
   if (stalled > 0) {
     log_event(LogLevel::warn, "stopped", {{"volumes_left_behind", std::to_string(stalled)}});
-    ::_exit(kExitStuck);
+    exit_now(kExitStuck);
   }
   stop_limit_.ended();
   log_event(LogLevel::info, "stopped");

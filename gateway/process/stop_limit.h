@@ -15,6 +15,12 @@
 
 namespace penstock {
 
+// The end of a process with threads that cannot be waited for.
+[[noreturn]] inline void exit_now(int code) {
+  flush_log();
+  ::_exit(code);
+}
+
 class StopLimit {
  public:
   // What is waited for from now on: a literal.
@@ -28,7 +34,7 @@ class StopLimit {
       log_event(LogLevel::error, "stop_cut_off",
                 {{"after_s", std::to_string(std::chrono::seconds(limits::kStopMax).count())},
                  {"waited_for", waited_for}});
-      ::_exit(kExitStuck);
+      exit_now(kExitStuck);
     }).detach();
   }
   void ended() { step_->store(nullptr); }

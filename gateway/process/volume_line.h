@@ -1,11 +1,29 @@
 // What /readyz says of one volume, in a line. Pure.
 #pragma once
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "penstock/volume_client.h"
 
 namespace penstock {
+
+// A reason may repeat bytes of a damaged file: none of them makes a line, or no text.
+inline std::string printable(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+      continue;
+    }
+    out += "\\x";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
 
 inline std::string volume_line(std::string name, const VolumeStatus& status, bool suspect,
                                bool slow) {
@@ -13,7 +31,7 @@ inline std::string volume_line(std::string name, const VolumeStatus& status, boo
   line += state_name(status.state);
   if (status.full) line += " full";
   if (suspect && status.state == VolumeStatus::State::open) line += slow ? " slow" : " suspect";
-  if (!status.reason.empty()) line += " (" + status.reason + ")";
+  if (!status.reason.empty()) line += " (" + printable(status.reason) + ")";
   return line + "\n";
 }
 

@@ -8,14 +8,33 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <iterator>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
 
 namespace penstock {
 namespace {
 constexpr std::size_t kLineBytesMax = 8 * 1024;  // a longer value is cut: one event stays one write
 
+constexpr std::chrono::milliseconds kLastPatience{500};
+
 std::atomic<LogLevel> g_level{LogLevel::info};
 std::atomic<LogSink> g_sink{nullptr};
+
+// Lines on their way to the thread that writes them. Never destroyed: that thread may be stuck.
+struct LogQueue {
+  static constexpr std::size_t kBytesMax = 1024 * 1024;
+  std::mutex mutex;  // guards the rest
+  std::condition_variable more, written;
+  std::string lines;
+  bool writing = false;
+  std::uint64_t dropped = 0, told = 0;
+};
+std::atomic<LogQueue*> g_queue{nullptr};
 
 std::string_view to_string(LogLevel level) {
   switch (level) {
@@ -81,6 +100,42 @@ void write_to_standard_error(std::string_view line) {
     line.remove_prefix(static_cast<std::size_t>(written));
   }
 }
+
+void put_into(LogQueue& queue, std::string_view line) {
+  const std::lock_guard lock(queue.mutex);
+  if (queue.lines.size() + line.size() > LogQueue::kBytesMax) {
+    ++queue.dropped;
+    return;
+  }
+  queue.lines.append(line);
+  queue.more.notify_one();
+}
+
+std::string dropped_line(std::uint64_t count) {
+  fmt::memory_buffer line;
+  append_time(line);
+  fmt::format_to(std::back_inserter(line), "level=warn event=log_lines_dropped count={}\n", count);
+  return std::string(line.data(), line.size());
+}
+
+void write_lines(LogQueue& queue) {
+  std::string lines;
+  std::unique_lock lock(queue.mutex);
+  while (true) {
+    queue.more.wait(lock, [&] { return !queue.lines.empty(); });
+    lines.clear();
+    std::swap(lines, queue.lines);
+    queue.writing = true;
+    const std::uint64_t lost = queue.dropped - std::exchange(queue.told, queue.dropped);
+    lock.unlock();
+    // What was dropped came before this batch was taken and behind its lines.
+    if (lost > 0) lines += dropped_line(lost);
+    write_to_standard_error(lines);
+    lock.lock();
+    queue.writing = false;
+    queue.written.notify_all();
+  }
+}
 }  // namespace
 
 void log_event(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
@@ -101,7 +156,30 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
     return;
   }
   line.push_back('\n');
-  write_to_standard_error(std::string_view(line.data(), line.size()));
+  const std::string_view whole(line.data(), line.size());
+  LogQueue* const queue = g_queue.load(std::memory_order_acquire);
+  queue == nullptr ? write_to_standard_error(whole) : put_into(*queue, whole);
+}
+
+void write_log_on_a_thread() {
+  auto* const queue = new LogQueue;
+  std::thread([queue] { write_lines(*queue); }).detach();
+  g_queue.store(queue, std::memory_order_release);
+}
+
+bool flush_log() {
+  LogQueue* const queue = g_queue.load(std::memory_order_acquire);
+  if (queue == nullptr) return true;
+  std::unique_lock lock(queue->mutex);
+  return queue->written.wait_for(lock, kLastPatience,
+                                 [&] { return queue->lines.empty() && !queue->writing; });
+}
+
+std::uint64_t log_lines_dropped() {
+  LogQueue* const queue = g_queue.load(std::memory_order_acquire);
+  if (queue == nullptr) return 0;
+  const std::lock_guard lock(queue->mutex);
+  return queue->dropped;
 }
 
 void set_log_level(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }

@@ -22,6 +22,16 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
 // standard error).
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
+// From now on a thread of its own writes to standard error: a terminal that stands still, a pipe
+// that nobody reads and a disk that hangs must not stop the store. What finds no room in its queue
+// is dropped, and counted there. For a process that serves; once, with its signals blocked. That
+// thread never ends.
+void write_log_on_a_thread();
+// Before the process ends: until all that was logged is written, but half a second at most. False:
+// it is not. At once without that thread.
+bool flush_log();
+std::uint64_t log_lines_dropped();
+
 using LogSink = void (*)(LogLevel level, std::string_view line);
 void set_log_sink(LogSink sink);
 

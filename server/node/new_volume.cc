@@ -75,7 +75,22 @@ NewVolume::NewVolume(VolumeSet& volumes, VolumeOpener& opener, StartNotes& notes
       clock_(clock),
       random_(random) {}
 
+// A volume within another would be lost with it.
+Result<> NewVolume::check_apart(const std::string& path) const {
+  const auto below = [](const std::string& one, const std::string& other) {
+    return one.starts_with(other + "/");
+  };
+  for (const auto& volume : volumes_.states()) {
+    if (volume.path.empty()) continue;
+    if (!below(path, volume.path) && !below(volume.path, path)) continue;
+    return fail(Errc::invalid, "\"" + path + "\" and volume " + volume.name + " (\"" + volume.path +
+                                   "\") lie within each other: give the directory of a new disk");
+  }
+  return {};
+}
+
 Result<NewVolume::Prepared> NewVolume::prepare(const std::string& path) {
+  CHECK_OK(check_apart(path));
   const auto now = volumes_.map();
   for (const auto& slot : volumes_.slots()) {
     const bool open = slot->volume && slot->volume->status().state == VolumeStatus::State::open;
@@ -127,7 +142,7 @@ Result<> NewVolume::join(const MapVolume& entry, const std::string& path,
   slot->path = path;
   slot->volume = volume;
   // Before the map names it: a start that finds the map finds the volume, too.
-  CHECK_OK(notes_.note_path(*slot, volumes_.slots()));
+  CHECK_OK(notes_.note_path(*slot, volumes_.slots(), directories_));
   directories_.list_places({path});
   volumes_.add(slot);
   notes_.note_start(*slot, volumes_.slots());

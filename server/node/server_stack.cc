@@ -43,8 +43,8 @@ Result<> ServerStack::start() {
     formatted_ = start.formatted() > 0;
     return {};
   }
-  StoreStart start(
-      {options_.store, directories_, opener_, *volumes_, base_.io, base_.clock, base_.random});
+  StoreStart start({options_.store, directories_, opener_, *volumes_, notes_, base_.io, base_.clock,
+                    base_.random});
   CHECK_OK(start.run());
   formatted_ = start.formatted();
   return {};

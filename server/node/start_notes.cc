@@ -100,10 +100,21 @@ void StartNotes::note_failure(const VolumeSlot& failed, const VolumeSlots& peers
   if (!boot_id_.empty()) tell_peers(failed, peers, failure_note(failed.entry.id), boot_id_);
 }
 
-Result<> StartNotes::note_path(const VolumeSlot& joining, const VolumeSlots& peers) {
+Result<> StartNotes::note_path(const VolumeSlot& joining, const VolumeSlots& peers,
+                               const StoreDirectories& directories) {
   const std::string name = path_note(joining.entry.id);
-  tell_peers(joining, peers, name, joining.path);
-  return wait_on(io_.at(0), joining.volume->put_note(name, joining.path), "a call to a volume");
+  const std::string place = directories.noted(joining.path);
+  tell_peers(joining, peers, name, place);
+  CHECK_OK(wait_on(io_.at(0), joining.volume->put_note(name, place), "a call to a volume"));
+  return note_home(joining, directories);
+}
+
+Result<> StartNotes::note_home(const VolumeSlot& volume, const StoreDirectories& directories) {
+  if (!directories.is_single() || directories.is_below(volume.path)) return {};
+  const std::string& home = directories.paths().front();
+  if (volume.volume->get_note(std::string(kHomeNote)) == home) return {};
+  return wait_on(io_.at(0), volume.volume->put_note(std::string(kHomeNote), home),
+                 "a call to a volume");
 }
 
 }  // namespace penstock

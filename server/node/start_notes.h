@@ -12,6 +12,7 @@
 
 #include "placement/cluster_map.h"
 #include "server/node/io_threads.h"
+#include "server/node/store_directories.h"
 #include "server/node/volume_slot.h"
 
 namespace penstock {
@@ -39,7 +40,10 @@ class StartNotes {
   // a map with it finds the volume, too.
   void note_start(const VolumeSlot& started, const VolumeSlots& peers);
   void note_failure(const VolumeSlot& failed, const VolumeSlots& peers);
-  Result<> note_path(const VolumeSlot& joining, const VolumeSlots& peers);
+  Result<> note_path(const VolumeSlot& joining, const VolumeSlots& peers,
+                     const StoreDirectories& directories);
+  // At a volume elsewhere than below the store's single directory: which that is.
+  Result<> note_home(const VolumeSlot& volume, const StoreDirectories& directories);
 
  private:
   void tell_peers(const VolumeSlot& about, const VolumeSlots& peers, const std::string& name,

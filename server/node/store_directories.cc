@@ -34,12 +34,29 @@ std::vector<std::string> StoreDirectories::first_places() const {
   return places;
 }
 
+bool StoreDirectories::is_below(const std::string& place) const {
+  return is_single() && place.starts_with(paths_.front() + "/");
+}
+
+std::string StoreDirectories::noted(const std::string& place) const {
+  return is_below(place) ? place.substr(paths_.front().size() + 1) : place;
+}
+
+std::string StoreDirectories::place_of(const std::string& noted) const {
+  const bool within = is_single() && !noted.starts_with('/');
+  return within ? plain_path(paths_.front() + "/" + noted) : noted;
+}
+
 std::vector<std::string> StoreDirectories::listed_places() const {
   if (!is_single()) return {};
   const auto above = make_posix_disk(paths_.front());
   if (!above) return {};
   const auto listed = read_volume_list(**above);
-  if (listed) return *listed;
+  if (listed) {
+    std::vector<std::string> places;
+    for (const std::string& path : *listed) places.push_back(place_of(path));
+    return places;
+  }
   log_event(LogLevel::error, "volume_list_unreadable", {{"reason", listed.error().context}});
   return {};
 }
@@ -48,7 +65,9 @@ void StoreDirectories::list_places(const std::vector<std::string>& places) const
   if (!is_single() || places.empty()) return;
   Result<> listed;
   if (auto above = make_posix_disk(paths_.front())) {
-    listed = add_to_volume_list(**above, places);
+    std::vector<std::string> paths;
+    for (const std::string& place : places) paths.push_back(noted(place));
+    listed = add_to_volume_list(**above, paths);
   } else {
     listed = above.error();
   }

@@ -19,6 +19,12 @@ class StoreDirectories {
 
   // Where volumes lie first: those that are there, and those that a fresh store would have.
   std::vector<std::string> first_places() const;
+  // How a place is written down, and back: below a single directory without that, so that a
+  // directory which was moved or copied has its own volumes, and not those of the old one.
+  std::string noted(const std::string& place) const;
+  std::string place_of(const std::string& noted) const;
+  bool is_below(const std::string& place) const;  // a single directory
+
   // What the list of a single directory says, and what is added to it. Trouble with it is logged:
   // the volumes know it as well.
   std::vector<std::string> listed_places() const;

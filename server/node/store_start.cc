@@ -91,15 +91,27 @@ Result<std::shared_ptr<const ClusterMap>> choose_map(const std::vector<FoundVolu
 }
 
 // The volumes in their first directories tell of those that came later.
-std::vector<std::string> noted_places(const std::vector<FoundVolume>& found) {
+std::vector<std::string> noted_places(const StoreDirectories& directories,
+                                      const std::vector<FoundVolume>& found) {
   std::vector<std::string> places;
   for (const auto& volume : found) {
     if (!volume.volume) continue;
     for (const auto& [name, bytes] : volume.volume->notes()) {
-      if (name.starts_with(kPathNote)) places.push_back(bytes);
+      if (name.starts_with(kPathNote)) places.push_back(directories.place_of(bytes));
     }
   }
   return places;
+}
+
+// Is there a volume of this cluster below a single directory?
+bool holds_cluster(const std::string& directory, ClusterId cluster) {
+  const StoreDirectories there({directory}, 0);
+  for (const std::string& place : there.first_places()) {
+    const auto disk = make_posix_disk(place);
+    const auto identity = disk ? read_identity(**disk) : Result<VolumeIdentity>(disk.error());
+    if (identity && identity->cluster == cluster) return true;
+  }
+  return false;
 }
 
 // A volume that no readable directory holds lies in one of those that could not be read: in which,
@@ -188,6 +200,7 @@ Result<> StoreStart::open_and_place(Founds& found) {
   }
   parts_.volumes.place(*map, fill_slots(**map, std::exchange(found, {})));
   parts_.volumes.admit();
+  note_homes();
   CHECK_OK(agree_epochs());
   warn_of_shared_devices(parts_.volumes.slots());
   return {};
@@ -227,12 +240,43 @@ Result<> StoreStart::open_all(Founds& found) {
       if (code == Errc::overloaded) return fail(code, found.back().error.context);
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
-    places = noted_places(found);
+    CHECK_OK(check_no_copy(found));
+    places = noted_places(parts_.directories, found);
     parts_.opener.find_hung(places);
     std::erase_if(places, [&](const auto& path) { return seen.contains(name_of(path)); });
   }
-  parts_.directories.list_places(noted_places(found));
+  parts_.directories.list_places(noted_places(parts_.directories, found));
   return {};
+}
+
+// A copy of the store's directory remembers the volumes elsewhere as the original does, and they
+// are no copies: what ran on them would be taken for one of the two, and the other for an old copy.
+Result<> StoreStart::check_no_copy(const Founds& found) {
+  for (const auto& volume : found) {
+    if (!volume.volume || parts_.directories.is_below(volume.path)) continue;
+    const auto home = volume.volume->get_note(std::string(kHomeNote));
+    if (!home || !parts_.directories.is_single()) continue;
+    const std::string& here = parts_.directories.paths().front();
+    if (*home == here) continue;
+    parts_.opener.find_hung({*home});
+    if (may_hang(*home) || real_path(*home) == real_path(here)) continue;
+    if (!holds_cluster(*home, volume.volume->cluster())) continue;
+    return fail(Errc::invalid, "\"" + volume.path + "\" is a volume of the store in \"" + *home +
+                                   "\", and \"" + here +
+                                   "\" is a copy of that: the two must not use one volume. Start "
+                                   "that one; or remove it if this one has taken its place");
+  }
+  return {};
+}
+
+void StoreStart::note_homes() {
+  for (const auto& slot : parts_.volumes.slots()) {
+    if (!slot->volume) continue;
+    const auto noted = parts_.notes.note_home(*slot, parts_.directories);
+    if (noted) continue;
+    log_event(LogLevel::warn, "note_failed",
+              {{"volume", slot->entry.name}, {"reason", noted.error().context}});
+  }
 }
 
 // A process that is stuck in another disk may hold this volume for hours: the others go on.
@@ -261,7 +305,8 @@ FoundVolume StoreStart::open_unlocked(const std::string& path) {
 std::string StoreStart::path_of(const MapVolume& entry, const Founds& found) const {
   for (const auto& volume : found) {
     if (!volume.volume) continue;
-    if (auto noted = volume.volume->get_note(path_note(entry.id))) return std::move(*noted);
+    const auto noted = volume.volume->get_note(path_note(entry.id));
+    if (noted) return parts_.directories.place_of(*noted);
   }
   if (!parts_.directories.is_single()) return {};
   return parts_.directories.paths().front() + "/" + entry.name;

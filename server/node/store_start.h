@@ -45,6 +45,7 @@ struct StoreStartParts {
   const StoreDirectories& directories;
   VolumeOpener& opener;
   VolumeSet& volumes;
+  StartNotes& notes;
   IoThreads& io;
   Clock& clock;
   Random& random;
@@ -72,6 +73,8 @@ class StoreStart {
   // ---- find and open
   std::vector<std::string> known_places() const;
   Result<> open_all(Founds& found);
+  Result<> check_no_copy(const Founds& found);
+  void note_homes();
   // Waits a moment for another process that is just ending.
   FoundVolume open_unlocked(const std::string& path);
   bool may_hang(const std::string& path) const { return hung_paths().contains(path); }

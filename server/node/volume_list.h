@@ -1,7 +1,7 @@
-// Where volumes lie that came later, elsewhere than below the store's one directory: a file
-// `volumes` in that directory, a JSON list of absolute paths. The volumes note the same of each
-// other (volume_notes.h); this is for the day on which none of the first ones is left to tell.
-// On disk, never change. Thread-safety: none; calls block.
+// Where volumes lie that came later: a file `volumes` in the store's one directory, a JSON list of
+// paths, absolute ones or, of what lies below that directory, relative to it. The volumes note the
+// same of each other (volume_notes.h); this is for the day on which none of the first ones is left
+// to tell. On disk, never change. Thread-safety: none; calls block.
 #pragma once
 #include <string>
 #include <vector>

@@ -11,6 +11,8 @@
 namespace penstock {
 
 inline constexpr std::string_view kPathNote = "path/";
+// Of a volume elsewhere than below its store's single directory: that directory.
+inline constexpr std::string_view kHomeNote = "home";
 
 // As paths are noted and compared: absolute, without "." and "..", nor a slash at the end. Links
 // stay as they are.
@@ -28,7 +30,8 @@ inline std::string real_path(const std::string& path) {
   return error ? path : real.string();
 }
 
-// Where a volume lies if not in one of the directories that the store was started with.
+// Where a volume lies if not in one of the directories that the store was started with; as
+// StoreDirectories::noted() has it.
 inline std::string path_note(VolumeId id) { return std::string(kPathNote) + hex_name(id.value); }
 
 }  // namespace penstock

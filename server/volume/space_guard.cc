@@ -6,6 +6,14 @@ namespace {
 constexpr const char* kBallast = "ballast";
 constexpr std::chrono::milliseconds kLookEvery{200};
 
+struct Counted {
+  explicit Counted(std::atomic<unsigned>& all) : count(all) { ++count; }
+  ~Counted() { --count; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  std::atomic<unsigned>& count;
+};
+
 }  // namespace
 
 std::shared_ptr<SharedDevices::Device> SharedDevices::find(std::uint64_t device) {
@@ -54,7 +62,9 @@ SpaceGuard::Room SpaceGuard::room(std::uint64_t segment_bytes,
   Room room;
   room.free_bytes = segment_free_bytes + growable / volumes;
   room.total_bytes = space.total_bytes / volumes;
-  room.full = full() || (growable < segment_bytes && segment_free_bytes < least);
+  // What is being made has left the disk and is in no segment yet: who wants of it, waits for it.
+  const bool growing = growing_.load() > 0;
+  room.full = full() || (growable < segment_bytes && segment_free_bytes < least && !growing);
   return room;
 }
 
@@ -66,6 +76,7 @@ Result<> SpaceGuard::grow(std::uint64_t bytes, const std::function<Result<>()>& 
     std::lock_guard lock(device.mutex);
     return device.changes;
   };
+  const Counted growing(growing_);
   bool taken = false;
   while (!taken) {
     const std::uint64_t before = changes();

@@ -120,7 +120,8 @@ class SpaceGuard final : public FragmentRoom {
   const std::shared_ptr<SharedDevices> devices_;
   std::shared_ptr<SharedDevices::Device> device_;  // set by open()
   std::atomic<bool> full_{false};
-  mutable std::mutex mutex_;  // guards the next two; never held during I/O
+  std::atomic<unsigned> growing_{0};  // those that make a segment or a file
+  mutable std::mutex mutex_;          // guards the next two; never held during I/O
   Disk::Space space_;
   BootTime looked_{};
   std::mutex ballast_mutex_;  // guards the next two, also during I/O: taken on workers only

@@ -28,7 +28,7 @@ def shim():
 
 
 def ring_status(store):
-    return subprocess.run([BINARY, "ring", "status", store.data], capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run([BINARY, "ring", "status", store.data], capture_output=True, text=True, timeout=60).stdout
 
 
 class HangingStore(Store):
@@ -295,7 +295,7 @@ def test_one_of_several_directories_hangs(shim):
             assert store.metric('penstock_volumes{state="stalled"}') == 1, store.admin("/readyz")
             assert "stalled" in store.admin("/readyz")[1]
             shown = subprocess.run([BINARY, "ring", "status", disks[0]], capture_output=True, text=True, timeout=10)
-            assert shown.returncode == 0 and disks[1] in shown.stdout, shown
+            assert shown.returncode == 4 and disks[1] in shown.stdout, shown
             assert s3.get_object(Bucket="load", Key="k")["Body"].read() == body
             store.hang(disks[1], disks[2])  # where a socket of this process lies
             began = time.monotonic()

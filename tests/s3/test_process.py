@@ -2,12 +2,14 @@
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 from conftest import make_client
 from store import ACCOUNTS, BINARY, Store, wait_for
@@ -34,6 +36,39 @@ def test_term_drains_and_ends_with_0(fresh_store):
     assert fresh_store.stop() == 0
     fresh_store.start()
     assert s3.get_object(Bucket="bkt", Key="k")["Body"].read() == b"x"
+
+
+class UnreadStore(Store):
+    """Its standard error is a pipe that nobody reads, as of a terminal that stands still."""
+
+    def start(self, wait=True):
+        self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        wait_for(self.ready_or_dead, "store ready")
+        return self
+
+
+def test_a_log_that_nobody_reads_stops_nothing():
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, UnreadStore(directory, config={"log_level": "debug"}) as store:
+        s3 = make_client(store, read_timeout=10)
+        s3.create_bucket(Bucket="bkt")
+        count = 0
+        while store.metric("penstock_log_lines_dropped_total") == 0:
+            s3.put_object(Bucket="bkt", Key=f"k{count % 10}", Body=b"x")
+            count += 1
+            assert count < 50_000, "the pipe and the queue are never full"
+        assert s3.get_object(Bucket="bkt", Key="k0")["Body"].read() == b"x"
+        began = time.monotonic()
+        assert store.stop() == 0
+        assert time.monotonic() - began < 20
+        said = store.process.stderr.read().decode()  # what is left in the pipe
+        assert said and all(line.startswith("20") for line in said.splitlines()[:-1])
+
+
+def test_a_limit_of_the_size_of_files_is_told_before_it_harms():
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory:
+        done = run("local", os.path.join(directory, "data"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28)))
+        assert done.returncode == 1 and "ulimit -f" in done.stderr, done
+        assert not os.path.exists(os.path.join(directory, "data"))
 
 
 def test_a_newer_or_other_format_is_refused(fresh_store):

@@ -26,8 +26,10 @@ def ring(*arguments, timeout=180):
 
 def status(store):
     done = ring("status", store.directories[0], "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    shown = json.loads(done.stdout)
+    assert done.returncode == (0 if shown["whole"] and shown["writable"] else 4), done.stderr
+    assert shown["ok"] == (done.returncode == 0)
+    return shown
 
 
 def replace(store, volume, new, *more):
@@ -255,9 +257,51 @@ def test_within_a_volume_no_store_is_made(fresh_store, tmp_path):
     assert asked.returncode == 1 and "it is one volume of a store" in asked.stderr
 
 
+def test_a_copy_of_a_store_has_volumes_of_its_own(fresh_store, tmp_path):
+    """Below DIR they go with it; one that lies elsewhere is not used by two stores."""
+    data, copied, elsewhere = fresh_store.data, str(tmp_path / "copy"), str(tmp_path / "elsewhere")
+
+    def copy():
+        shutil.rmtree(copied, ignore_errors=True)
+        shutil.copytree(data, copied)
+
+    def of(directory):
+        return Store(str(tmp_path), volumes=[directory])
+
+    s3 = make_client(fresh_store)
+    s3.create_bucket(Bucket="kept")
+    s3.put_object(Bucket="kept", Key="k", Body=b"original")
+    assert replace(fresh_store, "v1", os.path.join(data, "w1"), "--wait").returncode == 0
+    assert fresh_store.stop() == 0
+    copy()
+    with of(copied) as other:
+        assert {os.path.dirname(v["path"]) for v in status(other)["volumes"]} == {copied}
+        make_client(other).put_object(Bucket="kept", Key="k", Body=b"copy")
+        assert other.stop() == 0
+    fresh_store.start()
+    assert status(fresh_store)["whole"] and s3.get_object(Bucket="kept", Key="k")["Body"].read() == b"original"
+    assert replace(fresh_store, "v2", elsewhere, "--wait").returncode == 0
+    assert fresh_store.stop() == 0
+    copy()
+    refused = of(copied)
+    refused.start(wait=False)
+    assert refused.process.wait(timeout=60) == 1
+    assert "is a copy of that" in refused.log() and copied in refused.log(), refused.log()
+    fresh_store.start()
+    assert status(fresh_store)["whole"]
+    assert fresh_store.stop() == 0
+    shutil.rmtree(copied)
+    os.rename(data, copied)
+    with of(copied) as moved:
+        assert status(moved)["whole"] and make_client(moved).get_object(Bucket="kept", Key="k")["Body"].read() == b"original"
+        assert moved.stop() == 0
+
+
 def test_wrong_requests_say_what_to_do(fresh_store, tmp_path):
     new = str(tmp_path / "new")
     cases = [
+        (replace(fresh_store, "v1", os.path.join(path_of(fresh_store, "v2"), "files", "aa")), "lie within each other"),
+        (replace(fresh_store, "v1", fresh_store.data), "lie within each other"),
         (replace(fresh_store, "v9", new), "there are: v0 v1 v2 v3 v4 v5"),
         (replace(fresh_store, "v1", path_of(fresh_store, "v2")), "is volume v2 of this store"),
         (ring("status", str(tmp_path)), "start it with `penstock local"),

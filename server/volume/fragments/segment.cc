@@ -77,6 +77,10 @@ Result<ExtentSpan> SegmentSet::allocate_growing(std::uint64_t length) {
   // wanted then: a few rounds are enough for those that can be here at one time.
   for (int round = 0; round < 16; ++round) {
     if (auto span = allocate(length)) return *span;
+    // One makes a segment, the others wait and take of it: next to the end of the disk there is
+    // room for one more, not for one each.
+    const std::lock_guard growing(growing_mutex_);
+    if (auto span = allocate(length)) return *span;
     CHECK_OK(grow());
   }
   return fail(Errc::overloaded, "too many writers want new segments");

@@ -52,6 +52,7 @@ class SegmentSet {
   Disk& disk_;
   FragmentRoom& room_;
   const std::uint64_t segment_bytes_;
+  std::mutex growing_mutex_;  // held while a segment is made, during its I/O, too
   mutable std::mutex mutex_;  // guards what follows; never held during I/O
   FreeSpace free_;
   std::map<std::uint32_t, std::shared_ptr<FragmentFile>> open_;

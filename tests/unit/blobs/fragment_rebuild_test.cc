@@ -77,6 +77,21 @@ TEST_CASE("a target that does not take the fragment is suspected the second time
   CHECK(f.world.membership->suspect(f.apart.id()));
 }
 
+TEST_CASE("a target that fails behind the open is suspected, too") {
+  for (const bool in_commit : {false, true}) {
+    CAPTURE(in_commit);
+    RebuildFixture f;
+    for (int i = 0; i < 2; ++i) {
+      CHECK_FALSE(f.world.membership->suspect(f.apart.id()));
+      f.apart.faults.fail_commit = in_commit;
+      f.apart.faults.fail_append = in_commit ? 0 : 1;
+      CHECK(f.rebuild(0).error().code == Errc::io);
+      f.world.membership->report_answer(f.apart.id(), std::nullopt);  // its registers are well
+    }
+    CHECK(f.world.membership->suspect(f.apart.id()));
+  }
+}
+
 TEST_CASE("a target that has committed a fragment is not suspected any more") {
   RebuildFixture f;
   f.world.membership->report_fragment(f.apart.id(), false);

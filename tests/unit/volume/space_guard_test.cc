@@ -81,6 +81,19 @@ TEST_CASE("room inside of segments counts as free when the disk has none for ano
   }
 }
 
+TEST_CASE("a volume is not full while its last segment is being made") {
+  Guarded volume(kGrowthReserve + kSegment);
+  const auto grown = volume.guard.grow(kSegment, [&]() -> Result<> {
+    CHECK_OK(take(volume.disk, "segment", kSegment));
+    volume.guard.refresh();  // the room has left the disk, and is in no segment yet
+    CHECK_FALSE(volume.guard.room(kSegment, 0).full);
+    return {};
+  });
+  CHECK(grown.has_value());
+  CHECK(volume.guard.room(kSegment, 0).full);
+  CHECK_FALSE(volume.guard.room(kSegment, kSegment).full);
+}
+
 TEST_CASE("volumes on one device count its free space once, others for themselves") {
   const auto devices = std::make_shared<SharedDevices>();
   FakeClock clock;

@@ -120,6 +120,25 @@ TEST_CASE("keys to delete are read byte for byte") {
   CHECK(input->objects[4].other_condition);
 }
 
+TEST_CASE("what a document to delete may repeat in its answer is bounded") {
+  const auto key = [](const std::string& text) {
+    return delete_of("<Object><Key>" + text + "</Key></Object>");
+  };
+  CHECK(parse_delete(key(std::string(1'024, 'k'))));
+  CHECK(code_of(parse_delete(key(std::string(1'025, 'k')))) == S3Code::KeyTooLongError);
+  const auto version = [](std::size_t bytes) {
+    return delete_of("<Object><Key>k</Key><VersionId>" + std::string(bytes, 'v') +
+                     "</VersionId></Object>");
+  };
+  CHECK(parse_delete(version(1'024)));
+  CHECK(code_of(parse_delete(version(1'025))) == S3Code::MalformedXML);
+  // Ampersands that stand for themselves: those of a thousand real keys, not a megabyte of them.
+  std::string objects;
+  for (int i = 0; i < 1'000; ++i) objects += "<Object><Key>a&b & c&&d</Key></Object>";
+  CHECK(parse_delete(delete_of(objects)));
+  CHECK(code_of(parse_delete(key(std::string(10'001, '&')))) == S3Code::MalformedXML);
+}
+
 TEST_CASE("an empty ETag is a condition, and two are none that could be met") {
   for (const char* etag : {"<ETag></ETag>", "<ETag/>", "<ETag> </ETag>"}) {
     CAPTURE(etag);
