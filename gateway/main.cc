@@ -58,7 +58,6 @@ Result<Prepared> prepare(Arguments& arguments) {
     return fail(Errc::invalid, "log_level wants debug, info, warn or error");
   }
   set_log_level(level->second);
-  CHECK_OK(check_file_size_limit());
   TRY(endpoints, read_endpoints(arguments.listen.value(), arguments.admin_listen));
   return Prepared{std::move(config), std::move(endpoints)};
 }
@@ -94,6 +93,7 @@ int run_local(LocalArguments arguments) {
   auto prepared = prepare(arguments);
   if (!prepared) return complain(prepared.error());
   auto& [config, endpoints] = *prepared;
+  if (const auto enough = check_file_size_limit(); !enough) return complain(enough.error());
   const sigset_t signals = block_signals();
   const std::size_t volumes = LocalProcess::count_volumes(arguments);
   const auto shares = share_process(config, volumes, {config.connections_max});
@@ -109,6 +109,7 @@ int run_server(ServerArguments arguments) {
   if (!prepared) return complain(prepared.error());
   auto trust = read_trust(arguments.trust, PeerRole::server);
   if (!trust) return complain(trust.error());
+  if (const auto enough = check_file_size_limit(); !enough) return complain(enough.error());
   const sigset_t signals = block_signals();
   const auto shares = share_process(prepared->config, arguments.directories.size(),
                                     {limits::kPeerConnectionsMax, limits::kPeerConnectionBytes});

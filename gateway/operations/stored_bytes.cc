@@ -4,6 +4,7 @@
 
 #include "gateway/body/body_bytes.h"
 #include "gateway/body/checksum_headers.h"
+#include "gateway/operations/object_body.h"
 #include "gateway/s3/conditional.h"
 #include "gateway/s3/request_times.h"
 #include "penstock/checksum.h"
@@ -58,10 +59,9 @@ struct Hashes {
   Checksummer checksum;
 };
 
-S3Task<> fill_from_object(Gateway& gateway, const S3Request& request, BlobWriter& writer,
-                          BlobReader& reader, Hashes& hashes) {
+S3Task<> fill_from_object(BlobWriter& writer, ObjectBody& source, Hashes& hashes) {
   while (true) {
-    const auto piece = co_await reader.next(fresh_deadline(gateway, request));
+    const auto piece = co_await source.next();
     if (!piece) co_return to_s3(piece.error(), kBytesGone);
     if (piece->length == 0) co_return S3Result<>{};
     hashes.update(piece->bytes());
@@ -115,11 +115,11 @@ S3Task<MemoryBudget::Lease> lease_inline(Gateway& gateway, const S3Request& requ
   co_return co_await take_memory(gateway, request, MemoryUse::writes, limits::kInlineUploadBytes);
 }
 
-// All bytes that `reader` gives; for small ones.
-S3Task<std::string> read_all(Gateway& gateway, const S3Request& request, BlobReader& reader) {
+// All bytes that `source` gives; for small ones.
+S3Task<std::string> read_all(ObjectBody& source) {
   std::string bytes;
   while (true) {
-    const auto piece = co_await reader.next(fresh_deadline(gateway, request));
+    const auto piece = co_await source.next();
     if (!piece) co_return to_s3(piece.error(), kBytesGone);
     if (piece->length == 0) co_return bytes;
     bytes += as_text(piece->bytes());
@@ -174,15 +174,14 @@ S3Task<StoredBytes> copy_range(Gateway& gateway, const S3Request& request, const
   auto ranges = co_await gateway.objects.ranges(source.record, range.first, range.length,
                                                 fresh_deadline(gateway, request));
   if (!ranges) co_return to_s3(ranges.error(), kBytesGone);
-  BlobReader reader = gateway.blobs.read(
-      std::move(*ranges), false, gateway.damage.of_request(request.request_id), request.memory);
+  ObjectBody body(gateway, request, std::move(*ranges), false);
   if (to_inline) {
-    CO_TRY(bytes, co_await read_all(gateway, request, reader));
+    CO_TRY(bytes, co_await read_all(body));
     hashes.update(as_bytes(bytes));
     co_return store_inline(std::move(bytes));
   }
   CO_TRY(stored, co_await open_writer(gateway, request, std::move(owner), range.length));
-  auto filled = co_await fill_from_object(gateway, request, *stored.writer, reader, hashes);
+  auto filled = co_await fill_from_object(*stored.writer, body, hashes);
   co_return co_await finish(gateway, request, std::move(stored), std::move(filled));
 }
 

@@ -270,6 +270,7 @@ std::string error_xml(const S3Error& error, std::string_view resource, std::stri
 }
 
 void throw_exception_from_error(const S3Error& error, const boost::source_location& where) {
+  flush_log();  // what came before
   std::fprintf(stderr, "%s:%u: value of an S3 error taken: %s\n", where.file_name(),
                static_cast<unsigned>(where.line()), std::string(code_name(error.code)).c_str());
   std::abort();

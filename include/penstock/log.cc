@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
 
 namespace penstock {
 namespace {
-constexpr std::size_t kLineBytesMax = 8 * 1024;  // a longer value is cut: one event stays one write
+constexpr std::size_t kLineBytesMax = 8 * 1024;  // a longer value is cut
 
 constexpr std::chrono::milliseconds kLastPatience{500};
 
@@ -28,7 +29,8 @@ std::atomic<LogSink> g_sink{nullptr};
 // Lines on their way to the thread that writes them. Never destroyed: that thread may be stuck.
 struct LogQueue {
   static constexpr std::size_t kBytesMax = 1024 * 1024;
-  std::mutex mutex;  // guards the rest
+  static constexpr std::size_t kRoom = kBytesMax + 256;  // taken once: nothing here wants memory
+  std::mutex mutex;                                      // guards the rest
   std::condition_variable more, written;
   std::string lines;
   bool writing = false;
@@ -90,15 +92,29 @@ void append_time(fmt::memory_buffer& line) {
                  now.tv_nsec / 1000);
 }
 
-// One write(2) per line keeps lines of several threads apart. A log that cannot be written must not
-// stop the store.
-void write_to_standard_error(std::string_view line) {
-  while (!line.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+// What could not be written. A log that cannot be written must not stop the store. Before there is
+// a thread for it, one write(2) per line keeps lines of several threads apart.
+std::string_view write_to_standard_error(std::string_view lines) {
+  while (!lines.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, lines.data(), lines.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    line.remove_prefix(static_cast<std::size_t>(written));
+    if (written <= 0) return lines;
+    lines.remove_prefix(static_cast<std::size_t>(written));
   }
+  return lines;
+}
+
+// On the thread that may wait: also for who reads a pipe that does not block. How many lines are
+// lost, in part or whole.
+std::uint64_t write_patiently(std::string_view lines) {
+  while (true) {
+    lines = write_to_standard_error(lines);
+    if (lines.empty()) return 0;
+    if (errno != EAGAIN) break;
+    pollfd writable{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&writable, 1, -1) < 0 && errno != EINTR) break;
+  }
+  return static_cast<std::uint64_t>(std::count(lines.begin(), lines.end(), '\n'));
 }
 
 void put_into(LogQueue& queue, std::string_view line) {
@@ -120,6 +136,7 @@ std::string dropped_line(std::uint64_t count) {
 
 void write_lines(LogQueue& queue) {
   std::string lines;
+  lines.reserve(LogQueue::kRoom);
   std::unique_lock lock(queue.mutex);
   while (true) {
     queue.more.wait(lock, [&] { return !queue.lines.empty(); });
@@ -130,8 +147,9 @@ void write_lines(LogQueue& queue) {
     lock.unlock();
     // What was dropped came before this batch was taken and behind its lines.
     if (lost > 0) lines += dropped_line(lost);
-    write_to_standard_error(lines);
+    const std::uint64_t failed = write_patiently(lines);
     lock.lock();
+    queue.dropped += failed;
     queue.writing = false;
     queue.written.notify_all();
   }
@@ -158,11 +176,13 @@ void log_event(LogLevel level, std::string_view event, std::initializer_list<Log
   line.push_back('\n');
   const std::string_view whole(line.data(), line.size());
   LogQueue* const queue = g_queue.load(std::memory_order_acquire);
-  queue == nullptr ? write_to_standard_error(whole) : put_into(*queue, whole);
+  if (queue != nullptr) return put_into(*queue, whole);
+  write_to_standard_error(whole);
 }
 
 void write_log_on_a_thread() {
   auto* const queue = new LogQueue;
+  queue->lines.reserve(LogQueue::kRoom);
   std::thread([queue] { write_lines(*queue); }).detach();
   g_queue.store(queue, std::memory_order_release);
 }

@@ -4,9 +4,12 @@
 #include <cstdlib>
 #include <ostream>
 
+#include "penstock/log.h"
+
 namespace penstock {
 
 void throw_exception_from_error(const Error& error, const boost::source_location& where) {
+  flush_log();  // what came before
   std::fprintf(stderr, "%s:%u: value of an error taken: %s: %s\n", where.file_name(),
                static_cast<unsigned>(where.line()), std::string(to_string(error.code)).c_str(),
                error.context.c_str());

@@ -12,8 +12,8 @@ namespace {
 // What a target did. Suspect the second time, and no target any more, also if it answers all but
 // fragments.
 template <class T>
-Result<T> blamed(BlobContext& context, VolumeId target, Result<T> done) {
-  if (done) return done;
+Result<T> blamed(BlobContext& context, VolumeId target, Deadline deadline, Result<T> done) {
+  if (done || context.clock.boot() >= deadline) return done;  // or its sources took all the time
   const Errc code = done.error().code;
   if (code == Errc::unavailable || code == Errc::timeout || code == Errc::io) {
     context.membership.report_fragment(target, false);
@@ -82,7 +82,7 @@ Task<> Rebuild::run(FragmentWriter& writer) {
                                           (at + done) / limits::kBlockBytes, block));
       }
       auto appended = co_await writer.append(std::move(bytes), std::move(crcs), deadline_);
-      CO_CHECK(blamed(context_, target_, std::move(appended)));
+      CO_CHECK(blamed(context_, target_, deadline_, std::move(appended)));
       column.offset += column.length;
     }
   }
@@ -170,11 +170,11 @@ Task<Location> rebuild_fragment(BlobContext& context, FragmentOwner owner, BlobR
   shape.data_bytes = layout.fragment_bytes(slot);
   shape.owner = std::move(owner);
   auto opened = co_await client->write_fragment(id, std::move(shape), deadline);
-  CO_TRY(writer, blamed(context, target, std::move(opened)));
+  CO_TRY(writer, blamed(context, target, deadline, std::move(opened)));
   Rebuild rebuild(context, std::move(blob), slot, target, layout, std::move(codec), deadline);
   CO_CHECK(co_await rebuild.run(*writer));
   auto committed = co_await writer->commit(deadline);
-  CO_CHECK(blamed(context, target, std::move(committed)));
+  CO_CHECK(blamed(context, target, deadline, std::move(committed)));
   context.membership.report_durable(target);
   co_return placed;
 }

@@ -80,9 +80,11 @@ Result<> NewVolume::check_apart(const std::string& path) const {
   const auto below = [](const std::string& one, const std::string& other) {
     return one.starts_with(other + "/");
   };
+  const std::string place = directories_.real(path);
   for (const auto& volume : volumes_.states()) {
-    if (volume.path.empty()) continue;
-    if (!below(path, volume.path) && !below(volume.path, path)) continue;
+    if (volume.path.empty() || volume.status.state != VolumeStatus::State::open) continue;
+    const std::string other = directories_.real(volume.path);
+    if (!below(place, other) && !below(other, place)) continue;
     return fail(Errc::invalid, "\"" + path + "\" and volume " + volume.name + " (\"" + volume.path +
                                    "\") lie within each other: give the directory of a new disk");
   }

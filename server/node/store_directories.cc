@@ -12,6 +12,7 @@ namespace penstock {
 StoreDirectories::StoreDirectories(const std::vector<std::string>& directories, unsigned volumes)
     : volumes_(volumes) {
   for (const std::string& directory : directories) paths_.push_back(plain_path(directory));
+  if (is_single()) real_ = real_path(paths_.front());
 }
 
 std::vector<std::string> StoreDirectories::first_places() const {
@@ -34,12 +35,17 @@ std::vector<std::string> StoreDirectories::first_places() const {
   return places;
 }
 
+std::string StoreDirectories::real(const std::string& place) const {
+  if (!is_single() || !place.starts_with(paths_.front() + "/")) return place;
+  return real_ + place.substr(paths_.front().size());
+}
+
 bool StoreDirectories::is_below(const std::string& place) const {
-  return is_single() && place.starts_with(paths_.front() + "/");
+  return is_single() && real(place).starts_with(real_ + "/");
 }
 
 std::string StoreDirectories::noted(const std::string& place) const {
-  return is_below(place) ? place.substr(paths_.front().size() + 1) : place;
+  return is_below(place) ? real(place).substr(real_.size() + 1) : place;
 }
 
 std::string StoreDirectories::place_of(const std::string& noted) const {

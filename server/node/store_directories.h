@@ -30,8 +30,12 @@ class StoreDirectories {
   std::vector<std::string> listed_places() const;
   void list_places(const std::vector<std::string>& places) const;
 
+  // The path that is compared: without the links on the way to a single directory.
+  std::string real(const std::string& place) const;
+
  private:
   std::vector<std::string> paths_;
+  std::string real_;  // of a single directory
   unsigned volumes_;
 };
 

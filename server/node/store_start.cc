@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -104,9 +105,11 @@ std::vector<std::string> noted_places(const StoreDirectories& directories,
 }
 
 // Is there a volume of this cluster below a single directory?
-bool holds_cluster(const std::string& directory, ClusterId cluster) {
-  const StoreDirectories there({directory}, 0);
-  for (const std::string& place : there.first_places()) {
+bool holds_cluster(VolumeOpener& opener, const std::string& directory, ClusterId cluster) {
+  const auto places = StoreDirectories({directory}, 0).first_places();
+  opener.find_hung(places);
+  for (const std::string& place : places) {
+    if (opener.hung_paths().contains(place)) continue;
     const auto disk = make_posix_disk(place);
     const auto identity = disk ? read_identity(**disk) : Result<VolumeIdentity>(disk.error());
     if (identity && identity->cluster == cluster) return true;
@@ -147,6 +150,10 @@ void tell_unknown(const FoundVolume& found, const ClusterMap& map) {
     if (found.error.code == Errc::not_found) return;  // where a volume was that has been replaced
     log_event(LogLevel::error, "volume_unknown",
               {{"path", found.path}, {"reason", found.error.context}});
+  } else if (found.volume->cluster() == map.cluster && map.find(found.volume->id())) {
+    log_event(LogLevel::warn, "volume_twice",
+              {{"path", found.path},
+               {"meaning", "this store has that volume elsewhere: one is a copy, or of a copy"}});
   } else if (found.volume->cluster() == map.cluster) {
     log_event(LogLevel::warn, "volume_not_in_the_map",
               {{"path", found.path},
@@ -259,12 +266,14 @@ Result<> StoreStart::check_no_copy(const Founds& found) {
     const std::string& here = parts_.directories.paths().front();
     if (*home == here) continue;
     parts_.opener.find_hung({*home});
-    if (may_hang(*home) || real_path(*home) == real_path(here)) continue;
-    if (!holds_cluster(*home, volume.volume->cluster())) continue;
+    std::error_code ignored;
+    if (may_hang(*home) || std::filesystem::equivalent(*home, here, ignored)) continue;
+    if (!holds_cluster(parts_.opener, *home, volume.volume->cluster())) continue;
     return fail(Errc::invalid, "\"" + volume.path + "\" is a volume of the store in \"" + *home +
                                    "\", and \"" + here +
                                    "\" is a copy of that: the two must not use one volume. Start "
-                                   "that one; or remove it if this one has taken its place");
+                                   "that one. If this one is to take its place, move that one "
+                                   "away first");
   }
   return {};
 }
@@ -272,6 +281,8 @@ Result<> StoreStart::check_no_copy(const Founds& found) {
 void StoreStart::note_homes() {
   for (const auto& slot : parts_.volumes.slots()) {
     if (!slot->volume) continue;
+    const auto home = slot->volume->get_note(std::string(kHomeNote));
+    if (home && may_hang(*home)) continue;  // whether this is a copy of that, a later start can see
     const auto noted = parts_.notes.note_home(*slot, parts_.directories);
     if (noted) continue;
     log_event(LogLevel::warn, "note_failed",

@@ -42,7 +42,8 @@ class Multipart {
   };
   // Idempotent: the same request again after success gives the same answer for 24 h. Errors:
   // upload_not_open; precondition; not_found - If-Match on an absent key; unavailable;
-  // unknown_outcome; overloaded - no turn, or no memory of `account`, came for the list of parts.
+  // unknown_outcome; overloaded - no turn, or no memory of `account`, for the list of parts, or a
+  // volume has too much to do.
   Task<Answer> complete(const Bucket& bucket, std::string key, std::string upload_id,
                         CompleteRequest request, Deadline deadline, MemoryAccount account = {});
   // Errors: upload_not_open; unknown_outcome; overloaded, as above.

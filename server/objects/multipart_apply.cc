@@ -91,7 +91,7 @@ class ApplyTarget final : public ObjectUpdate {
   bool moved_ = false;
 };
 
-constexpr std::size_t kPartsPage = 500;
+constexpr std::size_t kPartsPage = 250;
 
 Task<Turns::Turn> take_turn(ApplyContext context, MemoryAccount account) {
   if (context.turns == nullptr) co_return Turns::Turn();
@@ -100,8 +100,9 @@ Task<Turns::Turn> take_turn(ApplyContext context, MemoryAccount account) {
 }
 
 Task<MemoryBudget::Lease> take_memory(ApplyContext context, MemoryAccount account,
-                                      std::size_t bytes, BootTime until) {
+                                      std::size_t bytes) {
   if (context.memory == nullptr) co_return MemoryBudget::Lease();
+  const BootTime until = context.clock.boot() + limits::kMemoryWait;
   const MemoryUser user{MemoryUse::documents, account};
   co_return co_await context.memory->take_patiently(context.clock, user, bytes, until);
 }
@@ -174,14 +175,13 @@ std::size_t part_answers_bytes(std::string_view key, std::string_view upload_id)
 // none would find room for its next one.
 Task<StoredParts> read_parts(ApplyContext context, UploadName name, Deadline deadline) {
   CO_TRY(turn, co_await take_turn(context, name.account));
-  const BootTime until = context.clock.boot() + limits::kMemoryWait;
   const std::size_t answers = kPartsPage * part_answers_bytes(name.key, name.upload_id);
-  CO_TRY(under_way, co_await take_memory(context, name.account, answers, until));
+  CO_TRY(under_way, co_await take_memory(context, name.account, answers));
   StoredParts stored;
   PartSpan page;
   page.most = kPartsPage;
   for (bool last = false; !last;) {
-    CO_TRY(memory, co_await take_memory(context, name.account, kPartsPage * kPartMemory, until));
+    CO_TRY(memory, co_await take_memory(context, name.account, kPartsPage * kPartMemory));
     CO_TRY(more, co_await context.index.list_parts(name.bucket, name.key, name.upload_id, deadline,
                                                    page));
     last = more.size() < page.most;

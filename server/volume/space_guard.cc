@@ -76,7 +76,6 @@ Result<> SpaceGuard::grow(std::uint64_t bytes, const std::function<Result<>()>& 
     std::lock_guard lock(device.mutex);
     return device.changes;
   };
-  const Counted growing(growing_);
   bool taken = false;
   while (!taken) {
     const std::uint64_t before = changes();
@@ -89,6 +88,7 @@ Result<> SpaceGuard::grow(std::uint64_t bytes, const std::function<Result<>()>& 
     device.taken_bytes += bytes;
     taken = true;
   }
+  const Counted growing(growing_);
   auto allocated = allocate();
   std::lock_guard lock(device.mutex);
   device.taken_bytes -= bytes;

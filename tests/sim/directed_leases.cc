@@ -238,12 +238,20 @@ Violations long_reads_pin_all_their_blobs(SimClusters& clusters) {
 }
 
 // A copy that takes long pins what it has still to read, as a GET does: its source is overwritten
-// meanwhile.
+// meanwhile. Another object, of which nobody reads, shows that what is overwritten then is gone.
 Violations long_copies_pin_what_they_read(SimClusters& clusters) {
   using Pairs = Stage::Pairs;
-  constexpr int kParts = 60;
+  constexpr int kParts = 16;
+  const std::string unread = "unread";
   Stage stage(clusters, 3, 2);
   stage.run_for(8 * kSecond);  // after a start everything counts as just pinned by a reader
+  const auto forgotten = store_blob(stage, unread);
+  if (!forgotten) return stage.violations;
+  Objects& objects = stage.gateway(0).background_context().objects;
+  Condition none;
+  const auto kept = stage.wait(objects.put(stage.bucket(), unread, forgotten->record(), nullptr,
+                                           none, stage.until(), nullptr));
+  stage.expect(kept.has_value(), "an object is not written");
   const std::string id =
       xml_element(stage.ask(0, "POST", kKept, "", {}, Pairs{{"uploads", ""}}).body, "UploadId");
   std::string named;
@@ -254,13 +262,16 @@ Violations long_copies_pin_what_they_read(SimClusters& clusters) {
   }
   const auto put = stage.ask(0, "POST", kKept, complete_body(named), {}, Pairs{{"uploadId", id}});
   stage.expect(put.status == 200, "an upload is not completed: " + put.body);
-  for (const auto& wire : stage.gateway(0).wires()) wire->slow_reads = 400 * kMillisecond;
+  for (const auto& wire : stage.gateway(0).wires()) wire->slow_reads = 1'200 * kMillisecond;
   const std::string source = "/" + std::string(SimClient::kBucket) + "/" + kKept;
   const auto copied = stage.begin(0, "PUT", "copy", "", Pairs{{"x-amz-copy-source", source}});
-  stage.run_for(2 * kSecond);
-  stage.expect(stage.ask(1, "PUT", kKept, "new").status == 200, "a source is not overwritten");
-  stage.run_for(4 * kSecond);  // what no reader pins is gone
+  stage.run_for(1'500 * kMillisecond);
+  for (const std::string& key : {kKept, unread}) {
+    stage.expect(stage.ask(1, "PUT", key, "new").status == 200, "an object is not overwritten");
+  }
+  stage.run_for(6 * kSecond);
   stage.expect(!copied->has_value(), "the schedule is late for the copy");
+  stage.expect(fragments_there(stage, forgotten->blob) == 0, "what nobody reads stays");
   for (const auto& wire : stage.gateway(0).wires()) wire->slow_reads = 0;
   stage.run_until([&] { return copied->has_value(); });
   stage.expect((*copied)->status == 200, "a copy loses what it reads: " + (*copied)->body);
