@@ -1,7 +1,9 @@
 // Composition root: reads the command line, starts the process that it asks for, waits for its end.
 // The processes themselves are in gateway/process/.
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <map>
@@ -33,7 +35,10 @@ namespace penstock {
 namespace {
 
 int complain(const Error& error) {
-  if (!flush_log()) return kExitFailed;  // nobody reads, and this would wait for him
+  pollfd reader{STDERR_FILENO, POLLOUT, 0};
+  constexpr int kPatienceMs = 500;
+  // Nobody reads, and this would wait for him.
+  if (!flush_log() || ::poll(&reader, 1, kPatienceMs) == 0) return kExitFailed;
   std::fprintf(stderr, "penstock: %s\n", error.context.c_str());
   return kExitFailed;
 }

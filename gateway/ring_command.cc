@@ -183,7 +183,12 @@ int show_ring_status(const std::string& directory, bool json) {
 int replace_ring_volume(const std::string& directory, const std::string& volume,
                         const std::string& with, bool wait) {
   std::error_code error;
-  const std::string path = std::filesystem::weakly_canonical(with, error).string();
+  // A relative path of nothing that is there yet would stay relative.
+  const auto plain_and_real = [](const std::string& given, std::error_code& failed) {
+    const auto whole = std::filesystem::absolute(given, failed);
+    return failed ? std::string() : std::filesystem::weakly_canonical(whole, failed).string();
+  };
+  const std::string path = plain_and_real(with, error);
   if (error || path.empty()) return tell_failure(fail(Errc::invalid, "no such path: " + with));
   std::string which = volume;
   if (which.find('/') != std::string::npos) {

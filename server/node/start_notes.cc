@@ -1,6 +1,7 @@
 #include "server/node/start_notes.h"
 
 #include <boost/asio/this_coro.hpp>
+#include <filesystem>
 #include <future>
 #include <thread>
 #include <utility>
@@ -110,9 +111,12 @@ Result<> StartNotes::note_path(const VolumeSlot& joining, const VolumeSlots& pee
 }
 
 Result<> StartNotes::note_home(const VolumeSlot& volume, const StoreDirectories& directories) {
-  if (!directories.is_single() || directories.is_below(volume.path)) return {};
-  const std::string& home = directories.paths().front();
-  if (volume.volume->get_note(std::string(kHomeNote)) == home) return {};
+  if (!directories.is_single() || directories.is_below(real_path(volume.path))) return {};
+  const std::string& home = directories.home();
+  // Another name of the same directory (a mount, say) may be gone before this one is.
+  const auto noted = volume.volume->get_note(std::string(kHomeNote));
+  std::error_code ignored;
+  if (noted && std::filesystem::equivalent(*noted, home, ignored)) return {};
   return wait_on(io_.at(0), volume.volume->put_note(std::string(kHomeNote), home),
                  "a call to a volume");
 }

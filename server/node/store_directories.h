@@ -30,6 +30,8 @@ class StoreDirectories {
   std::vector<std::string> listed_places() const;
   void list_places(const std::vector<std::string>& places) const;
 
+  // What a volume elsewhere notes of a single directory: its path without links.
+  const std::string& home() const { return real_; }
   // The path that is compared: without the links on the way to a single directory.
   std::string real(const std::string& place) const;
 

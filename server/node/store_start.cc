@@ -260,11 +260,10 @@ Result<> StoreStart::open_all(Founds& found) {
 // are no copies: what ran on them would be taken for one of the two, and the other for an old copy.
 Result<> StoreStart::check_no_copy(const Founds& found) {
   for (const auto& volume : found) {
-    if (!volume.volume || parts_.directories.is_below(volume.path)) continue;
+    if (!volume.volume || parts_.directories.is_below(real_path(volume.path))) continue;
     const auto home = volume.volume->get_note(std::string(kHomeNote));
     if (!home || !parts_.directories.is_single()) continue;
-    const std::string& here = parts_.directories.paths().front();
-    if (*home == here) continue;
+    const std::string& here = parts_.directories.home();
     parts_.opener.find_hung({*home});
     std::error_code ignored;
     if (may_hang(*home) || std::filesystem::equivalent(*home, here, ignored)) continue;

@@ -45,6 +45,15 @@ std::string new_upload_id(Random& random) {
   return id;
 }
 
+// Hints of parts that nobody names any more, until all replicas have them. Where there is no memory
+// for them the parts are left to the sweep: an upload must be able to end.
+Result<MemoryBudget::Lease> room_for_hints(const ApplyContext& context, MemoryAccount account,
+                                           std::size_t count) {
+  constexpr std::size_t kHintMemory = 8 * limits::kKiB;  // on their way to all replicas
+  if (context.memory == nullptr || count == 0) return MemoryBudget::Lease();
+  return context.memory->take(MemoryUser{MemoryUse::documents, account}, count * kHintMemory);
+}
+
 class CreateUpload final : public RegisterUpdate {
  public:
   CreateUpload(UploadRecord record, OpId op_id) : record_(std::move(record)), op_id_(op_id) {}
@@ -238,6 +247,8 @@ Task<std::optional<Multipart::Answer>> Multipart::complete_open(UploadName name,
   CO_TRY(begun, co_await begin_completing(context_.proposer, name.upload(), std::move(upload),
                                           &manifest, deadline, seen));
   if (!begun) co_return std::optional<Answer>();
+  const auto room = room_for_hints(context_, name.account, plan.left_over.size());
+  if (!room) plan.left_over.clear();
   auto left_over = std::make_shared<const std::vector<BlobRef>>(std::move(plan.left_over));
   CO_TRY(end, co_await apply_attempt(context_, name, attempt, std::move(left_over), deadline));
   if (end.how == How::given_up) co_return std::move(end.why);
@@ -275,6 +286,8 @@ Task<bool> Multipart::abort_step(UploadName name, Deadline deadline) {
     co_return false;
   }
   CO_TRY(stored, co_await read_parts(context_, name, deadline));
+  const auto room = room_for_hints(context_, name.account, stored.parts.size());
+  if (!room) stored.parts.clear();
   const WallTime due = context_.hints_due();
   std::vector<Hint> freed;
   for (const PartInfo& part : stored.parts) {

@@ -297,6 +297,34 @@ def test_a_copy_of_a_store_has_volumes_of_its_own(fresh_store, tmp_path):
         assert moved.stop() == 0
 
 
+def test_a_copy_with_links_to_the_originals_volumes_is_refused(fresh_store, tmp_path):
+    """One disk a volume, linked into DIR, and a DIR that is started under another name, which is gone later."""
+    data, copied, link = fresh_store.data, str(tmp_path / "copy"), str(tmp_path / "link")
+    s3 = make_client(fresh_store)
+    s3.create_bucket(Bucket="kept")
+    s3.put_object(Bucket="kept", Key="k", Body=b"original")
+    assert fresh_store.stop() == 0
+    shutil.move(fresh_store.volume(3), tmp_path / "disk3")
+    os.symlink(tmp_path / "disk3", fresh_store.volume(3))
+    os.symlink(data, link)
+    fresh_store.directories = [link]
+    fresh_store.start()
+    assert status(fresh_store)["whole"] and fresh_store.stop() == 0
+    os.remove(link)
+    shutil.copytree(data, copied, symlinks=True)
+    for place in (copied, link):
+        if place == link:
+            os.symlink(copied, link)
+        refused = Store(str(tmp_path), volumes=[place])
+        refused.start(wait=False)
+        assert refused.process.wait(timeout=60) == 1
+        assert "is a copy of that" in refused.log(), refused.log()
+        os.remove(refused.log_path)
+    fresh_store.directories = [data]
+    fresh_store.start()
+    assert status(fresh_store)["whole"] and s3.get_object(Bucket="kept", Key="k")["Body"].read() == b"original"
+
+
 def test_wrong_requests_say_what_to_do(fresh_store, tmp_path):
     new = str(tmp_path / "new")
     cases = [
