@@ -107,11 +107,12 @@ Result<> StartNotes::note_path(const VolumeSlot& joining, const VolumeSlots& pee
   const std::string place = directories.noted(joining.path);
   tell_peers(joining, peers, name, place);
   CHECK_OK(wait_on(io_.at(0), joining.volume->put_note(name, place), "a call to a volume"));
-  return note_home(joining, directories);
+  return note_home(joining, joining.path, directories);
 }
 
-Result<> StartNotes::note_home(const VolumeSlot& volume, const StoreDirectories& directories) {
-  if (!directories.is_single() || directories.is_below(real_path(volume.path))) return {};
+Result<> StartNotes::note_home(const VolumeSlot& volume, const std::string& place,
+                               const StoreDirectories& directories) {
+  if (!directories.is_single() || directories.is_below(place)) return {};
   const std::string& home = directories.home();
   // Another name of the same directory (a mount, say) may be gone before this one is.
   const auto noted = volume.volume->get_note(std::string(kHomeNote));

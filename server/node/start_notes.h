@@ -42,8 +42,10 @@ class StartNotes {
   void note_failure(const VolumeSlot& failed, const VolumeSlots& peers);
   Result<> note_path(const VolumeSlot& joining, const VolumeSlots& peers,
                      const StoreDirectories& directories);
-  // At a volume elsewhere than below the store's single directory: which that is.
-  Result<> note_home(const VolumeSlot& volume, const StoreDirectories& directories);
+  // At a volume elsewhere than below the store's single directory: which that is. `place`: where it
+  // lies, without links.
+  Result<> note_home(const VolumeSlot& volume, const std::string& place,
+                     const StoreDirectories& directories);
 
  private:
   void tell_peers(const VolumeSlot& about, const VolumeSlots& peers, const std::string& name,

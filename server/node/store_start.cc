@@ -239,7 +239,9 @@ Result<> StoreStart::open_all(Founds& found) {
   std::vector<std::string> places = known_places();
   while (!places.empty()) {
     for (const auto& path : places) {
-      if (!seen.insert(name_of(path)).second) continue;
+      const std::string name = name_of(path);  // once: later a disk may hang
+      if (!seen.insert(name).second) continue;
+      real_[path] = name;
       found.push_back(open_unlocked(path));
       const auto code = found.back().error.code;
       // A newer format is no lost disk: starting without it would harm.
@@ -260,7 +262,7 @@ Result<> StoreStart::open_all(Founds& found) {
 // are no copies: what ran on them would be taken for one of the two, and the other for an old copy.
 Result<> StoreStart::check_no_copy(const Founds& found) {
   for (const auto& volume : found) {
-    if (!volume.volume || parts_.directories.is_below(real_path(volume.path))) continue;
+    if (!volume.volume || parts_.directories.is_below(real_[volume.path])) continue;
     const auto home = volume.volume->get_note(std::string(kHomeNote));
     if (!home || !parts_.directories.is_single()) continue;
     const std::string& here = parts_.directories.home();
@@ -282,7 +284,7 @@ void StoreStart::note_homes() {
     if (!slot->volume) continue;
     const auto home = slot->volume->get_note(std::string(kHomeNote));
     if (home && may_hang(*home)) continue;  // whether this is a copy of that, a later start can see
-    const auto noted = parts_.notes.note_home(*slot, parts_.directories);
+    const auto noted = parts_.notes.note_home(*slot, real_[slot->path], parts_.directories);
     if (noted) continue;
     log_event(LogLevel::warn, "note_failed",
               {{"volume", slot->entry.name}, {"reason", noted.error().context}});

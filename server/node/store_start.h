@@ -12,6 +12,7 @@
 // single directory.
 #pragma once
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -89,6 +90,7 @@ class StoreStart {
 
   const StoreStartParts parts_;
   bool formatted_ = false;
+  std::map<std::string, std::string> real_;  // of what was opened: without links
   // How long the start waits for directories that another process uses.
   std::optional<std::chrono::steady_clock::time_point> unlocked_by_;
 };
