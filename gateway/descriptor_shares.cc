@@ -10,22 +10,26 @@
 
 namespace penstock {
 
-std::size_t raise_file_limit() {
+namespace {
+
+// As far as it may be raised; RLIM_INFINITY is the largest number. `unknown`: if it cannot be told.
+rlim_t raise_limit(__rlimit_resource resource, rlim_t unknown) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  const rlimit before = limit;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) limit = before;
-  return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1'000'000));
+  if (getrlimit(resource, &limit) != 0) return unknown;
+  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
+  return setrlimit(resource, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+}  // namespace
+
+std::size_t raise_file_limit() {
+  return static_cast<std::size_t>(std::min<rlim_t>(raise_limit(RLIMIT_NOFILE, 1024), 1'000'000));
 }
 
 Result<> check_file_size_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  const rlim_t before = std::exchange(limit.rlim_cur, limit.rlim_max);
-  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) limit.rlim_cur = before;
-  if (limit.rlim_cur >= kFileSizeMin) return {};
-  return fail(Errc::invalid, "the limit of the size of files is " + std::to_string(limit.rlim_cur) +
+  const rlim_t limit = raise_limit(RLIMIT_FSIZE, RLIM_INFINITY);
+  if (limit >= kFileSizeMin) return {};
+  return fail(Errc::invalid, "the limit of the size of files is " + std::to_string(limit) +
                                  " bytes: at least " + std::to_string(kFileSizeMin) +
                                  " are needed (ulimit -f, LimitFSIZE=)");
 }

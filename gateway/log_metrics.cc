@@ -19,7 +19,7 @@ void add_collectors_of_process(Metrics& metrics) {
       "Exceptions that ended a request, a call or a job: exception_caught in the log.",
       [] { return one_sample(exceptions_caught()); });
   metrics.add_collector(counter, "penstock_log_lines_dropped_total",
-                        "Lines of the log that nobody took from standard error in time.",
+                        "Lines of the log that standard error did not take.",
                         [] { return one_sample(log_lines_dropped()); });
 }
 

@@ -183,12 +183,9 @@ int show_ring_status(const std::string& directory, bool json) {
 int replace_ring_volume(const std::string& directory, const std::string& volume,
                         const std::string& with, bool wait) {
   std::error_code error;
-  // A relative path of nothing that is there yet would stay relative.
-  const auto plain_and_real = [](const std::string& given, std::error_code& failed) {
-    const auto whole = std::filesystem::absolute(given, failed);
-    return failed ? std::string() : std::filesystem::weakly_canonical(whole, failed).string();
-  };
-  const std::string path = plain_and_real(with, error);
+  // Else a relative path of nothing that is there yet would stay relative.
+  const auto whole = std::filesystem::absolute(with, error);
+  const std::string path = error ? "" : std::filesystem::weakly_canonical(whole, error).string();
   if (error || path.empty()) return tell_failure(fail(Errc::invalid, "no such path: " + with));
   std::string which = volume;
   if (which.find('/') != std::string::npos) {

@@ -1,7 +1,5 @@
 #include "gateway/process/local_process.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <future>

@@ -1,7 +1,5 @@
 #include "gateway/process/server_process.h"
 
-#include <unistd.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <set>
 #include <utility>

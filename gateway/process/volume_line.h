@@ -4,23 +4,18 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/text_codec.h"
 #include "penstock/volume_client.h"
 
 namespace penstock {
 
 // A reason may repeat bytes of a damaged file: none of them makes a line, or no text.
 inline std::string printable(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
-      continue;
-    }
-    out += "\\x";
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
+    const bool plain = byte >= 0x20 && byte < 0x7f;
+    out += plain ? std::string(1, c) : "\\x" + hex_encode(std::string_view(&c, 1));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "gateway/s3/s3_xml.h"
 #include "gateway/s3/utf8.h"
 #include "penstock/limits.h"
+#include "penstock/log.h"
 
 namespace penstock {
 namespace {

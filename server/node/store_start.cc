@@ -249,11 +249,11 @@ Result<> StoreStart::open_all(Founds& found) {
       if (code == Errc::overloaded) return fail(code, found.back().error.context);
       if (code == Errc::invalid) return fail(code, path + ": " + found.back().error.context);
     }
-    CHECK_OK(check_no_copy(found));
     places = noted_places(parts_.directories, found);
     parts_.opener.find_hung(places);
     std::erase_if(places, [&](const auto& path) { return seen.contains(name_of(path)); });
   }
+  CHECK_OK(check_no_copy(found));
   parts_.directories.list_places(noted_places(parts_.directories, found));
   return {};
 }
@@ -261,11 +261,12 @@ Result<> StoreStart::open_all(Founds& found) {
 // A copy of the store's directory remembers the volumes elsewhere as the original does, and they
 // are no copies: what ran on them would be taken for one of the two, and the other for an old copy.
 Result<> StoreStart::check_no_copy(const Founds& found) {
+  if (!parts_.directories.is_single()) return {};
+  const std::string& here = parts_.directories.home();
   for (const auto& volume : found) {
     if (!volume.volume || parts_.directories.is_below(real_[volume.path])) continue;
     const auto home = volume.volume->get_note(std::string(kHomeNote));
-    if (!home || !parts_.directories.is_single()) continue;
-    const std::string& here = parts_.directories.home();
+    if (!home) continue;
     parts_.opener.find_hung({*home});
     std::error_code ignored;
     if (may_hang(*home) || std::filesystem::equivalent(*home, here, ignored)) continue;

@@ -74,7 +74,7 @@ Result<VolumeMeta> Volume::open_database(const WorkerFactory& make_worker) {
   const std::string& boot_id = options_.boot_id;
   DatabaseOptions options = options_.database;
   options.same_boot = !boot_id.empty() && read_boot(*disk_) == boot_id;
-  options.make_room = [space = space_] { return space->release_ballast(); };
+  options.make_room = [space = space_] { space->release_ballast(); };
   TRY(database, Database::open(*disk_, clock_, random_, *compaction_worker_, options));
   database_ = std::move(database);
   TRY(meta, load_meta(*database_));

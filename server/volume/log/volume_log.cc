@@ -106,7 +106,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
     const auto smallest = std::max(options_.file_bytes_min, bytes);
     if (is_full(made)) made = make_file(highest_ + 1, smallest);
     if (is_full(made) && options_.make_room) {
-      options_.make_room();  // or a write has made room since
+      options_.make_room();
       made = make_file(highest_ + 1, smallest);
     }
     if (!made) return made.error();

@@ -45,8 +45,8 @@ struct VolumeLogOptions {
   std::uint64_t file_bytes_max = 256 * limits::kMiB;
   std::size_t handles_max = 256;  // open for reads
   bool same_boot = false;         // the machine has run on since the last record was written
-  // Asked when the disk has no room for the next file, however small: true if it may have now.
-  std::function<bool()> make_room{};
+  // Called when the disk has no room for the next file, however small; then that is tried again.
+  std::function<void()> make_room{};
 };
 
 class VolumeLog {

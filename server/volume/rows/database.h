@@ -53,7 +53,7 @@ struct DatabaseOptions {
   Background background = Background::on_worker;
   bool same_boot = false;  // the machine has run on since the database was last open
   std::uint64_t log_file_bytes_min = VolumeLogOptions{}.file_bytes_min;
-  std::function<bool()> make_room{};  // as VolumeLogOptions has it
+  std::function<void()> make_room{};  // as VolumeLogOptions has it
   // With more of the log behind its tables LevelDB is asked to make one: a start reads it all.
   std::uint64_t log_replay_max = 64 * limits::kMiB;
 };

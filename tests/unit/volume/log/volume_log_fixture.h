@@ -160,7 +160,7 @@ class LogFixture {
   std::unique_ptr<VolumeLog> log;
   ModelTables tables;  // durable, elsewhere
   ModelTables now;
-  std::function<bool()> make_room;  // as VolumeLogOptions has it
+  std::function<void()> make_room;  // as VolumeLogOptions has it
   ModelTables asked;                // with the batch that was tried last
   std::uint64_t ops = 0;
   std::map<std::uint64_t, char> fills;  // by operation
