@@ -102,6 +102,7 @@ Task<std::size_t> HttpConnection::wait_for_request() {
   release_buffers();
   stream_.release_taken();
   BootTime end = loop_->wheel().now() + patience - moment;
+  Duration look = moment;  // at what the client's host takes later
   while (true) {
     const Duration left = end - loop_->wheel().now();
     if (left <= Duration(0) && !stream_.peer_goes_on()) {
@@ -110,9 +111,14 @@ Task<std::size_t> HttpConnection::wait_for_request() {
       co_return received;
     }
     if (left <= Duration(0)) end = loop_->wheel().now() + patience;
-    const auto readable = co_await stream_.wait_readable(std::max(left, Duration(1)));
+    const Duration wait = stream_.keeps() ? std::min(left, look) : left;
+    const auto readable = co_await stream_.wait_readable(std::max(wait, Duration(1)));
     if (!readable && readable.error().code != Errc::timeout) co_return readable.error();
-    if (!readable) continue;
+    if (!readable) {
+      stream_.release_taken();
+      look *= 2;
+      continue;
+    }
     if (auto now = stream_.receive_now(input_.free_space(), {})) co_return std::move(*now);
   }
 }

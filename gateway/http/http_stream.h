@@ -101,6 +101,7 @@ class HttpStream final : private DeadlineWheel::Entry {
   // has all of it, at the earliest, and goes with a later call or with this stream.
   void keep_until_taken(std::shared_ptr<const void> keepalive);
   void release_taken();  // what is kept no longer
+  bool keeps() const { return !kept_.empty(); }
   // Waits until the peer takes bytes again, at most `most`. False: not yet. Errors: timeout - it
   // took nothing for options.reader_pause.
   Task<bool> wait_for_room(Duration most) { return wait_for_room(most, options_.reader_pause); }

@@ -7,6 +7,7 @@
 #include "penstock/log.h"
 #include "server/node/first_format.h"
 #include "server/node/mounts.h"
+#include "server/node/volume_notes.h"
 #include "server/volume/disk/disk_watch.h"
 #include "server/volume/volume_format.h"
 
@@ -75,16 +76,22 @@ NewVolume::NewVolume(VolumeSet& volumes, VolumeOpener& opener, StartNotes& notes
       clock_(clock),
       random_(random) {}
 
-// A volume within another would be lost with it.
-Result<> NewVolume::check_apart(const std::string& path) const {
+// A volume within another would be lost with it: so also behind links.
+Result<> NewVolume::check_apart(const std::string& path) {
   const auto below = [](const std::string& one, const std::string& other) {
     return one.starts_with(other + "/");
   };
-  const std::string place = directories_.real(path);
+  auto place = std::make_shared<std::string>();
+  auto job = [place, path](const std::shared_ptr<DiskWatch>& watch) {
+    const DiskWatch::Call call(*watch, "look");
+    *place = real_path(path);
+  };
+  CHECK_OK(opener_.run_on_new_disk(path, std::move(job)));
   for (const auto& volume : volumes_.states()) {
-    if (volume.path.empty() || volume.status.state != VolumeStatus::State::open) continue;
-    const std::string other = directories_.real(volume.path);
-    if (!below(place, other) && !below(other, place)) continue;
+    const bool open = volume.status.state == VolumeStatus::State::open && !volume.stalled;
+    if (volume.path.empty() || !open) continue;
+    const std::string other = real_path(volume.path);
+    if (!below(*place, other) && !below(other, *place)) continue;
     return fail(Errc::invalid, "\"" + path + "\" and volume " + volume.name + " (\"" + volume.path +
                                    "\") lie within each other: give the directory of a new disk");
   }

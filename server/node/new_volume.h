@@ -34,7 +34,7 @@ class NewVolume {
   Result<> check_room(const std::string& path, VolumeId leaving);
 
  private:
-  Result<> check_apart(const std::string& path) const;
+  Result<> check_apart(const std::string& path);
   Result<> format(const std::string& path, VolumeIdentity identity, const std::string& map);
   Result<> join(const MapVolume& entry, const std::string& path,
                 const std::shared_ptr<Volume>& volume);

@@ -43,6 +43,7 @@ Result<> ServerStack::start() {
     formatted_ = start.formatted() > 0;
     return {};
   }
+  directories_.follow_links();
   StoreStart start({options_.store, directories_, opener_, *volumes_, notes_, base_.io, base_.clock,
                     base_.random});
   CHECK_OK(start.run());

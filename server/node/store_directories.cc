@@ -12,6 +12,10 @@ namespace penstock {
 StoreDirectories::StoreDirectories(const std::vector<std::string>& directories, unsigned volumes)
     : volumes_(volumes) {
   for (const std::string& directory : directories) paths_.push_back(plain_path(directory));
+  if (is_single()) real_ = paths_.front();
+}
+
+void StoreDirectories::follow_links() {
   if (is_single()) real_ = real_path(paths_.front());
 }
 

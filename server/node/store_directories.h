@@ -2,7 +2,8 @@
 //
 // A single directory holds the volumes, DIR/v0 … and a list of those that lie elsewhere
 // (volume_list.h); of several, each is one volume. Paths are plain (volume_notes.h).
-// Thread-safety: any thread; calls block on the disk of the single directory.
+// Thread-safety: any thread, but for follow_links(); calls block on the disk of the single
+// directory.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@ class StoreDirectories {
  public:
   // `volumes`: how many a fresh store has under a single directory. Pre: there is a directory.
   StoreDirectories(const std::vector<std::string>& directories, unsigned volumes);
+
+  // Asks the disk of a single directory for its path without links. Not of a server's: its
+  // directory is a volume, whose disk may hang. Without this call links count as they are given.
+  void follow_links();
 
   const std::vector<std::string>& paths() const { return paths_; }
   bool is_single() const { return paths_.size() == 1; }
@@ -32,10 +37,11 @@ class StoreDirectories {
 
   // What a volume elsewhere notes of a single directory: its path without links.
   const std::string& home() const { return real_; }
+
+ private:
   // The path that is compared: without the links on the way to a single directory.
   std::string real(const std::string& place) const;
 
- private:
   std::vector<std::string> paths_;
   std::string real_;  // of a single directory
   unsigned volumes_;

@@ -104,12 +104,13 @@ std::vector<std::string> noted_places(const StoreDirectories& directories,
   return places;
 }
 
-// Is there a volume of this cluster below a single directory?
-bool holds_cluster(VolumeOpener& opener, const std::string& directory, ClusterId cluster) {
+// Is there a volume of this cluster below a single directory, other than those that are open here?
+bool holds_others(VolumeOpener& opener, const std::string& directory, ClusterId cluster,
+                  const std::set<std::string>& open) {
   const auto places = StoreDirectories({directory}, 0).first_places();
   opener.find_hung(places);
   for (const std::string& place : places) {
-    if (opener.hung_paths().contains(place)) continue;
+    if (opener.hung_paths().contains(place) || open.contains(real_path(place))) continue;
     const auto disk = make_posix_disk(place);
     const auto identity = disk ? read_identity(**disk) : Result<VolumeIdentity>(disk.error());
     if (identity && identity->cluster == cluster) return true;
@@ -263,6 +264,10 @@ Result<> StoreStart::open_all(Founds& found) {
 Result<> StoreStart::check_no_copy(const Founds& found) {
   if (!parts_.directories.is_single()) return {};
   const std::string& here = parts_.directories.home();
+  std::set<std::string> open;
+  for (const auto& volume : found) {
+    if (volume.volume) open.insert(real_[volume.path]);
+  }
   for (const auto& volume : found) {
     if (!volume.volume || parts_.directories.is_below(real_[volume.path])) continue;
     const auto home = volume.volume->get_note(std::string(kHomeNote));
@@ -270,7 +275,7 @@ Result<> StoreStart::check_no_copy(const Founds& found) {
     parts_.opener.find_hung({*home});
     std::error_code ignored;
     if (may_hang(*home) || std::filesystem::equivalent(*home, here, ignored)) continue;
-    if (!holds_cluster(parts_.opener, *home, volume.volume->cluster())) continue;
+    if (!holds_others(parts_.opener, *home, volume.volume->cluster(), open)) continue;
     return fail(Errc::invalid, "\"" + volume.path + "\" is a volume of the store in \"" + *home +
                                    "\", and \"" + here +
                                    "\" is a copy of that: the two must not use one volume. Start "

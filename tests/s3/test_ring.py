@@ -323,11 +323,22 @@ def test_a_copy_with_links_to_the_originals_volumes_is_refused(fresh_store, tmp_
     fresh_store.directories = [data]
     fresh_store.start()
     assert status(fresh_store)["whole"] and s3.get_object(Bucket="kept", Key="k")["Body"].read() == b"original"
+    assert fresh_store.stop() == 0
+    # Other names of all its volumes are no copy.
+    names = tmp_path / "names"
+    names.mkdir()
+    for number in range(6):
+        os.symlink(fresh_store.volume(number), names / f"v{number}")
+    with Store(str(tmp_path), volumes=[str(names)]) as other:
+        assert status(other)["whole"] and make_client(other).get_object(Bucket="kept", Key="k")["Body"].read() == b"original"
+        assert other.stop() == 0
 
 
 def test_wrong_requests_say_what_to_do(fresh_store, tmp_path):
     new = str(tmp_path / "new")
+    os.symlink(path_of(fresh_store, "v2"), tmp_path / "way")
     cases = [
+        (replace(fresh_store, "v1", str(tmp_path / "way" / "new")), "lie within each other"),
         (replace(fresh_store, "v1", os.path.join(path_of(fresh_store, "v2"), "files", "aa")), "lie within each other"),
         (replace(fresh_store, "v1", fresh_store.data), "lie within each other"),
         (replace(fresh_store, "v9", new), "there are: v0 v1 v2 v3 v4 v5"),

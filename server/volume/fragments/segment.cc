@@ -93,24 +93,22 @@ Result<> SegmentSet::grow() {
     number = next_number_++;
   }
   const std::string name = name_of(number);
-  std::unique_ptr<File> file;
-  CHECK_OK(room_.grow(segment_bytes_, [&]() -> Result<> {
-    auto made = disk_.open(name, OpenMode::write_new);
-    if (!made) return final_segment_error(made.error());
-    file = std::move(*made);
-    auto done = file->allocate(0, segment_bytes_);
-    if (done) return {};
-    if (done.error().code == Errc::overloaded) (void)disk_.remove(name);
-    return final_segment_error(done.error());
-  }));
-  if (auto done = file->sync(); !done) return final_segment_error(done.error());
-  file.reset();
-  if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) {
-    return final_segment_error(done.error());
-  }
-  std::lock_guard lock(mutex_);
-  free_.add_segment(number, segment_bytes_);
-  return {};
+  return room_.grow(segment_bytes_, [&]() -> Result<> {
+    auto file = disk_.open(name, OpenMode::write_new);
+    if (!file) return final_segment_error(file.error());
+    if (auto done = (*file)->allocate(0, segment_bytes_); !done) {
+      if (done.error().code == Errc::overloaded) (void)disk_.remove(name);
+      return final_segment_error(done.error());
+    }
+    if (auto done = (*file)->sync(); !done) return final_segment_error(done.error());
+    if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) {
+      return final_segment_error(done.error());
+    }
+    // Before the guard counts it no more: in between the volume would look full.
+    std::lock_guard lock(mutex_);
+    free_.add_segment(number, segment_bytes_);
+    return {};
+  });
 }
 
 void SegmentSet::release(const ExtentSpan& span) {

@@ -121,7 +121,7 @@ TEST_CASE("a lookup takes at most a microsecond of CPU") {
   }
   CHECK(sum == 300'000);
   MESSAGE("lookup of 6 volumes: ", best_ns, " ns");
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !defined(PENSTOCK_DEAR_ASSERTS)  // as shipped
   CHECK(best_ns <= 1000);
 #endif
 }

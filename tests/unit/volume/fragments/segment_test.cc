@@ -21,8 +21,12 @@ class RoomFor final : public FragmentRoom {
     if (--left_ < 0) return fail(Errc::full, "no room for another segment");
     // The others come here now, if they come at all.
     for (int i = 0; i < 1'000 && left_ == 0; ++i) std::this_thread::yield();
-    return allocate();
+    auto allocated = allocate();
+    if (made != nullptr) free_when_made = made->free_bytes();
+    return allocated;
   }
+  const SegmentSet* made = nullptr;
+  std::uint64_t free_when_made = 0;  // what `made` knows while the guard still counts the growth
 
  private:
   std::atomic<int> left_;
@@ -47,6 +51,16 @@ TEST_CASE("while the last segment is made the others wait for their part of it")
   for (std::thread& writer : writers) writer.join();
   CHECK(taken == kWriters);
   CHECK(code_of(segments.allocate_growing(kSegmentBytes / kWriters)) == Errc::full);
+}
+
+TEST_CASE("a segment has room before its growth is over: in between no volume looks full") {
+  FakeDisk disk;
+  REQUIRE(disk.make_directory("segments"));
+  RoomFor room(1);
+  SegmentSet segments(disk, room, kSegmentBytes);
+  room.made = &segments;
+  REQUIRE(segments.allocate_growing(limits::kMiB));
+  CHECK(room.free_when_made == kSegmentBytes);
 }
 
 }  // namespace penstock
