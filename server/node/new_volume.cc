@@ -41,6 +41,15 @@ std::string in_mib(std::uint64_t bytes) {
   return std::to_string((bytes + limits::kMiB - 1) / limits::kMiB) + " MiB";
 }
 
+// A directory above that is a volume, also one that is closed, replaced or of another store.
+std::string volume_around(const std::filesystem::path& place) {
+  std::error_code ignored;
+  for (auto above = place.parent_path(); above.has_relative_path(); above = above.parent_path()) {
+    if (std::filesystem::exists(above / kIdentityFile, ignored)) return above.string();
+  }
+  return {};
+}
+
 Error cannot_use(const std::string& path, const Error& error) {
   if (error.code != Errc::invalid) return error;
   return fail(Errc::invalid, error.context +
@@ -82,11 +91,18 @@ Result<> NewVolume::check_apart(const std::string& path) {
     return one.starts_with(other + "/");
   };
   auto place = std::make_shared<std::string>();
-  auto job = [place, path](const std::shared_ptr<DiskWatch>& watch) {
+  auto around = std::make_shared<std::string>();
+  auto job = [place, around, path](const std::shared_ptr<DiskWatch>& watch) {
     const DiskWatch::Call call(*watch, "look");
     *place = real_path(path);
+    *around = volume_around(*place);
   };
   CHECK_OK(opener_.run_on_new_disk(path, std::move(job)));
+  if (!around->empty()) {
+    return fail(Errc::invalid, "\"" + path + "\" lies within the volume in \"" + *around +
+                                   "\", and would be removed with it: give the directory of a new "
+                                   "disk");
+  }
   for (const auto& volume : volumes_.states()) {
     const bool open = volume.status.state == VolumeStatus::State::open && !volume.stalled;
     if (volume.path.empty() || !open) continue;

@@ -290,6 +290,18 @@ def test_a_copy_of_a_store_has_volumes_of_its_own(fresh_store, tmp_path):
     fresh_store.start()
     assert status(fresh_store)["whole"]
     assert fresh_store.stop() == 0
+    # Where the original is away an old copy opens that volume, too, but it is no home of it.
+    aside = str(tmp_path / "aside")
+    os.rename(data, aside)
+    old = of(copied)
+    old.start(wait=False)
+    wait_for(lambda: old.admin("/readyz")[0] != 0, "an answer")
+    assert old.admin("/readyz")[0] == 503 and "old copy" in old.log(), old.log()
+    old.kill()
+    os.rename(aside, data)
+    fresh_store.start()
+    assert status(fresh_store)["whole"]
+    assert fresh_store.stop() == 0
     shutil.rmtree(copied)
     os.rename(data, copied)
     with of(copied) as moved:
@@ -337,9 +349,12 @@ def test_a_copy_with_links_to_the_originals_volumes_is_refused(fresh_store, tmp_
 def test_wrong_requests_say_what_to_do(fresh_store, tmp_path):
     new = str(tmp_path / "new")
     os.symlink(path_of(fresh_store, "v2"), tmp_path / "way")
+    (tmp_path / "replaced").mkdir()
+    (tmp_path / "replaced" / "volume.json").write_text("{}")
     cases = [
-        (replace(fresh_store, "v1", str(tmp_path / "way" / "new")), "lie within each other"),
-        (replace(fresh_store, "v1", os.path.join(path_of(fresh_store, "v2"), "files", "aa")), "lie within each other"),
+        (replace(fresh_store, "v1", str(tmp_path / "way" / "new")), "lies within the volume"),
+        (replace(fresh_store, "v1", str(tmp_path / "replaced" / "a" / "b")), "lies within the volume"),
+        (replace(fresh_store, "v1", os.path.join(path_of(fresh_store, "v2"), "files", "aa")), "lies within the volume"),
         (replace(fresh_store, "v1", fresh_store.data), "lie within each other"),
         (replace(fresh_store, "v9", new), "there are: v0 v1 v2 v3 v4 v5"),
         (replace(fresh_store, "v1", path_of(fresh_store, "v2")), "is volume v2 of this store"),
