@@ -85,7 +85,7 @@ NewVolume::NewVolume(VolumeSet& volumes, VolumeOpener& opener, StartNotes& notes
       clock_(clock),
       random_(random) {}
 
-// A volume within another would be lost with it: so also behind links.
+// A volume within another would be lost with it; links must not hide that.
 Result<> NewVolume::check_apart(const std::string& path) {
   const auto below = [](const std::string& one, const std::string& other) {
     return one.starts_with(other + "/");

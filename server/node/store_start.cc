@@ -287,10 +287,11 @@ Result<> StoreStart::check_no_copy(const Founds& found) {
 
 void StoreStart::note_homes() {
   // An old copy, whose own volumes are refused for that, is nobody's home.
-  std::size_t open = 0;
-  const auto states = parts_.volumes.states();
-  for (const auto& volume : states) open += volume.status.state == VolumeStatus::State::open;
-  if (2 * open <= states.size()) return;
+  std::set<VolumeId> open;
+  for (const auto& volume : parts_.volumes.states()) {
+    if (volume.status.state == VolumeStatus::State::open) open.insert(volume.id);
+  }
+  if (!enough_there(*parts_.volumes.map(), open)) return;
   for (const auto& slot : parts_.volumes.slots()) {
     if (!slot->volume) continue;
     const auto home = slot->volume->get_note(std::string(kHomeNote));

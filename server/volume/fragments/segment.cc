@@ -104,7 +104,7 @@ Result<> SegmentSet::grow() {
     if (auto done = disk_.sync_directory(kSegmentsDirectory); !done) {
       return final_segment_error(done.error());
     }
-    // Before the guard counts it no more: in between the volume would look full.
+    // While the guard still counts the growth: in between the volume would look full.
     std::lock_guard lock(mutex_);
     free_.add_segment(number, segment_bytes_);
     return {};
