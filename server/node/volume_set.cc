@@ -159,10 +159,9 @@ void VolumeSet::watch(bool at_directories) {
     if (slot->volume->waits_for_admission() || status.state == slot->last_state) continue;
     slot->last_state = status.state;
     tell_lost(slot->entry.name, status);
-    // R13 keeps a volume out whose disk failed. All that it acknowledged was synced before it
-    // stalled, and an exception or a full disk ended it as a kill would: the next start takes it
-    // back.
-    const bool failed = status.state == VolumeStatus::State::closed && !slot->volume->stalled();
+    // R13 keeps a volume out whose disk failed. A call that hangs, an exception or a full disk
+    // ended it as a kill would: the next start takes it back.
+    const bool failed = status.state == VolumeStatus::State::closed;
     if (!failed || slot->volume->is_disk_sound()) continue;
     notes_.note_failure(*slot, slots());
     if (on_failure_) on_failure_(slot->entry.id);

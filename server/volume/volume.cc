@@ -200,7 +200,10 @@ bool Volume::look_for_stall() {
       fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " + path() +
                                   " has not returned for " + std::to_string(seconds) + " s");
   watch_->close();
-  fail_with(why);
+  // All that it acknowledged was synced before.
+  if (health_->close_with(VolumeStatus::State::closed, why, true)) {
+    log_event(LogLevel::error, "volume_closed", {{"volume", path()}, {"reason", why.context}});
+  }
   fragments_->abandon(why);
   registers_->abandon(why);
   compaction_worker_->abandon();

@@ -43,8 +43,8 @@ class VolumeHealth {
   State state() const;
   std::string reason() const;
   // Its disk has not failed, even if it is closed: by an exception (caught.h), because a write
-  // found no room, or as said to close_with(). All is as a kill would have left it: the next start
-  // may take it back.
+  // found no room or a call hung, or as said to close_with(). All is as a kill would have left it:
+  // the next start may take it back.
   bool is_disk_sound() const;
 
  private:
