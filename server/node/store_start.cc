@@ -286,7 +286,8 @@ Result<> StoreStart::check_no_copy(const Founds& found) {
 }
 
 void StoreStart::note_homes() {
-  // An old copy, whose own volumes are refused for that, is nobody's home.
+  // An old copy, whose own volumes are refused for that, is nobody's home unless the others are a
+  // majority.
   std::set<VolumeId> open;
   for (const auto& volume : parts_.volumes.states()) {
     if (volume.status.state == VolumeStatus::State::open) open.insert(volume.id);

@@ -1,10 +1,14 @@
 #include "server/volume/disk/small_file.h"
 
+#include <algorithm>
+
 namespace penstock {
 
 Result<std::string> read_small_file(Disk& disk, const std::string& name) {
   TRY(file, disk.open(name, OpenMode::read));
-  std::string bytes(kSmallFileBytesMax, '\0');
+  TRY(size, file->size());
+  std::string bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, kSmallFileBytesMax)),
+                    '\0');
   TRY(got, file->read_at(0, std::as_writable_bytes(std::span(bytes))));
   bytes.resize(got);
   return bytes;

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-inline constexpr std::size_t kSmallFileBytesMax = 256 * 1024;
+inline constexpr std::size_t kSmallFileBytesMax = 16 * 1024 * 1024;
 
 // Errors: not_found; io.
 Result<std::string> read_small_file(Disk& disk, const std::string& name);

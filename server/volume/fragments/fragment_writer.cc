@@ -353,7 +353,8 @@ Task<> commit_steps(StreamPtr stream, Deadline deadline) {
   }
   if (!put) {
     const Errc code = put.error().code;
-    const bool nothing_written = code == Errc::overloaded || code == Errc::unavailable;
+    const bool nothing_written =
+        code == Errc::overloaded || code == Errc::full || code == Errc::unavailable;
     // A file that stood in for an equal one stays: the old row names it.
     stream->row_uncertain = !nothing_written || (!stream->span && old.has_value());
     co_return put;

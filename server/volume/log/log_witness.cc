@@ -83,6 +83,10 @@ Result<WitnessedLog> LogWitness::begin_log_file(std::uint64_t number, std::uint6
   WitnessedLog log;
   log.first = first;
   log.bytes = bytes;
+  {
+    std::lock_guard lock(mutex_);
+    if (logs_.size() >= kWitnessedMax) return fail(Errc::full, "too many log files");
+  }
   return begin({LogKind::log_file, number}, log);
 }
 

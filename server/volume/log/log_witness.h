@@ -30,6 +30,9 @@
 namespace penstock {
 
 inline constexpr const char* kWitnessFile = "witness";
+// Log files and manifests. What is left of kSmallFileBytesMax is for manifests, without which no
+// start gets as far as to drop what is not needed.
+inline constexpr std::size_t kWitnessedMax = 400'000;
 
 enum class LogKind : std::uint8_t { log_file = 1, manifest = 2 };  // on disk, never renumber
 
@@ -63,7 +66,7 @@ class LogWitness {
 
   // The file was made, durably. It is named when this succeeds, under a marker of its own. After a
   // failure the witness may name it or not, so it has to stay, without a frame, until it is begun
-  // again or dropped.
+  // again or dropped. Errors: io; full - kWitnessedMax files are named already.
   Result<WitnessedLog> begin_manifest(std::uint64_t number);
   Result<WitnessedLog> begin_log_file(std::uint64_t number, std::uint64_t first,
                                       std::uint64_t bytes);

@@ -75,6 +75,13 @@ std::uint64_t VolumeLog::next_file_bytes(std::uint64_t at_least) const {
   return std::max(bytes, log_pages(at_least));
 }
 
+// Some file systems give an allocation all that is left before they refuse it, and others on the
+// disk find nothing meanwhile. So what has no room is not tried.
+bool VolumeLog::has_room_for(std::uint64_t bytes) const {
+  const auto space = disk_.space();
+  return !space || space->free_bytes >= bytes;
+}
+
 Result<VolumeLog::Spare> VolumeLog::make_file(std::uint64_t number, std::uint64_t bytes) {
   Spare spare;
   spare.number = number;
@@ -94,16 +101,18 @@ Result<VolumeLog::Spare> VolumeLog::make_file(std::uint64_t number, std::uint64_
 // before has. Pre: by the group commit.
 Result<> VolumeLog::rotate(std::uint64_t bytes) {
   std::lock_guard spare_lock(spare_mutex_);
-  must_rotate_ = true;
   if (spare_ && spare_->bytes < bytes) {
     CHECK_OK(witness_.drop({spare_->number}));
     CHECK_OK(disk_.remove(name_of(spare_->number)));
     spare_.reset();
+    const CountedLock lock(mutex_);
+    has_spare_ = false;
   }
   if (!spare_) {
-    auto made = make_file(highest_ + 1, next_file_bytes(bytes));
     // Deletes must pass on a disk that is nearly full.
     const auto smallest = std::max(options_.file_bytes_min, bytes);
+    const auto wanted = next_file_bytes(bytes);
+    auto made = make_file(highest_ + 1, has_room_for(wanted) ? wanted : smallest);
     if (is_full(made)) made = make_file(highest_ + 1, smallest);
     if (is_full(made) && options_.make_room) {
       options_.make_room();
@@ -113,6 +122,7 @@ Result<> VolumeLog::rotate(std::uint64_t bytes) {
     spare_ = std::move(*made);
     ++highest_;
   }
+  must_rotate_ = true;
   TRY(begun, witness_.begin_log_file(spare_->number, next_, spare_->bytes));
   must_rotate_ = false;
   writer_ = std::move(spare_->file);
@@ -254,7 +264,9 @@ Result<> VolumeLog::make_spare() {
     const CountedLock lock(mutex_);
     if (!is_spare_due()) return {};
   }
-  TRY(made, make_file(highest_ + 1, next_file_bytes(0)));
+  const std::uint64_t bytes = next_file_bytes(0);
+  if (!has_room_for(bytes)) return fail(Errc::full, "no room for the next file of the log");
+  TRY(made, make_file(highest_ + 1, bytes));
   spare_ = std::move(made);
   ++highest_;
   const CountedLock lock(mutex_);

@@ -139,6 +139,7 @@ class VolumeLog {
   Result<> end_newest(std::uint64_t number, const LogEnd& end, File& file);
   Result<> check_strangers();
   std::uint64_t next_file_bytes(std::uint64_t at_least) const;
+  bool has_room_for(std::uint64_t bytes) const;
   Result<Spare> make_file(std::uint64_t number, std::uint64_t bytes);
   Result<> rotate(std::uint64_t bytes);
   Result<> make_spare();

@@ -88,8 +88,7 @@ TEST_CASE("a drop that could not be stored leaves its key to others") {
   h.disk.fail(Call::create, 1, Fault::scarce, true);  // the next log cannot be begun
   bool full = false;
   for (std::uint64_t i = 2; i < 100 && !full; ++i) {
-    full = !h.accept(h.object("key" + std::to_string(i)), h.ballot(i), h.value(i),
-                     std::string(4000, 'x'));
+    full = !h.accept(h.object("key" + std::to_string(i)), h.ballot(i), h.value(i));
   }
   REQUIRE(full);
   CHECK(code_of(h.drop(dead, h.ballot(1))) == Errc::overloaded);

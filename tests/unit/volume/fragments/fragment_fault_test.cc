@@ -332,11 +332,13 @@ TEST_CASE("a row that was certainly not written frees the space at once") {
     volume.open();
     REQUIRE(volume.put(make_id(1), pattern(make_id(1), 5000)));
     const std::uint64_t free = volume.store->statistics().segment_free_bytes;
-    volume.rows.refusal = fail(Errc::overloaded, "test");
-    CHECK(code_of(volume.put(make_id(2), pattern(make_id(2), size))) == Errc::overloaded);
-    volume.settle();
-    CHECK(volume.store->statistics().segment_free_bytes == free);
-    CHECK(volume.disk.files().size() == 1);
+    for (const Errc code : {Errc::overloaded, Errc::full, Errc::unavailable}) {
+      volume.rows.refusal = fail(code, "test");
+      CHECK(code_of(volume.put(make_id(2), pattern(make_id(2), size))) == code);
+      volume.settle();
+      CHECK(volume.store->statistics().segment_free_bytes == free);
+      CHECK(volume.disk.files().size() == 1);
+    }
     // Of a row that may have been written the space is kept until the next start knows.
     volume.rows.refusal = fail(Errc::io, "test");
     CHECK_FALSE(volume.put(make_id(3), pattern(make_id(3), 5000)));

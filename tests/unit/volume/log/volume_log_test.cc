@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "server/volume/disk/sealed_row.h"
+#include "server/volume/disk/small_file.h"
 #include "tests/fake/code_of.h"
 #include "tests/unit/volume/log/volume_log_fixture.h"
 
@@ -233,6 +235,67 @@ TEST_CASE("a disk without room for the smallest file is asked to make some") {
   int refused = 0;
   for (int i = 0; i < 20; ++i) refused += f.write(key_of(i), 6000) ? 0 : 1;
   CHECK(refused > 0);  // there was no room to be made any more
+}
+
+TEST_CASE("what finds no room for its file leaves the rest of the old one to smaller ones") {
+  LogFixture f;
+  REQUIRE(f.open());
+  REQUIRE(f.write("before", 100));
+  f.disk.fail(FakeDisk::Call::allocate, 1, FakeDisk::Fault::full, true);
+  CHECK(code_of(f.write("large", 200'000)) == Errc::full);
+  REQUIRE(f.write("before", 0));
+  REQUIRE(f.write("small", 100));
+  CHECK(f.log_files().size() == 1);
+  const ModelTables wanted = f.now;
+  REQUIRE(f.open());
+  CHECK(f.verdict(wanted) == "whole");
+}
+
+TEST_CASE("no file is made in advance of which the disk has no room for all") {
+  LogFixture f;
+  REQUIRE(f.open());
+  f.disk.set_capacity(40 * limits::kKiB);
+  for (int i = 0; i < 3; ++i) REQUIRE(f.write(key_of(i), 6000));
+  REQUIRE(f.log->wants_upkeep());
+  f.disk.fail(FakeDisk::Call::allocate, 1, FakeDisk::Fault::io);  // of which there is none
+  REQUIRE(f.log->upkeep());
+  f.disk.heal();
+  f.disk.set_capacity(100 * limits::kKiB);
+  REQUIRE(f.write(key_of(4), 10));
+  REQUIRE(f.log->wants_upkeep());
+  REQUIRE(f.log->upkeep());
+  CHECK(f.log_files().size() == 2);
+}
+
+TEST_CASE("a witness names as many files as a volume of any disk has, and then refuses one more") {
+  for (const std::size_t count : {std::size_t{10'000}, kWitnessedMax}) {
+    FakeDisk disk;
+    SeededRandom random(1);
+    std::string payload;
+    ByteWriter writer(payload);
+    writer.number(std::uint64_t{7});  // marker of the tables
+    writer.number(std::uint64_t{1});  // floor
+    for (std::uint64_t number = 1; number <= count; ++number) {
+      writer.number(static_cast<std::uint8_t>(LogKind::log_file));
+      for (const auto field :
+           {number, random.next(), std::uint64_t{1}, number, std::uint64_t{4096}})
+        writer.number(field);
+    }
+    REQUIRE(replace_file(disk, kWitnessFile, seal_row(kWitnessFile, payload)));
+    LogWitness witness(disk, random);
+    REQUIRE(witness.load());
+    CHECK(witness.logs().size() == count);
+    const auto begun = witness.begin_log_file(count + 1, count + 1, 4096);
+    const bool refused = count == kWitnessedMax;
+    CHECK(!begun == refused);
+    if (refused) CHECK(code_of(begun) == Errc::full);
+    REQUIRE(witness.begin_manifest(1));
+    LogWitness again(disk, random);
+    REQUIRE(again.load());
+    CHECK(again.logs().size() == count + (refused ? 1 : 2));
+    REQUIRE(again.drop({1, 2}));
+    REQUIRE(again.begin_log_file(count + 2, count + 1, 4096));
+  }
 }
 
 TEST_CASE("want of descriptors or room refuses a record, and the next one is taken") {
