@@ -1,5 +1,6 @@
 #include "tests/sim/sim_volume.h"
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
@@ -12,6 +13,13 @@ namespace penstock::sim {
 namespace {
 
 constexpr std::uint64_t kLogFileBytes = 64 * limits::kKiB;  // so that it has several soon
+
+// No, too, if it cannot be read now.
+bool has_records(Disk& disk, const std::string& log) {
+  std::array<std::byte, kFrameHeadBytes> head{};
+  const auto file = disk.open(log, OpenMode::read);
+  return file && (*file)->read_at(0, head) && head != decltype(head){};
+}
 
 // The thread of the group commit: `committing` while it runs.
 class CommitWorker final : public Worker {
@@ -184,10 +192,14 @@ void SimVolume::flip_bit() {
   damaged_ = true;
   auto files = disk_.files();
   // A flip in the last frame of the newest log looks like a torn write: no store can tell them
-  // apart.
-  const auto newest_log = std::find_if(files.rbegin(), files.rend(),
-                                       [](const auto& name) { return name.ends_with(".log"); });
-  if (newest_log != files.rend()) files.erase(std::next(newest_log).base());
+  // apart. Behind it may lie a file that was made in advance.
+  auto logs = files;
+  std::erase_if(logs, [](const std::string& name) { return !name.ends_with(".log"); });
+  bool found = false;
+  for (; !found && !logs.empty(); logs.pop_back()) {
+    std::erase(files, logs.back());
+    found = has_records(disk_, logs.back());
+  }
   if (files.empty()) return;
   const std::string& name = random_.pick(files);
   const auto size = disk_.file_size(name);
