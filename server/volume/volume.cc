@@ -21,8 +21,10 @@ void Volume::attach_disk(std::unique_ptr<Disk> raw, std::shared_ptr<SharedDevice
   space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
+  // `unavailable` is the watch's refusal of a disk that hangs, which has not failed for that.
   auto on_failure = [health = health_, path = with_ballast->path("")](const Error& error) {
-    if (health->close_with(VolumeStatus::State::closed, error)) {
+    const bool hangs = error.code == Errc::unavailable;
+    if (health->close_with(VolumeStatus::State::closed, error, hangs)) {
       log_event(LogLevel::error, "volume_closed", {{"volume", path}, {"reason", error.context}});
     }
   };

@@ -85,7 +85,8 @@ Result<WitnessedLog> LogWitness::begin_log_file(std::uint64_t number, std::uint6
   log.bytes = bytes;
   {
     std::lock_guard lock(mutex_);
-    if (logs_.size() >= kWitnessedMax) return fail(Errc::full, "too many log files");
+    const bool named = logs_.contains({LogKind::log_file, number});
+    if (logs_.size() >= kWitnessedMax && !named) return fail(Errc::full, "too many log files");
   }
   return begin({LogKind::log_file, number}, log);
 }

@@ -66,7 +66,8 @@ class LogWitness {
 
   // The file was made, durably. It is named when this succeeds, under a marker of its own. After a
   // failure the witness may name it or not, so it has to stay, without a frame, until it is begun
-  // again or dropped. Errors: io; full - kWitnessedMax files are named already.
+  // again or dropped. Errors: io; overloaded, full. A log file also: full - kWitnessedMax files are
+  // named already.
   Result<WitnessedLog> begin_manifest(std::uint64_t number);
   Result<WitnessedLog> begin_log_file(std::uint64_t number, std::uint64_t first,
                                       std::uint64_t bytes);

@@ -76,7 +76,7 @@ std::uint64_t VolumeLog::next_file_bytes(std::uint64_t at_least) const {
 }
 
 // Some file systems give an allocation all that is left before they refuse it, and others on the
-// disk find nothing meanwhile. So what has no room is not tried.
+// disk find nothing meanwhile. So what has no room is not tried, but for the smallest file.
 bool VolumeLog::has_room_for(std::uint64_t bytes) const {
   const auto space = disk_.space();
   return !space || space->free_bytes >= bytes;
