@@ -21,10 +21,8 @@ void Volume::attach_disk(std::unique_ptr<Disk> raw, std::shared_ptr<SharedDevice
   space_ = std::make_shared<SpaceGuard>(*disk, clock_, options_.space, std::move(devices));
   auto release = [space = space_] { return space->release_ballast(); };
   auto with_ballast = make_ballast_disk(std::move(disk), std::move(release));
-  // `unavailable` is the watch's refusal of a disk that hangs, which has not failed for that.
   auto on_failure = [health = health_, path = with_ballast->path("")](const Error& error) {
-    const bool hangs = error.code == Errc::unavailable;
-    if (health->close_with(VolumeStatus::State::closed, error, hangs)) {
+    if (health->close_with(VolumeStatus::State::closed, error)) {
       log_event(LogLevel::error, "volume_closed", {{"volume", path}, {"reason", error.context}});
     }
   };
@@ -202,10 +200,7 @@ bool Volume::look_for_stall() {
       fail(Errc::unavailable, "stalled: a " + std::string(oldest->call) + " of " + path() +
                                   " has not returned for " + std::to_string(seconds) + " s");
   watch_->close();
-  // All that it acknowledged was synced before.
-  if (health_->close_with(VolumeStatus::State::closed, why, true)) {
-    log_event(LogLevel::error, "volume_closed", {{"volume", path()}, {"reason", why.context}});
-  }
+  fail_with(why);
   fragments_->abandon(why);
   registers_->abandon(why);
   compaction_worker_->abandon();

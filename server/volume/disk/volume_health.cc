@@ -22,7 +22,10 @@ bool VolumeHealth::close_with(State state, const Error& why, bool disk_sound) {
     if (state_ != State::open) return false;
     state_ = state;
     reason_ = why.context;
-    disk_sound_ = disk_sound || why.thrown || why.code == Errc::full;
+    // `unavailable`: a call hung, or the watch refused one behind it. What was acknowledged before
+    // is synced.
+    disk_sound_ =
+        disk_sound || why.thrown || why.code == Errc::full || why.code == Errc::unavailable;
     open_.store(false, std::memory_order_release);
   }
   std::lock_guard lock(listener_mutex_);
