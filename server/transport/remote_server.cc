@@ -16,6 +16,8 @@ namespace {
 
 // Between two questions while a volume is not open: it may wait for its admission only.
 constexpr Duration kChangesSoon = std::chrono::milliseconds(250);
+// A connection that is made sooner after the one before is no news: something ends them.
+constexpr Duration kNews = std::chrono::seconds(2);
 
 constexpr ReportThrown report_end{"the status of a server"};
 
@@ -40,12 +42,18 @@ RemoteServer::~RemoteServer() { stop(); }
 
 void RemoteServer::start() {
   const std::weak_ptr<LinkListener> self = weak_from_this();
+  const auto first = contexts_.front()->get_executor();
   for (const auto& link : links_) {
     const auto listener = link == links_.front() ? self : std::weak_ptr<LinkListener>{};
-    boost::asio::post(link->executor(),
-                      [link, listener, running = running_] { link->start(listener, running); });
+    auto made = [first, weak = weak_from_this()] {
+      boost::asio::post(first, [weak] {
+        if (const auto server = weak.lock()) server->link_made();
+      });
+    };
+    boost::asio::post(link->executor(), [link, listener, running = running_, made] {
+      link->start(listener, running, made);
+    });
   }
-  const auto first = contexts_.front()->get_executor();
   auto run = [](std::weak_ptr<RemoteServer> weak, Clock* clock,
                 [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
     auto poll = [weak, clock] { return run_polls(weak, clock); };
@@ -143,13 +151,34 @@ Task<std::string> RemoteServer::describe(Deadline deadline) const {
   co_return std::move(answer.fields);
 }
 
+// Who has reached it tells the others, which may be in their pauses.
 void RemoteServer::connected(const MetPeer&) {
   {
     const std::lock_guard lock(mutex_);
     refused_ = false;
+    why_ = "server " + address_ + ": it was reached; more connections to it are being made";
   }
   told_refusal_.clear();
+  const BootTime now = parts_->clock.boot();
+  if (!met_ || now - *met_ >= kNews) retry();
+  met_ = now;
+  joining_ = true;
   poll_now_.notify();
+}
+
+void RemoteServer::link_made() {
+  if (joining_) poll_now_.notify();
+}
+
+// Its volumes are open for this process when each thread reaches them: a thread that does not has
+// calls fail that others make. If one connection cannot be made, they are after a while all the
+// same.
+bool RemoteServer::is_joining() {
+  if (!joining_) return false;
+  const bool complete = std::all_of(links_.begin(), links_.end(),
+                                    [](const auto& link) { return link->is_complete(); });
+  joining_ = !complete && parts_->clock.boot() < *met_ + Duration(limits::kReconnectMax);
+  return joining_;
 }
 
 void RemoteServer::disconnected(const Error& why) {
@@ -164,6 +193,7 @@ void RemoteServer::disconnected(const Error& why) {
   status_.reset();
   why_ = "server " + address_ + ": " + why.context;
   refused_ = refused;
+  joining_ = false;
 }
 
 void RemoteServer::leaving(bool leaves) {
@@ -223,18 +253,21 @@ Task<> RemoteServer::poll() {
 Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock) {
   while (true) {
     Wakeup wakeup;
-    Duration pause{};
+    BootTime again{};
     std::shared_ptr<std::atomic<bool>> stopping;
     {
       const auto self = weak.lock();
       if (self == nullptr) co_return;
-      (void)co_await self->poll();  // what it says stands in the status
+      const bool joining = self->is_joining();
+      if (!joining) (void)co_await self->poll();  // what it says stands in the status
       wakeup = self->poll_now_;
-      pause = self->all_open_ ? Duration(limits::kPeerStatusEvery) : kChangesSoon;
+      const Duration pause = self->all_open_ ? Duration(limits::kPeerStatusEvery) : kChangesSoon;
+      again = joining ? *self->met_ + Duration(limits::kReconnectMax)
+                      : next_whole(clock->boot(), pause);
       stopping = self->stopping_;
     }
     if (stopping->load()) co_return;
-    co_await wakeup.wait(*clock, next_whole(clock->boot(), pause));
+    co_await wakeup.wait(*clock, again);
     if (stopping->load()) co_return;
   }
 }

@@ -63,6 +63,8 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
 
  private:
   static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock);
+  bool is_joining();
+  void link_made();
   Task<> poll();
   Task<> announce(std::shared_ptr<CallConnection> connection);
 
@@ -75,7 +77,9 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
   // ---- of the first context
   Wakeup poll_now_;
-  bool all_open_ = true;  // as it said last
+  std::optional<BootTime> met_;  // when its last connection for small calls was made
+  bool joining_ = false;         // since then; until all connections of all threads are made
+  bool all_open_ = true;         // as it said last
   std::weak_ptr<CallConnection> announced_on_;
   std::vector<wire::Place> announced_;
   std::string announcing_fails_;  // why, as it was told last; empty: it does not

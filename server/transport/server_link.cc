@@ -23,8 +23,9 @@ ServerLink::ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts
     : executor_(std::move(executor)), parts_(std::move(parts)), address_(std::move(address)) {}
 
 void ServerLink::start(std::weak_ptr<LinkListener> listener,
-                       const std::shared_ptr<RunningLinks>& running) {
+                       const std::shared_ptr<RunningLinks>& running, std::function<void()> made) {
   listener_ = std::move(listener);
+  made_ = std::move(made);
   auto run = [](std::shared_ptr<ServerLink> self, std::size_t index,
                 [[maybe_unused]] RunningLinks::Hold hold) -> Awaitable<void> {
     auto keep = [&self, index] { return self->keep(index); };
@@ -83,6 +84,10 @@ ServerLink::Counts ServerLink::counts() const {
   return counts;
 }
 
+bool ServerLink::is_complete() const {
+  return counters_.connections.load(std::memory_order_relaxed) == std::tuple_size_v<Connections>;
+}
+
 // The whole hello within its time.
 Task<MetPeer> ServerLink::greet(ByteStream& stream, FrameReader& reader) {
   const BootTime until = parts_->clock.boot() + Duration(limits::kHelloTime);
@@ -122,6 +127,7 @@ Task<MetPeer> ServerLink::connect(std::size_t index) {
 }
 
 void ServerLink::tell_connected(std::size_t index, const MetPeer& peer) {
+  made_();
   if (index != 0) return;
   if (const auto told = listener_.lock()) told->connected(peer);
 }

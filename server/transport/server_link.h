@@ -48,7 +48,9 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts, std::string address);
 
   // `listener` may be null; it is told while it exists. `running`: counts the coroutines.
-  void start(std::weak_ptr<LinkListener> listener, const std::shared_ptr<RunningLinks>& running);
+  // `made`: is called for each connection that was made, on the link's executor.
+  void start(std::weak_ptr<LinkListener> listener, const std::shared_ptr<RunningLinks>& running,
+             std::function<void()> made);
   void stop();
   // Tries again now where there is no connection, without the rest of the pause.
   void retry();
@@ -70,6 +72,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
     Counts& operator+=(const Counts& other);
   };
   Counts counts() const;
+  bool is_complete() const;  // are all of its connections made?
 
  private:
   using Connections = std::array<std::shared_ptr<CallConnection>, 1 + limits::kByteConnections>;
@@ -85,6 +88,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   const std::shared_ptr<const LinkParts> parts_;
   const std::string address_;
   std::weak_ptr<LinkListener> listener_;
+  std::function<void()> made_;
   Connections connections_;
   std::array<Wakeup, 1 + limits::kByteConnections> wakeups_;  // of the pauses
   struct Counters {

@@ -53,6 +53,61 @@ TEST_CASE("a server that greets and closes at once is tried again like one that 
   CHECK(dials > 3 * 15);
 }
 
+bool is_open(const TransportWorld& world) {
+  return world.remote->status().state == VolumeStatus::State::open;
+}
+
+bool is_reached(const TransportWorld& world) {
+  return world.remote->status().reason.find("it was reached") != std::string::npos;
+}
+
+TEST_CASE("volumes are open when all connections to their server are made") {
+  TransportWorld world;
+  bool all = false;
+  world.links->dial = [&](std::string) {
+    world.reachable = all || world.wires.empty();
+    return world.dial();
+  };
+  world.server->start();
+  REQUIRE(run_until(world.io, world.clock, [&] { return is_reached(world); }));
+  world.run_for(std::chrono::milliseconds(500));
+  CHECK_FALSE(is_open(world));
+  CHECK(is_reached(world));
+  all = true;
+  world.run_for(std::chrono::milliseconds(480));  // the bound of the next test is not reached
+  CHECK(world.wires.size() == 1 + limits::kByteConnections);
+  CHECK(is_open(world));
+}
+
+TEST_CASE("a connection that cannot be made keeps no volume from whoever reaches it") {
+  TransportWorld world;
+  world.links->dial = [&](std::string) {
+    world.reachable = world.wires.empty();
+    return world.dial();
+  };
+  world.server->start();
+  world.run_for(std::chrono::milliseconds(900));
+  CHECK_FALSE(is_open(world));
+  world.run_for(std::chrono::milliseconds(200));
+  CHECK(is_open(world));
+  CHECK(world.run(world.remote->probe(world.soon())));
+}
+
+TEST_CASE("as soon as one connection finds a server again, all are made") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TransportWorld world;
+    world.random = SeededRandom(seed);
+    world.reachable = false;
+    world.server->start();
+    world.run_for(std::chrono::seconds(10));
+    world.reachable = true;
+    REQUIRE(run_until(world.io, world.clock, [&] { return is_reached(world); }));
+    world.run_for(std::chrono::milliseconds(2));
+    CHECK(world.wires.size() == 1 + limits::kByteConnections);
+    CHECK(is_open(world));
+  }
+}
+
 TEST_CASE("the status is asked for before the server is told where volumes are") {
   TransportWorld world;
   std::vector<bool> known;
