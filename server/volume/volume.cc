@@ -217,7 +217,7 @@ void Volume::admit(bool member) {
 
 void Volume::refuse(const std::string& why) {
   const Error error = fail(Errc::unavailable, why);
-  if (!health_->close_with(VolumeStatus::State::closed, error, true)) return;
+  if (!health_->close_with(VolumeStatus::State::closed, error)) return;
   log_event(LogLevel::error, "volume_refused", {{"volume", path()}, {"reason", why}});
 }
 

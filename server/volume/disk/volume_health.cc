@@ -16,16 +16,15 @@ void VolumeHealth::stop_listening() {
   listener_ = nullptr;
 }
 
-bool VolumeHealth::close_with(State state, const Error& why, bool disk_sound) {
+bool VolumeHealth::close_with(State state, const Error& why) {
   {
     std::lock_guard lock(mutex_);
     if (state_ != State::open) return false;
     state_ = state;
     reason_ = why.context;
-    // `unavailable`: a call hung, or the watch refused one behind it. What was acknowledged before
-    // is synced.
-    disk_sound_ =
-        disk_sound || why.thrown || why.code == Errc::full || why.code == Errc::unavailable;
+    // `unavailable` also of a call that the watch refused behind one that hangs. What was
+    // acknowledged before is synced.
+    disk_sound_ = why.thrown || why.code == Errc::full || why.code == Errc::unavailable;
     open_.store(false, std::memory_order_release);
   }
   std::lock_guard lock(listener_mutex_);

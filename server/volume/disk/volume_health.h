@@ -19,9 +19,8 @@ class VolumeHealth {
   void listen(std::function<void(const Error&)> listener);
   // Forgets the listener; does not return while it runs.
   void stop_listening();
-  // Only the first call counts; true for that one. `disk_sound`: for a reason that says nothing of
-  // the disk.
-  bool close_with(State state, const Error& why, bool disk_sound = false);
+  // Only the first call counts; true for that one.
+  bool close_with(State state, const Error& why);
 
   // Open, but not to serve yet: it waits for something, and why is told as if it were closed.
   void hold(std::string why);
@@ -43,8 +42,9 @@ class VolumeHealth {
   State state() const;
   std::string reason() const;
   // Its disk has not failed, even if it is closed: by an exception (caught.h), because a write
-  // found no room or a call hung, or as said to close_with(). All is as a kill would have left it:
-  // the next start may take it back.
+  // found no room (`full`), or for what says nothing of the disk (`unavailable`): a call hung, or
+  // others refused the volume. All is as a kill would have left it: the next start may take it
+  // back.
   bool is_disk_sound() const;
 
  private:
