@@ -18,6 +18,7 @@
 #include "gateway/process/gateway_process.h"
 #include "gateway/process/local_process.h"
 #include "gateway/process/server_process.h"
+#include "gateway/process/start_watch.h"
 #include "gateway/process_shares.h"
 #include "gateway/ring_command.h"
 #include "gateway/role_settings.h"
@@ -84,9 +85,12 @@ sigset_t block_signals() {
 // Opens the process, serves with it, and stops it when a signal says so.
 template <class Process>
 int run_process(Process& process, const sigset_t& signals, const Endpoints& endpoints) {
-  if (const auto opened = process.open(); !opened) return complain(opened.error());
-  if (const auto serving = process.serve(endpoints.s3, endpoints.admin); !serving) {
-    return complain(serving.error());
+  {
+    const StartWatch watch(Process::kStartWaitsFor);
+    if (const auto opened = process.open(); !opened) return complain(opened.error());
+    if (const auto serving = process.serve(endpoints.s3, endpoints.admin); !serving) {
+      return complain(serving.error());
+    }
   }
   int received = 0;
   while (sigwait(&signals, &received) == 0 && received == SIGHUP) process.hang_up();

@@ -19,6 +19,8 @@ namespace penstock {
 
 class GatewayProcess {
  public:
+  static constexpr const char* kStartWaitsFor = "the map of its cluster";
+
   GatewayProcess(const LocalConfig& config, const GatewayArguments& arguments, Trust trust);
   ~GatewayProcess();
 

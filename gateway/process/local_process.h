@@ -19,6 +19,8 @@ namespace penstock {
 
 class LocalProcess {
  public:
+  static constexpr const char* kStartWaitsFor = "the disks of its directories";
+
   // How many volumes a start would find, or make. Blocks for 2 s at most.
   static std::size_t count_volumes(const LocalArguments& arguments);
 

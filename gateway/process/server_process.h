@@ -32,6 +32,8 @@ namespace penstock {
 
 class ServerProcess {
  public:
+  static constexpr const char* kStartWaitsFor = "its disks, or the map of its cluster";
+
   ServerProcess(const LocalConfig& config, const ServerArguments& arguments, Trust trust);
   // Ends the process if a disk keeps a volume.
   ~ServerProcess();

@@ -331,6 +331,26 @@ def test_a_disk_that_hangs_while_a_failed_start_ends(shim):
         assert store.metric('penstock_volumes{state="open"}') == 6
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_signal_ends_a_start_that_its_only_directory_holds_up(shim, passes):
+    with tempfile.TemporaryDirectory(prefix="penstock-s3-") as directory, HangingStore(directory, shim) as store:
+        s3 = make_client(store)
+        s3.create_bucket(Bucket="load")
+        assert store.stop() == 0
+        store.hang(store.data)
+        store.start(wait=False)
+        wait_for(lambda: "start_takes_long" in store.log(), "the start says that it waits", 5 + BUSY)
+        assert 'waits_for="the disks of its directories"' in store.log()
+        store.process.terminate()
+        if passes:  # then the end is in order
+            store.hang()
+        assert store.process.wait(timeout=3 + BUSY) == (0 if passes else 3)
+        assert ("before the start was over" in store.log()) != passes
+        store.hang()
+        store.start()
+        assert s3.list_buckets()["Buckets"][0]["Name"] == "load"
+
+
 def test_a_volume_that_another_process_keeps_is_done_without(fresh_store):
     """A process that is stuck in a disk cannot be killed, and keeps the locks of its volumes there."""
     store = fresh_store
