@@ -60,7 +60,8 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
 
   Awaitable<void> accept_all();
   void begin(TcpStream::Socket socket, asio::io_context& context);
-  static Awaitable<void> serve(std::shared_ptr<State> self, std::string peer,
+  class Entry;
+  static Awaitable<void> serve(Entry entry, std::string peer,
                                std::shared_ptr<ServedConnection> connection);
   bool make_room();
   void drop_greeted();
@@ -92,6 +93,30 @@ struct PeerServer::State : std::enable_shared_from_this<PeerServer::State> {
   };
   std::deque<Stranger> strangers;  // in the order in which they came; some are known by now
   ReasonBudget lines{kRefusedLines, kRefusedReasons};
+};
+
+// A place among the connections. It ends with the coroutine that serves, also where a context that
+// goes destroys that: a socket must not outlive its context, which all of the state may.
+class PeerServer::State::Entry {
+ public:
+  Entry(std::shared_ptr<State> state, const std::shared_ptr<ServedConnection>& connection,
+        asio::io_context& context, std::string address)
+      : state_(std::move(state)), connection_(connection.get()) {
+    const std::lock_guard lock(state_->mutex);
+    state_->connections[connection_] = Served{connection, &context, std::move(address)};
+  }
+  Entry(Entry&& other) noexcept = default;
+  Entry& operator=(Entry&&) = delete;
+  ~Entry() {
+    if (!state_) return;
+    const std::lock_guard lock(state_->mutex);
+    state_->connections.erase(connection_);
+  }
+  State& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  const ServedConnection* connection_;
 };
 
 // Takes those off that are gone, or no strangers any more.
@@ -138,30 +163,23 @@ void PeerServer::State::begin(TcpStream::Socket socket, asio::io_context& contex
   }
   const auto connection = std::make_shared<ServedConnection>(
       std::move(stream), context.get_executor(), parts, counters.at(&context));
-  {
-    const std::lock_guard lock(mutex);
-    connections[connection.get()] =
-        Served{connection, &context, peer.substr(0, peer.find_last_of(':'))};
-  }
+  Entry entry(shared_from_this(), connection, context, peer.substr(0, peer.find_last_of(':')));
   strangers.push_back(Stranger{connection, &context});
-  asio::co_spawn(context, serve(shared_from_this(), std::move(peer), connection), report_end);
+  asio::co_spawn(context, serve(std::move(entry), std::move(peer), connection), report_end);
 }
 
-Awaitable<void> PeerServer::State::serve(std::shared_ptr<State> self, std::string peer,
+Awaitable<void> PeerServer::State::serve(Entry entry, std::string peer,
                                          std::shared_ptr<ServedConnection> connection) {
+  State& self = entry.state();
   const Result<> ended = co_await connection->run();
-  if (!ended && !self->stopping.load()) {
-    const bool known = connection->peer().has_value();
-    if (!known) self->refused.fetch_add(1);
-    const std::string name = known ? connection->peer()->name : "unknown";
-    if (known || self->may_tell(ended.error().context)) {
-      log_event(known ? LogLevel::info : LogLevel::warn,
-                known ? "peer_disconnected" : "peer_refused",
-                {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
-    }
+  if (ended || self.stopping.load()) co_return;
+  const bool known = connection->peer().has_value();
+  if (!known) self.refused.fetch_add(1);
+  const std::string name = known ? connection->peer()->name : "unknown";
+  if (known || self.may_tell(ended.error().context)) {
+    log_event(known ? LogLevel::info : LogLevel::warn, known ? "peer_disconnected" : "peer_refused",
+              {{"address", peer}, {"name", name}, {"reason", ended.error().context}});
   }
-  const std::lock_guard lock(self->mutex);
-  self->connections.erase(connection.get());
 }
 
 Awaitable<void> PeerServer::State::accept_all() {

@@ -16,7 +16,8 @@ namespace {
 
 // Between two questions while a volume is not open: it may wait for its admission only.
 constexpr Duration kChangesSoon = std::chrono::milliseconds(250);
-// A connection that is made sooner after the one before is no news: something ends them.
+// A thread that reaches the server sooner after the last one that did brings no news: they come
+// together, or something ends their connections.
 constexpr Duration kNews = std::chrono::seconds(2);
 
 constexpr ReportThrown report_end{"the status of a server"};
@@ -45,9 +46,9 @@ void RemoteServer::start() {
   const auto first = contexts_.front()->get_executor();
   for (const auto& link : links_) {
     const auto listener = link == links_.front() ? self : std::weak_ptr<LinkListener>{};
-    auto made = [first, weak = weak_from_this()] {
-      boost::asio::post(first, [weak] {
-        if (const auto server = weak.lock()) server->link_made();
+    auto made = [first, weak = weak_from_this()](bool for_calls) {
+      boost::asio::post(first, [weak, for_calls] {
+        if (const auto server = weak.lock()) server->link_made(for_calls);
       });
     };
     boost::asio::post(link->executor(), [link, listener, running = running_, made] {
@@ -151,7 +152,6 @@ Task<std::string> RemoteServer::describe(Deadline deadline) const {
   co_return std::move(answer.fields);
 }
 
-// Who has reached it tells the others, which may be in their pauses.
 void RemoteServer::connected(const MetPeer&) {
   {
     const std::lock_guard lock(mutex_);
@@ -159,14 +159,18 @@ void RemoteServer::connected(const MetPeer&) {
     why_ = "server " + address_ + ": it was reached; more connections to it are being made";
   }
   told_refusal_.clear();
-  const BootTime now = parts_->clock.boot();
-  if (!met_ || now - *met_ >= kNews) retry();
-  met_ = now;
+  met_ = parts_->clock.boot();
   joining_ = true;
   poll_now_.notify();
 }
 
-void RemoteServer::link_made() {
+// The thread that has reached it tells the others, which may be in their pauses.
+void RemoteServer::link_made(bool for_calls) {
+  if (for_calls) {
+    const BootTime now = parts_->clock.boot();
+    if (!reached_ || now - *reached_ >= kNews) retry();
+    reached_ = now;
+  }
   if (joining_) poll_now_.notify();
 }
 
@@ -177,7 +181,11 @@ bool RemoteServer::is_joining() {
   if (!joining_) return false;
   const bool complete = std::all_of(links_.begin(), links_.end(),
                                     [](const auto& link) { return link->is_complete(); });
-  joining_ = !complete && parts_->clock.boot() < *met_ + Duration(limits::kReconnectMax);
+  joining_ = !complete && parts_->clock.boot() < met_ + Duration(limits::kReconnectMax);
+  if (!joining_) {
+    const std::lock_guard lock(mutex_);
+    why_ = "server " + address_ + ": it has not said yet how its volumes are";
+  }
   return joining_;
 }
 
@@ -262,8 +270,8 @@ Awaitable<void> RemoteServer::run_polls(std::weak_ptr<RemoteServer> weak, Clock*
       if (!joining) (void)co_await self->poll();  // what it says stands in the status
       wakeup = self->poll_now_;
       const Duration pause = self->all_open_ ? Duration(limits::kPeerStatusEvery) : kChangesSoon;
-      again = joining ? *self->met_ + Duration(limits::kReconnectMax)
-                      : next_whole(clock->boot(), pause);
+      again =
+          joining ? self->met_ + Duration(limits::kReconnectMax) : next_whole(clock->boot(), pause);
       stopping = self->stopping_;
     }
     if (stopping->load()) co_return;

@@ -64,7 +64,7 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
  private:
   static Awaitable<void> run_polls(std::weak_ptr<RemoteServer> weak, Clock* clock);
   bool is_joining();
-  void link_made();
+  void link_made(bool for_calls);
   Task<> poll();
   Task<> announce(std::shared_ptr<CallConnection> connection);
 
@@ -77,9 +77,10 @@ class RemoteServer final : public LinkListener, public std::enable_shared_from_t
   const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
   // ---- of the first context
   Wakeup poll_now_;
-  std::optional<BootTime> met_;  // when its last connection for small calls was made
-  bool joining_ = false;         // since then; until all connections of all threads are made
-  bool all_open_ = true;         // as it said last
+  std::optional<BootTime> reached_;  // when a thread last made its connection for small calls
+  BootTime met_{};                   // when the first thread did
+  bool joining_ = false;  // since then, until all connections of all threads are made, or 1 s
+  bool all_open_ = true;  // as it said last
   std::weak_ptr<CallConnection> announced_on_;
   std::vector<wire::Place> announced_;
   std::string announcing_fails_;  // why, as it was told last; empty: it does not

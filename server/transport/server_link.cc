@@ -23,7 +23,8 @@ ServerLink::ServerLink(Executor executor, std::shared_ptr<const LinkParts> parts
     : executor_(std::move(executor)), parts_(std::move(parts)), address_(std::move(address)) {}
 
 void ServerLink::start(std::weak_ptr<LinkListener> listener,
-                       const std::shared_ptr<RunningLinks>& running, std::function<void()> made) {
+                       const std::shared_ptr<RunningLinks>& running,
+                       std::function<void(bool for_calls)> made) {
   listener_ = std::move(listener);
   made_ = std::move(made);
   auto run = [](std::shared_ptr<ServerLink> self, std::size_t index,
@@ -127,7 +128,7 @@ Task<MetPeer> ServerLink::connect(std::size_t index) {
 }
 
 void ServerLink::tell_connected(std::size_t index, const MetPeer& peer) {
-  made_();
+  made_(index == 0);
   if (index != 0) return;
   if (const auto told = listener_.lock()) told->connected(peer);
 }
@@ -164,6 +165,7 @@ Awaitable<void> ServerLink::keep(std::size_t index) {
       connections_[index]->close(fail(Errc::shutting_down, "this process stops"));
     }
     if (peer) {
+      wakeups_[index] = Wakeup();  // one that came while it was made is not for the next pause
       const BootTime begun = parts_->clock.boot();
       const auto connection = connections_[index];
       tell_connected(index, *peer);

@@ -50,7 +50,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   // `listener` may be null; it is told while it exists. `running`: counts the coroutines.
   // `made`: is called for each connection that was made, on the link's executor.
   void start(std::weak_ptr<LinkListener> listener, const std::shared_ptr<RunningLinks>& running,
-             std::function<void()> made);
+             std::function<void(bool for_calls)> made);
   void stop();
   // Tries again now where there is no connection, without the rest of the pause.
   void retry();
@@ -88,7 +88,7 @@ class ServerLink : public std::enable_shared_from_this<ServerLink> {
   const std::shared_ptr<const LinkParts> parts_;
   const std::string address_;
   std::weak_ptr<LinkListener> listener_;
-  std::function<void()> made_;
+  std::function<void(bool for_calls)> made_;
   Connections connections_;
   std::array<Wakeup, 1 + limits::kByteConnections> wakeups_;  // of the pauses
   struct Counters {
