@@ -42,14 +42,17 @@ std::string notes_of(const BenchRow& row) {
   std::string text;
   if (row.utilisation) {
     text += format("  busy %.1f %%", *row.utilisation * 100);
-    if (row.enough) text += *row.utilisation >= *row.enough ? " (passes)" : " (too little)";
+    if (row.enough && !row.is_empty())
+      text += *row.utilisation >= *row.enough ? " (passes)" : " (too little)";
   }
   if (row.offered_per_s > 0) text += format("  offered %.0f/s", row.offered_per_s);
   if (row.late > 0) text += format("  not begun %llu", static_cast<unsigned long long>(row.late));
   if (row.slowest_s) text += format("  slowest %.2f s", *row.slowest_s);
   if (row.complete_ms) text += format("  complete %.0f ms", *row.complete_ms);
-  if (row.result.tally.good == 0 && row.connections > 0 && !row.failed()) {
-    text += "  none ended: give it more --seconds";
+  if (row.result.tally.good == 0 && row.connections > 0 && row.error.empty() &&
+      row.result.tally.failed == 0) {
+    text += row.is_empty() ? "  FAILED: none was sent" : "  none ended in time";
+    text += ": give it more --seconds";
   }
   if (row.result.tally.failed > 0) {
     text += format("  FAILED %llu: ", static_cast<unsigned long long>(row.result.tally.failed));
@@ -158,6 +161,9 @@ Result<std::string> compare(const BenchReport& report, std::string_view old_text
   }
   std::string text = format("%-10s %9s %9s %9s %9s %9s   now / then\n", "workload", "CPU", "rate",
                             "p50", "p99", "RSS");
+  if (const double then = old.value("scale", report.scale); then != report.scale) {
+    text += format("not the same data: --scale was %g then and is %g now\n", then, report.scale);
+  }
   for (const BenchRow& row : report.rows) {
     const auto found = before.find(row.workload);
     if (found == before.end()) continue;

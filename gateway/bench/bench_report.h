@@ -26,7 +26,11 @@ struct BenchRow {
   std::optional<double> complete_ms;  // CompleteMultipartUpload
   std::optional<double> slowest_s;    // rank of a checkpoint
   std::string error;                  // why it was not measured
-  bool failed() const { return !error.empty() || result.tally.failed > 0; }
+  // Nothing was measured: none ended, not even later, and none was answered in part.
+  bool is_empty() const {
+    return connections > 0 && result.tally.latency.count() == 0 && result.tally.bytes_in == 0;
+  }
+  bool failed() const { return !error.empty() || result.tally.failed > 0 || is_empty(); }
 };
 
 struct BenchReport {

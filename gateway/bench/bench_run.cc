@@ -1,10 +1,12 @@
 #include "gateway/bench/bench_run.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -23,6 +25,18 @@ namespace penstock {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr int kInterrupted = 128 + SIGINT;  // as shells have it
+
+std::atomic<bool> interrupted{false};  // by the handler of a signal
+
+// The first one ends the run with a report, a second one the process.
+void take_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
 constexpr std::size_t kReportBytesMax = 16 << 20;
 
 int complain(const Error& error) {
@@ -71,12 +85,26 @@ void raise_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// What is there and is no file, as a pipe or /dev/stdout, is written to and stays what it is.
+Result<> write_report(const std::string& path, const std::string& json) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
+    return replace_whole_file(path, json, 0644);
+  }
+  std::FILE* const file = std::fopen(path.c_str(), "we");
+  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
+  if (file != nullptr && std::fclose(file) != 0) written = false;
+  if (written) return {};
+  return fail(Errc::io, "--json: " + path + " could not be written");
+}
+
 class BenchRun {
  public:
   BenchRun(const BenchArguments& arguments, std::vector<Workload> workloads, S3Endpoint endpoint)
       : arguments_(arguments),
         workloads_(std::move(workloads)),
-        target_(arguments_, content_, std::move(endpoint),
+        target_(arguments_, content_, std::move(endpoint), interrupted,
                 [this](const std::string& what, const LoadProgress& progress) {
                   progress_.tell(what, progress);
                 }),
@@ -104,7 +132,15 @@ class BenchRun {
         end();  // what was measured is not lost
         return stop(ready.error());
       }
-      for (BenchRow& row : measuring.measure(workload)) tell(std::move(row));
+      std::vector<BenchRow> rows = measuring.measure(workload);
+      if (interrupted.load()) {
+        end();
+        return stop(fail(Errc::aborted, "interrupted: the report has what was measured before"));
+      }
+      for (BenchRow& row : rows) tell(std::move(row));
+    }
+    if (report_.rows.empty()) {
+      return stop(fail(Errc::invalid, "nothing of that can be measured on a server of files"));
     }
     return end();
   }
@@ -112,7 +148,8 @@ class BenchRun {
  private:
   int stop(const Error& error) {
     progress_.clear();
-    return complain(error);
+    const int code = complain(error);
+    return interrupted.load() ? kInterrupted : code;
   }
 
   Result<> begin() {
@@ -120,7 +157,9 @@ class BenchRun {
     CHECK_OK(usage_of_report());
     if (!arguments_.compare_file.empty()) {  // before hours of work, not after
       TRY(text, read_whole_file(arguments_.compare_file, kReportBytesMax));
-      CHECK_OK(compare(report_, text));
+      if (const auto readable = compare(report_, text); !readable) {
+        return fail(Errc::invalid, arguments_.compare_file + ": " + readable.error().context);
+      }
       old_ = std::move(text);
     }
     return target_.find_bucket();
@@ -168,9 +207,9 @@ class BenchRun {
     if (arguments_.json_file == "-") {
       std::fputs(json.c_str(), stdout);
     } else if (!arguments_.json_file.empty()) {
-      ended = replace_whole_file(arguments_.json_file, json, 0644);
+      ended = write_report(arguments_.json_file, json);
     }
-    if (ended && arguments_.remove) ended = target_.remove_all();
+    if (ended && arguments_.remove && !interrupted.load()) ended = target_.remove_all();
     progress_.clear();
     if (!ended) return complain(ended.error());
     const bool failed = std::any_of(report_.rows.begin(), report_.rows.end(),
@@ -224,6 +263,7 @@ int run_bench(const BenchArguments& given) {
   auto endpoint = find_endpoint(arguments.endpoint);
   if (!endpoint) return complain(endpoint.error());
   raise_descriptors();
+  take_interrupts();
   return BenchRun(arguments, *workloads, std::move(*endpoint)).run();
 }
 

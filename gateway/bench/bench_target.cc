@@ -38,10 +38,11 @@ std::uint32_t warm_connections(const DataSet& set) {
 }  // namespace
 
 BenchTarget::BenchTarget(const BenchArguments& arguments, const Content& content,
-                         S3Endpoint endpoint, Tell tell)
+                         S3Endpoint endpoint, const std::atomic<bool>& interrupted, Tell tell)
     : arguments_(arguments),
       content_(content),
       endpoint_(std::move(endpoint)),
+      interrupted_(interrupted),
       signer_(signer_options(arguments), endpoint_.host,
               std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now())),
       maker_(signer_, content, arguments.bucket),
@@ -54,6 +55,7 @@ LoadOptions BenchTarget::usual(std::uint32_t connections) const {
   options.timeout = Duration(static_cast<std::int64_t>(arguments_.timeout_seconds * 1e6));
   options.pids = arguments_.pids;
   options.verify = arguments_.verify;
+  options.interrupted = &interrupted_;
   return options;
 }
 
@@ -137,10 +139,16 @@ Result<> BenchTarget::prepare(const DataSet& set, bool warm) {
     CHECK_OK(fill(set));
   }
   if (!warm) return {};
-  NumberedSource source(passing(maker_, set), set.count);
+  PersistentSource source(passing(maker_, set), set.count);
   LoadOptions options = usual(warm_connections(set));
   options.pids.clear();
-  CHECK_OK(run("reading " + std::string(set.name) + " once", source, options));
+  const std::string reading = "reading " + std::string(set.name) + " once";
+  CHECK_OK(run(reading, source, options));
+  if (const std::string lost = source.lost(); !lost.empty()) {
+    return fail(Errc::refused, reading + ": " + lost +
+                                   ". If its objects are not what was written, delete them "
+                                   "(--delete does) and run again");
+  }
   return {};
 }
 

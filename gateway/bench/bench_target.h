@@ -1,6 +1,7 @@
 // The server that is measured: small calls to it, buckets and data sets in it.
 // Thread-safety: one thread; calls block.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,9 +19,10 @@ namespace penstock {
 class BenchTarget {
  public:
   using Tell = std::function<void(const std::string& what, const LoadProgress& progress)>;
-  // Ownership: borrows `arguments` and `content`.
+  // Ownership: borrows all but `endpoint` and `tell`. `interrupted`: true ends what is under way,
+  // as `aborted`.
   BenchTarget(const BenchArguments& arguments, const Content& content, S3Endpoint endpoint,
-              Tell tell);
+              const std::atomic<bool>& interrupted, Tell tell);
 
   const RequestMaker& maker() const { return maker_; }
   const S3Endpoint& endpoint() const { return endpoint_; }
@@ -54,6 +56,7 @@ class BenchTarget {
   const BenchArguments& arguments_;
   const Content& content_;
   const S3Endpoint endpoint_;
+  const std::atomic<bool>& interrupted_;
   const RequestSigner signer_;
   const RequestMaker maker_;
   const Tell tell_;

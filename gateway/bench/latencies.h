@@ -15,10 +15,11 @@ namespace penstock {
 
 class Latencies {
  public:
-  void record(Duration took) {
+  void record(Duration took, std::uint64_t times = 1) {
+    if (times == 0) return;
     const auto us = static_cast<std::uint64_t>(std::max<std::int64_t>(took.count(), 0));
-    ++buckets_[bucket_of(us)];
-    ++count_;
+    buckets_[bucket_of(us)] += times;
+    count_ += times;
     max_us_ = std::max(max_us_, us);
   }
   Latencies& operator+=(const Latencies& other) {

@@ -65,13 +65,18 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   std::vector<std::unique_ptr<LoadThread>> loads;
   std::vector<std::thread> threads;
   run_threads(shared, loads, threads);
+  const auto interrupted = [&options] {
+    return options.interrupted != nullptr && options.interrupted->load();
+  };
   const auto told = [&](BenchTime now) {
     if (tell) {
       tell({seconds_of(now - warm_at), shared.good.load(), shared.failed.load(),
             shared.bytes.load()});
     }
   };
-  std::this_thread::sleep_until(warm_at);
+  while (bench_now() < warm_at && !interrupted()) {
+    std::this_thread::sleep_until(std::min(warm_at, bench_now() + Duration(kSampleEvery)));
+  }
   const BenchTime begun = bench_now();
   const double own_before = own_cpu_seconds();
   LoadResult result;
@@ -81,7 +86,8 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   result.server_peak_rss_mib = before.rss_mib;
   const bool timed = options.measure != Duration{};
   const auto goes_on = [&] {
-    return shared.running.load() > 0 && (!timed || bench_now() < begun + options.measure);
+    return !interrupted() && shared.running.load() > 0 &&
+           (!timed || bench_now() < begun + options.measure);
   };
   for (BenchTime sampled = begun; goes_on();) {
     const BenchTime next = bench_now() + Duration(kLookEvery);
@@ -92,13 +98,21 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
     result.server_peak_rss_mib = std::max(result.server_peak_rss_mib, after.rss_mib);
     told(sampled);
   }
-  if (const auto usage = usage_of(options.pids)) after = *usage;
+  const auto last = usage_of(options.pids);
+  if (last) after = *last;
   result.server_peak_rss_mib = std::max(result.server_peak_rss_mib, after.rss_mib);
   shared.stop.store(true);
   result.wall_s = seconds_of(bench_now() - begun);
   result.server_cpu_s = after.cpu_s - before.cpu_s;
   result.client_cpu_s = own_cpu_seconds() - own_before;
+  while (shared.running.load() > 0) {  // the last answers
+    std::this_thread::sleep_for(kLookEvery);
+    if (interrupted()) shared.cut.store(true);
+    told(bench_now());
+  }
   for (auto& thread : threads) thread.join();
+  if (interrupted()) return fail(Errc::aborted, "interrupted");
+  if (!last) return last.error();
   for (const auto& load : loads) {
     result.tally += load->tally();
     if (!load->trouble().context.empty()) return load->trouble();

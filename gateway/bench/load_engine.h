@@ -1,9 +1,12 @@
 // Runs a load against an endpoint: connections that are kept, spread over a few threads that wait
 // with epoll, and a window in which requests count.
-// Counted is what is sent after the warm-up and ends before the stop; the processes' time is that
-// of the window. Memory: a connection's buffers, 1 MiB a thread, nothing for each request.
+// Counted is what is sent after the warm-up and ends before the stop, as is the processes' time.
+// What is under way at the stop may end within its timeout: its time counts among the latencies,
+// and if it fails it has failed.
+// Memory: a connection's buffers, 1 MiB a thread, nothing for each request.
 // Thread-safety: run_load() blocks; one thread.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +29,7 @@ struct LoadOptions {
   Duration timeout{60'000'000};
   std::vector<int> pids;  // whose time and memory are read, with their children's
   bool verify = false;
+  const std::atomic<bool>* interrupted = nullptr;  // true: end now; null: nobody does
 };
 
 // What was counted.
@@ -56,7 +60,8 @@ struct LoadProgress {
   std::uint64_t bytes = 0;
 };
 
-// Errors: not_found - a process of `pids` is not there; io - no sockets are to be had.
+// Errors: not_found - a process of `pids` is not there, or has ended meanwhile; io - no sockets are
+// to be had; aborted - it was interrupted.
 Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& options,
                             const Content& content, LoadSource& source,
                             const std::function<void(const LoadProgress&)>& tell);

@@ -12,9 +12,8 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kReceiveBytes = 1 << 20;
-constexpr Duration kLookEvery{100'000};       // for requests that take too long
-constexpr Duration kAfterFailure{100'000};    // before a connection is made anew
-constexpr Duration kLastAnswers{10'000'000};  // what is under way at the stop may still end
+constexpr Duration kLookEvery{100'000};     // for requests that take too long
+constexpr Duration kAfterFailure{100'000};  // before a connection is made anew
 
 }  // namespace
 
@@ -102,17 +101,19 @@ bool LoadThread::in_window(BenchTime now) const {
 void LoadThread::count(Slot& slot, BenchTime now) {
   const LoadConnection& connection = slot.connection;
   const LoadOutcome& outcome = connection.outcome();
-  const bool counts = connection.sent() >= shared_.measure_from &&
-                      (shared_.options.measure == Duration{} || !shared_.stop.load());
-  if (outcome.good && counts) {
-    ++tally_.good;
-    tally_.bytes_out += connection.request().content_bytes;
+  const bool within = connection.sent() >= shared_.measure_from;
+  const bool late = shared_.options.measure != Duration{} && shared_.stop.load();
+  if (outcome.good && within) {  // also what ends late: left out, a stall until the end would hide
     tally_.latency.record(now - connection.started());
     tally_.first_byte.record(connection.first_byte() - connection.started());
+  }
+  if (outcome.good && within && !late) {
+    ++tally_.good;
+    tally_.bytes_out += connection.request().content_bytes;
     shared_.good.fetch_add(1, std::memory_order_relaxed);
     shared_.bytes.fetch_add(connection.request().content_bytes + connection.received_bytes(),
                             std::memory_order_relaxed);
-  } else if (!outcome.good && !(shared_.stop.load() && outcome.status == 0)) {
+  } else if (!outcome.good) {
     ++tally_.failed;  // whenever it began
     ++tally_.failures[outcome.error];
     if (tally_.first_failure.empty()) {
@@ -174,12 +175,12 @@ void LoadThread::look_for_late(BenchTime now) {
   if (now < looked_ + kLookEvery) return;
   looked_ = now;
   const bool stop = shared_.stop.load();
-  if (stop && stopped_ == BenchTime{}) stopped_ = now;
+  const bool cut = shared_.cut.load();
   for (const auto& slot : slots_) {
     if (slot->ended) continue;
     if (!slot->connection.busy()) {
       if (stop) end(*slot);
-    } else if (stop && now > stopped_ + kLastAnswers) {
+    } else if (cut) {
       end(*slot);
     } else if (now - slot->connection.sent() > shared_.options.timeout) {
       slot->connection.give_up("no answer in time");

@@ -24,6 +24,7 @@ struct LoadShared {
   LoadSource& source;
   BenchTime measure_from{};
   std::atomic<bool> stop{false};
+  std::atomic<bool> cut{false};  // nothing is waited for any more
   std::atomic<std::uint64_t> good{0};
   std::atomic<std::uint64_t> failed{0};
   std::atomic<std::uint64_t> bytes{0};
@@ -70,7 +71,6 @@ class LoadThread {
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
   std::uint32_t left_ = 0;
   BenchTime looked_{};
-  BenchTime stopped_{};
   std::string buffer_;
   LoadTally tally_;
   Error trouble_;

@@ -17,6 +17,17 @@ constexpr double kCheckpointShare = 1.0 / 64;  // of it, at scale 1
 Duration duration_of(double seconds) { return Duration(static_cast<std::int64_t>(seconds * 1e6)); }
 double seconds_of(Duration duration) { return static_cast<double>(duration.count()) * 1e-6; }
 
+// What was meant to begin and never did waited until the end at least. Of so many that no group of
+// them is worth a loop, groups.
+void record_late(const RequestPace& pace, std::uint64_t first, std::uint64_t end, BenchTime until,
+                 Latencies& latencies) {
+  constexpr std::uint64_t kGroups = 10'000;
+  const std::uint64_t step = end > first ? (end - first) / kGroups + 1 : 1;
+  for (std::uint64_t number = first; number < end; number += step) {
+    latencies.record(until - pace.intended(number), std::min(step, end - number));
+  }
+}
+
 // Nothing is sent.
 class IdleSource : public LoadSource {
  public:
@@ -77,7 +88,10 @@ Result<> WorkloadRun::measure_numbered(const Workload& workload, BenchRow& row) 
   NumberedSource source(fill_of(workload), count, pace);
   TRY(result, target_.run(row.workload, source, options));
   row.result = std::move(result);
-  if (pace.is_open()) row.late = std::max(pace.due(until), source.begun()) - source.begun();
+  if (pace.is_open()) {
+    row.late = std::max(pace.due(until), source.begun()) - source.begun();
+    record_late(pace, source.begun(), pace.due(until), until, row.result.tally.latency);
+  }
   if (row.result.wall_s > 0) {
     last_rate_ = static_cast<double>(row.result.tally.good) / row.result.wall_s;
   }

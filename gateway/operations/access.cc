@@ -97,25 +97,40 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
   co_return std::move(origin);
 }
 
-S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
-                                        std::size_t bytes) {
+namespace {
+
+// A page of a list costs the time of thousands of small requests, and who lists wants all pages:
+// it waits longer than they do, and has half of the request's time left.
+constexpr std::chrono::seconds kDocumentWait{10};
+
+S3Task<MemoryBudget::Lease> take_memory_within(Gateway& gateway, const S3Request& request,
+                                               MemoryUse use, std::size_t bytes,
+                                               Duration patience) {
   const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
   const MemoryUser user{use, request.memory};
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  const BootTime until = gateway.clock.boot() + patience;
   auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }
 
+}  // namespace
+
+S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
+                                        std::size_t bytes) {
+  return take_memory_within(gateway, request, use, bytes, limits::kMemoryWait);
+}
+
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes) {
   if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
-  co_return co_await take_memory(gateway, request, MemoryUse::documents, bytes);
+  co_return co_await take_memory_within(gateway, request, MemoryUse::documents, bytes,
+                                        kDocumentWait);
 }
 
 S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request) {
   const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
-  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
+  const BootTime until = gateway.clock.boot() + kDocumentWait;
   auto turn = co_await gateway.lists->take(gateway.clock, request.memory.place, until);
   if (!turn) co_return to_s3(turn.error());
   co_return std::move(*turn);

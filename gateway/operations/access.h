@@ -36,10 +36,10 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
 // Memory of the caller's account; waits for it, at most limits::kMemoryWait. Errors: SlowDown.
 S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
                                         std::size_t bytes);
-// The same for a document that is about to be made.
+// The same for a document that is about to be made; waits for 10 s.
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes);
-// A turn to make a list, which other accounts do not wait for. Errors: SlowDown.
+// A turn to make a list, which other accounts do not wait for; waits for 10 s. Errors: SlowDown.
 S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request);
 // At least the bytes of an answer that repeats what the request says, beside its entries.
 std::size_t answer_bytes_max(const S3Request& request);

@@ -3,6 +3,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import stat
 import subprocess
 import tempfile
 
@@ -65,7 +66,9 @@ def test_requests_that_fail_are_shown_and_make_the_exit_code_1(store):
     assert bench(store, "--only", "W4a", "--bucket", "broken").returncode == 0
     key = next(e["Key"] for e in s3.list_objects_v2(Bucket="broken")["Contents"] if e["Size"] > 0)
     s3.delete_object(Bucket="broken", Key=key)
-    done = bench(store, "--only", "W4a", "--bucket", "broken")
+    done = bench(store, "--only", "W4a", "--bucket", "broken")  # found out before anything is measured
+    assert done.returncode == 1 and "404" in done.stderr and "--delete" in done.stderr
+    done = bench(store, "--only", "W4a", "--bucket", "broken", "--warm-up", "0")
     assert done.returncode == 1
     assert "FAILED" in done.stdout and "404" in done.stdout
 
@@ -78,6 +81,8 @@ def test_content_is_looked_at_only_when_asked(store):
             s3.put_object(Bucket="wrong", Key=entry["Key"], Body=bytes(entry["Size"]))
     assert bench(store, "--only", "W4a", "--bucket", "wrong").returncode == 0
     done = bench(store, "--only", "W4a", "--bucket", "wrong", "--verify")
+    assert done.returncode == 1 and "wrong content" in done.stderr and "--delete" in done.stderr
+    done = bench(store, "--only", "W4a", "--bucket", "wrong", "--verify", "--warm-up", "0")
     assert done.returncode == 1 and "wrong content" in done.stdout
 
 
@@ -88,6 +93,41 @@ def test_an_open_loop_sends_what_is_offered(store, work):
     with open(out, encoding="utf-8") as f:
         row = json.load(f)["rows"][0]
     assert 150 <= row["rps"] <= 210 and row["offered_per_s"] == 200
+
+
+def test_what_an_open_loop_could_not_begin_counts_as_waiting(store, work):
+    out = os.path.join(work, "behind.json")
+    done = bench(store, "--only", "W6get", "--seconds", "1", "--rate", "1000000", "--connections", "2", "--json", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(out, encoding="utf-8") as f:
+        row = json.load(f)["rows"][0]
+    assert row["not_begun"] > 100_000 and row["p50_us"] > 300_000
+
+
+def test_a_signal_ends_a_run_with_a_report(store, work):
+    out = os.path.join(work, "interrupted.json")
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCOUNTS[0]["access_key"], "AWS_SECRET_ACCESS_KEY": ACCOUNTS[0]["secret_key"]}
+    command = [BINARY, "bench", "--endpoint", store.endpoint, *TINY, "--only", "W1,W6get", "--seconds", "2", "--json", out]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
+        head, row = running.stdout.readline(), running.stdout.readline()
+        assert head.startswith("workload") and row.startswith("W1")
+        running.terminate()
+        assert running.wait(timeout=60) == 130
+        assert "interrupted" in running.stderr.read()
+    with open(out, encoding="utf-8") as f:
+        assert [row["workload"] for row in json.load(f)["rows"]] == ["W1"]
+
+
+def test_a_report_goes_into_a_pipe_and_to_no_full_device(store, work):
+    pipe = os.path.join(work, "pipe")
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert bench(store, "--only", "W6get", "--json", pipe).returncode == 0
+        assert json.loads(reader.stdout.read())["rows"][0]["workload"] == "W6get"
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    full = bench(store, "--only", "W6get", "--json", "/dev/full")
+    assert full.returncode == 1 and "--json" in full.stderr
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
 def test_errors_say_what_to_do(store):

@@ -43,6 +43,29 @@ TEST_CASE("a row without a request has no figure that is none") {
   CHECK(json["server_cpu_us_per_request"] == 0);
 }
 
+TEST_CASE("a row for which nothing was sent has failed, one whose requests took too long has not") {
+  BenchRow none;
+  none.workload = "W1";
+  none.connections = 1;
+  CHECK(none.failed());
+  CHECK(table_line(none, false).find("FAILED: none was sent") != std::string::npos);
+  BenchRow late = none;
+  late.result.tally.latency.record(Duration(7));
+  CHECK_FALSE(late.failed());
+  CHECK(table_line(late, false).find("none ended in time") != std::string::npos);
+  BenchRow idle = none;
+  idle.connections = 0;
+  CHECK_FALSE(idle.failed());
+}
+
+TEST_CASE("another scale is told beside a comparison") {
+  BenchReport report = report_of(row_of(1, 1, 1));
+  const std::string old = json_of(report).dump();
+  CHECK(compare(report, old).value().find("--scale") == std::string::npos);
+  report.scale = 7;
+  CHECK(compare(report, old).value().find("--scale was 1 then and is 7 now") != std::string::npos);
+}
+
 TEST_CASE("failures are counted, shown and told apart") {
   BenchRow row = row_of(10, 1, 100);
   CHECK_FALSE(row.failed());

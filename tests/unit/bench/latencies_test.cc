@@ -38,6 +38,16 @@ TEST_CASE("what is merged counts as if it had been recorded in one place") {
   CHECK(one.max_us() == 5'000'000);
 }
 
+TEST_CASE("what is recorded several times counts so often") {
+  Latencies once, often;
+  for (int i = 0; i < 7; ++i) once.record(Duration(500));
+  often.record(Duration(500), 7);
+  often.record(Duration(900), 0);
+  CHECK(often.count() == once.count());
+  CHECK(often.max_us() == once.max_us());
+  CHECK(often.percentile_us(0.5) == once.percentile_us(0.5));
+}
+
 TEST_CASE("a value above all buckets is told as the largest") {
   Latencies latencies;
   latencies.record(std::chrono::hours(48));

@@ -3,12 +3,16 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gateway/bench/load_sources.h"
@@ -161,6 +165,66 @@ TEST_CASE("an open loop that has fallen behind still counts what it sends") {
   const LoadResult result = load(server, 0, options, RequestPace(100'000, bench_now()));
   CHECK(result.tally.good > 5);
   CHECK(result.tally.latency.percentile_us(0.5) > 80'000);
+}
+
+TEST_CASE("what is under way at the end shows how long it took, and does not count in the rate") {
+  const FakeServer server(kHello, Duration(300'000));
+  LoadOptions options = over(1);
+  options.measure = Duration(50'000);
+  const LoadResult result = load(server, 0, options);
+  CHECK(result.tally.good == 0);
+  CHECK(result.tally.failed == 0);
+  CHECK(result.tally.latency.count() == 1);
+  CHECK(result.tally.latency.max_us() >= 300'000);
+}
+
+TEST_CASE("what is under way at the end and is never answered has failed") {
+  const FakeServer server(kHello, Duration(1'000'000));
+  LoadOptions options = over(3);
+  options.measure = Duration(50'000);
+  options.timeout = Duration(200'000);
+  const LoadResult result = load(server, 0, options);
+  CHECK(result.tally.good == 0);
+  CHECK(result.tally.failures.at("no answer in time") == 3);
+}
+
+TEST_CASE("a process that ends while it is measured has no figures") {
+  const FakeServer server(kHello, Duration(5'000));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  LoadOptions options = over(1);
+  options.measure = Duration(600'000);
+  options.pids = {child};
+  const Content content(1009);
+  NumberedSource source(asks(), 0);
+  bool runs = true;
+  const auto end_child = [&](const LoadProgress&) {
+    if (!std::exchange(runs, false)) return;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  };
+  const auto result = run_load(server.endpoint(), options, content, source, end_child);
+  REQUIRE_FALSE(runs);
+  REQUIRE(result.has_error());
+  CHECK(result.error().code == Errc::not_found);
+}
+
+TEST_CASE("an interrupted load ends at once, whatever is under way") {
+  const FakeServer server(kHello, Duration(1'000'000));
+  std::atomic<bool> interrupted{false};
+  LoadOptions options = over(2);
+  options.measure = Duration(60'000'000);
+  options.interrupted = &interrupted;
+  const Content content(1009);
+  NumberedSource source(asks(), 0);
+  const BenchTime begun = bench_now();
+  const auto interrupt = [&interrupted](const LoadProgress&) { interrupted.store(true); };
+  const auto result = run_load(server.endpoint(), options, content, source, interrupt);
+  REQUIRE(result.has_error());
+  CHECK(result.error().code == Errc::aborted);
+  CHECK(bench_now() - begun < Duration(10'000'000));
 }
 
 TEST_CASE("endpoints are http, with a host") {
