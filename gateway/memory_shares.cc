@@ -88,7 +88,8 @@ Result<MemoryShares> share_memory(std::size_t ceiling, std::size_t volumes,
   shares.connections = std::min(shares.ceiling / 5 / connections.bytes_each, connections.count);
   shares.connection_bytes = shares.connections * connections.bytes_each;
   if (shares.ceiling < others + shares.connection_bytes) {
-    return fail(Errc::invalid, "memory is " + std::to_string(in_mib(shares.ceiling)) +
+    // What is there is rounded down, what is needed up.
+    return fail(Errc::invalid, "memory is " + std::to_string(shares.ceiling / kMiB) +
                                    " MiB: " + std::to_string(volumes) + " volumes need at least " +
                                    std::to_string(in_mib(enough)) +
                                    " MiB (\"memory\" in --config)");
