@@ -51,7 +51,7 @@ std::string notes_of(const BenchRow& row) {
   if (row.complete_ms) text += format("  complete %.0f ms", *row.complete_ms);
   if (row.result.tally.good == 0 && row.connections > 0 && row.error.empty() &&
       row.result.tally.failed == 0) {
-    text += row.is_empty() ? "  FAILED: none was sent" : "  none ended in time";
+    text += row.is_empty() ? "  FAILED: none ended" : "  none ended in time";
     text += ": give it more --seconds";
   }
   if (row.result.tally.failed > 0) {
@@ -161,8 +161,10 @@ Result<std::string> compare(const BenchReport& report, std::string_view old_text
   }
   std::string text = format("%-10s %9s %9s %9s %9s %9s   now / then\n", "workload", "CPU", "rate",
                             "p50", "p99", "RSS");
-  if (const double then = old.value("scale", report.scale); then != report.scale) {
-    text += format("not the same data: --scale was %g then and is %g now\n", then, report.scale);
+  const Json scale = old.value("scale", Json());
+  if (scale.is_number() && scale.get<double>() != report.scale) {
+    text += format("not the same data: --scale was %g then and is %g now\n", scale.get<double>(),
+                   report.scale);
   }
   for (const BenchRow& row : report.rows) {
     const auto found = before.find(row.workload);

@@ -1,7 +1,9 @@
 #include "gateway/bench/bench_run.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "gateway/bench/bench_files.h"
@@ -31,11 +34,14 @@ std::atomic<bool> interrupted{false};  // by the handler of a signal
 
 // The first one ends the run with a report, a second one the process.
 void take_interrupts() {
-  struct sigaction action {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = [](int) { interrupted.store(true); };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const bool known = ::sigaction(signal, nullptr, &before) == 0;
+    if (known && before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
+  }
 }
 constexpr std::size_t kReportBytesMax = 16 << 20;
 
@@ -88,13 +94,25 @@ void raise_descriptors() {
 // What is there and is no file, as a pipe or /dev/stdout, is written to and stays what it is.
 Result<> write_report(const std::string& path, const std::string& json) {
   std::error_code unknown;
-  const auto status = std::filesystem::status(path, unknown);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
+  const auto type = std::filesystem::symlink_status(path, unknown).type();
+  if (type == std::filesystem::file_type::not_found ||
+      type == std::filesystem::file_type::regular) {
     return replace_whole_file(path, json, 0644);
   }
-  std::FILE* const file = std::fopen(path.c_str(), "we");
-  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  if (file != nullptr && std::fclose(file) != 0) written = false;
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  struct stat its {
+  }, table{};
+  bool written = fd >= 0 && ::fstat(fd, &its) == 0 && ::fstat(STDOUT_FILENO, &table) == 0;
+  if (written && S_ISREG(its.st_mode)) {  // behind a link: anew, or behind the table
+    const bool shared = its.st_dev == table.st_dev && its.st_ino == table.st_ino;
+    written = shared ? ::lseek(fd, 0, SEEK_END) >= 0 : ::ftruncate(fd, 0) == 0;
+  }
+  for (std::string_view rest = json; written && !rest.empty();) {
+    const ssize_t n = ::write(fd, rest.data(), rest.size());
+    written = n > 0;
+    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  }
+  if (fd >= 0 && ::close(fd) != 0) written = false;
   if (written) return {};
   return fail(Errc::io, "--json: " + path + " could not be written");
 }
@@ -180,8 +198,12 @@ class BenchRun {
     const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
     std::error_code unknown;
     const bool is_folder = std::filesystem::is_directory(file, unknown);
+    const auto type = std::filesystem::symlink_status(file, unknown).type();
+    const bool is_made = type == std::filesystem::file_type::not_found ||
+                         type == std::filesystem::file_type::regular;
+    if (!is_folder && !is_made && ::access(file.c_str(), W_OK) == 0) return {};
     const bool has_folder = std::filesystem::is_directory(folder, unknown);
-    if (!is_folder && has_folder && ::access(folder.c_str(), W_OK) == 0) return {};
+    if (!is_folder && is_made && has_folder && ::access(folder.c_str(), W_OK) == 0) return {};
     return fail(Errc::invalid, "--json: " + arguments_.json_file + " cannot be written");
   }
 
@@ -203,14 +225,18 @@ class BenchRun {
     if (!old_.empty()) {
       if (const auto text = compare(report_, old_)) std::fputs(("\n" + *text).c_str(), table_);
     }
+    std::fflush(table_);
     const std::string json = json_of(report_).dump(1) + "\n";
-    if (arguments_.json_file == "-") {
+    if (interrupted.load() && report_.rows.empty()) {
+      // An earlier report stays.
+    } else if (arguments_.json_file == "-") {
       std::fputs(json.c_str(), stdout);
     } else if (!arguments_.json_file.empty()) {
       ended = write_report(arguments_.json_file, json);
     }
     if (ended && arguments_.remove && !interrupted.load()) ended = target_.remove_all();
     progress_.clear();
+    if (interrupted.load()) return kInterrupted;
     if (!ended) return complain(ended.error());
     const bool failed = std::any_of(report_.rows.begin(), report_.rows.end(),
                                     [](const BenchRow& row) { return row.failed(); });

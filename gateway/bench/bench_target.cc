@@ -19,6 +19,8 @@ SignerOptions signer_options(const BenchArguments& arguments) {
           arguments.unsigned_requests};
 }
 
+constexpr Duration kAbortPatience{5'000'000};
+
 // The text of an element without attributes, from `at` on, which moves behind it; empty if there is
 // none.
 std::string element(const std::string& xml, const std::string& name, std::size_t& at) {
@@ -68,8 +70,13 @@ Result<LoadResult> BenchTarget::run(const std::string& what, LoadSource& source,
 
 Result<LoadOutcome> BenchTarget::call(std::string_view method, const std::string& key,
                                       std::string_view query, std::string_view body) {
+  return call(usual(1), method, key, query, body);
+}
+
+Result<LoadOutcome> BenchTarget::call(LoadOptions options, std::string_view method,
+                                      const std::string& key, std::string_view query,
+                                      std::string_view body) {
   OneCall source([&](LoadRequest& request) { maker_.call(request, method, key, query, body); });
-  LoadOptions options = usual(1);
   options.threads = 1;
   options.pids.clear();
   options.verify = false;
@@ -178,7 +185,10 @@ Result<> BenchTarget::complete_upload(const Upload& upload) {
 }
 
 void BenchTarget::abort_upload(const Upload& upload) {
-  (void)call("DELETE", upload.key, "uploadId=" + percent_encode(upload.id, false));
+  LoadOptions options = usual(1);
+  options.interrupted = nullptr;  // it is why
+  options.timeout = std::min(options.timeout, kAbortPatience);
+  (void)call(options, "DELETE", upload.key, "uploadId=" + percent_encode(upload.id, false));
 }
 
 Result<> BenchTarget::remove_all() {

@@ -50,6 +50,8 @@ class BenchTarget {
   Result<> remove_all();
 
  private:
+  Result<LoadOutcome> call(LoadOptions options, std::string_view method, const std::string& key,
+                           std::string_view query, std::string_view body = {});
   Result<> fill(const DataSet& set);
   Error complaint(const std::string& doing, const LoadOutcome& outcome) const;
 

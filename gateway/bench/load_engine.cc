@@ -62,6 +62,7 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   const BenchTime warm_at = bench_now() + options.warm_up;
   // Without a warm-up all counts, also what was meant to begin a moment ago.
   if (options.warm_up != Duration{}) shared.measure_from = warm_at;
+  if (options.measure != Duration{}) shared.measure_until = warm_at + options.measure;
   std::vector<std::unique_ptr<LoadThread>> loads;
   std::vector<std::thread> threads;
   run_threads(shared, loads, threads);

@@ -77,8 +77,10 @@ void LoadThread::turn(Slot& slot, BenchTime now) {
         slot.filled = true;
     }
   }
+  const bool over = shared_.stop.load(std::memory_order_relaxed);
+  if (over && request.intended > shared_.measure_until) return end(slot);
   if (request.intended > now) {
-    if (shared_.stop.load(std::memory_order_relaxed)) return end(slot);
+    if (over) return end(slot);
     alarms_.emplace(request.intended, index);
     return;
   }
@@ -103,7 +105,8 @@ void LoadThread::count(Slot& slot, BenchTime now) {
   const LoadOutcome& outcome = connection.outcome();
   const bool within = connection.sent() >= shared_.measure_from;
   const bool late = shared_.options.measure != Duration{} && shared_.stop.load();
-  if (outcome.good && within) {  // also what ends late: left out, a stall until the end would hide
+  // Also what ends late, or was under way all the time: left out, a stall until then would hide.
+  if (outcome.good && (within || late)) {
     tally_.latency.record(now - connection.started());
     tally_.first_byte.record(connection.first_byte() - connection.started());
   }

@@ -23,6 +23,7 @@ struct LoadShared {
   const Content& content;
   LoadSource& source;
   BenchTime measure_from{};
+  BenchTime measure_until = BenchTime::max();
   std::atomic<bool> stop{false};
   std::atomic<bool> cut{false};  // nothing is waited for any more
   std::atomic<std::uint64_t> good{0};

@@ -160,13 +160,14 @@ Result<> WorkloadRun::upload(std::vector<Upload> uploads, BenchRow& row) {
     one.id = std::move(id);
   }
   PartsSource source(target_.maker(), std::move(uploads));
-  TRY(result, target_.run(row.workload, source, target_.usual(row.connections)));
-  row.result = std::move(result);
-  row.slowest_s = seconds_of(source.slowest());
-  if (row.result.tally.failed > 0) {  // there is nothing whole to complete
+  auto result = target_.run(row.workload, source, target_.usual(row.connections));
+  if (result) row.result = std::move(*result);
+  if (!result || row.result.tally.failed > 0) {  // there is nothing whole to complete
     for (const Upload& one : source.uploads()) target_.abort_upload(one);
-    return {};
   }
+  if (!result) return std::move(result).error();
+  row.slowest_s = seconds_of(source.slowest());
+  if (row.result.tally.failed > 0) return {};
   const BenchTime begun = bench_now();
   for (const Upload& one : source.uploads()) CHECK_OK(target_.complete_upload(one));
   row.complete_ms = seconds_of(bench_now() - begun) * 1e3;

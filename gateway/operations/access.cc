@@ -1,5 +1,6 @@
 #include "gateway/operations/access.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "gateway/s3/bucket_name.h"
@@ -97,43 +98,39 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request) 
   co_return std::move(origin);
 }
 
-namespace {
-
-// A page of a list costs the time of thousands of small requests, and who lists wants all pages:
-// it waits longer than they do, and has half of the request's time left.
-constexpr std::chrono::seconds kDocumentWait{10};
-
-S3Task<MemoryBudget::Lease> take_memory_within(Gateway& gateway, const S3Request& request,
-                                               MemoryUse use, std::size_t bytes,
-                                               Duration patience) {
+S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
+                                        std::size_t bytes) {
   const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
   const MemoryUser user{use, request.memory};
-  const BootTime until = gateway.clock.boot() + patience;
+  const BootTime until = gateway.clock.boot() + limits::kMemoryWait;
   auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, until);
   if (!memory) co_return to_s3(memory.error());
   co_return std::move(*memory);
 }
 
-}  // namespace
-
-S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
-                                        std::size_t bytes) {
-  return take_memory_within(gateway, request, use, bytes, limits::kMemoryWait);
-}
-
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes) {
   if (bytes <= limits::kFreeDocumentBytes) co_return MemoryBudget::Lease();
-  co_return co_await take_memory_within(gateway, request, MemoryUse::documents, bytes,
-                                        kDocumentWait);
+  co_return co_await take_memory(gateway, request, MemoryUse::documents, bytes);
 }
 
-S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request) {
+// Who waits for memory that others of his account have does not keep the turn meanwhile.
+S3Task<ListRoom> take_list_room(Gateway& gateway, const S3Request& request, std::size_t bytes) {
   const PhaseTimer timer(request.times, gateway.clock, Phase::queue);
-  const BootTime until = gateway.clock.boot() + kDocumentWait;
-  auto turn = co_await gateway.lists->take(gateway.clock, request.memory.place, until);
-  if (!turn) co_return to_s3(turn.error());
-  co_return std::move(*turn);
+  const MemoryUser user{MemoryUse::documents, request.memory};
+  const BootTime until = gateway.clock.boot() + kListWait;
+  while (true) {
+    auto turn = co_await gateway.lists->take(gateway.clock, request.memory.place, until);
+    if (!turn) co_return to_s3(turn.error());
+    ListRoom room{std::move(*turn), {}};
+    if (bytes <= limits::kFreeDocumentBytes) co_return std::move(room);
+    const BootTime next = std::min<BootTime>(until, gateway.clock.boot() + limits::kMemoryWait);
+    auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, next);
+    if (!memory && next == until) co_return to_s3(memory.error());
+    if (!memory) continue;
+    room.memory = std::move(*memory);
+    co_return std::move(room);
+  }
 }
 
 std::size_t answer_bytes_max(const S3Request& request) {

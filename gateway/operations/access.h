@@ -2,6 +2,7 @@
 // parts.
 // Ownership: every reference outlives the awaits.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,11 +37,18 @@ S3Task<CopyOrigin> open_copy_source(Gateway& gateway, const S3Request& request);
 // Memory of the caller's account; waits for it, at most limits::kMemoryWait. Errors: SlowDown.
 S3Task<MemoryBudget::Lease> take_memory(Gateway& gateway, const S3Request& request, MemoryUse use,
                                         std::size_t bytes);
-// The same for a document that is about to be made; waits for 10 s.
+// The same for a document that is about to be made.
 S3Task<MemoryBudget::Lease> lease_document(Gateway& gateway, const S3Request& request,
                                            std::size_t bytes);
-// A turn to make a list, which other accounts do not wait for; waits for 10 s. Errors: SlowDown.
-S3Task<Turns::Turn> take_list_turn(Gateway& gateway, const S3Request& request);
+// A turn to make a list, in which accounts rotate, and memory for the page and what is read for it.
+// A page costs the time of thousands of small requests, and who lists wants all pages: it waits for
+// both together up to kListWait, which leaves two thirds of the request's time. Errors: SlowDown.
+inline constexpr std::chrono::seconds kListWait{10};
+struct ListRoom {
+  Turns::Turn turn;
+  MemoryBudget::Lease memory;
+};
+S3Task<ListRoom> take_list_room(Gateway& gateway, const S3Request& request, std::size_t bytes);
 // At least the bytes of an answer that repeats what the request says, beside its entries.
 std::size_t answer_bytes_max(const S3Request& request);
 // The text as the answer's body, with the memory that was leased for it.

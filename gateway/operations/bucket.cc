@@ -95,7 +95,7 @@ std::string buckets_xml(const S3Request& request, const BucketPage& page,
 
 S3Task<S3Response> list_buckets(Gateway& gateway, const S3Request& request) {
   CO_TRY(page, bucket_page(request));
-  CO_TRY(turn, co_await take_list_turn(gateway, request));
+  CO_TRY(room, co_await take_list_room(gateway, request, 0));
   Index& index = gateway.index;
   S3_TRY(buckets, co_await index.list_buckets(request.principal.account_id, request.deadline),
          S3Code::NoSuchBucket);

@@ -37,12 +37,11 @@ S3Result<ListQuery> common_query(const S3Request& request) {
 S3Task<ListPage> read_page(Gateway& gateway, const S3Request& request, ListQuery& query) {
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   if (query.max_keys == 0) co_return ListPage{};  // a page of no keys is never truncated
-  CO_TRY(turn, co_await take_list_turn(gateway, request));
   // The answers of all replicas are there until they are merged into the page.
   constexpr std::size_t kRows = limits::kReplicasMax * (limits::kKeyBytesMax + kRowMemory);
   const std::size_t most = query.max_keys * (limits::kKeyBytesMax + kEntryMemory + kRows);
-  CO_TRY(memory, co_await lease_document(gateway, request, most));
-  query.memory = std::move(memory);
+  CO_TRY(room, co_await take_list_room(gateway, request, most));
+  query.memory = std::move(room.memory);
   ListRequest list;
   list.prefix = query.prefix;
   list.delimiter = query.delimiter;

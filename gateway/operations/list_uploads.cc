@@ -100,13 +100,12 @@ S3Task<S3Response> list_multipart_uploads(Gateway& gateway, const S3Request& req
   CO_TRY(bucket, co_await open_bucket(gateway, request));
   UploadPage page;
   if (query.list.max_uploads > 0) {
-    CO_TRY(turn, co_await take_list_turn(gateway, request));
     // The records come with the headers that the uploads were begun with.
     const std::size_t entry_max =
         limits::kKeyBytesMax + limits::kHeaderSectionBytesMax + kUploadMemory;
     const std::size_t most = query.list.max_uploads * entry_max;
-    CO_TRY(memory, co_await lease_document(gateway, request, most));
-    query.memory = std::move(memory);
+    CO_TRY(room, co_await take_list_room(gateway, request, most));
+    query.memory = std::move(room.memory);
     Index& index = gateway.index;
     S3_TRY(found, co_await index.list_uploads(std::move(bucket), query.list, request.deadline),
            S3Code::NoSuchBucket);

@@ -43,12 +43,11 @@ S3Result<PartPage> part_page(const S3Request& request) {
 S3Task<std::vector<PartInfo>> read_page(Gateway& gateway, const S3Request& request,
                                         BucketPtr bucket, std::string upload_id, PartPage& page) {
   if (page.most == 0) co_return std::vector<PartInfo>();
-  CO_TRY(turn, co_await take_list_turn(gateway, request));
   // The answers of all replicas are there until they are merged into the page.
   const std::size_t most =
       (page.most + 1) * (kPartEntryMemory + part_answers_bytes(request.key, upload_id));
-  CO_TRY(memory, co_await lease_document(gateway, request, most));
-  page.memory = std::move(memory);
+  CO_TRY(room, co_await take_list_room(gateway, request, most));
+  page.memory = std::move(room.memory);
   Index& index = gateway.index;
   const PartSpan span{static_cast<std::uint16_t>(page.marker), page.most + 1};
   S3_TRY(parts,

@@ -32,7 +32,7 @@ namespace penstock {
 
 class ServerProcess {
  public:
-  static constexpr const char* kStartWaitsFor = "its disks, or the map of its cluster";
+  static constexpr const char* kStartWaitsFor = "its disks, or the source of its map";
 
   ServerProcess(const LocalConfig& config, const ServerArguments& arguments, Trust trust);
   // Ends the process if a disk keeps a volume.

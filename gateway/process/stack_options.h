@@ -15,7 +15,8 @@
 namespace penstock {
 
 inline constexpr int kExitFailed = 1;
-inline constexpr int kExitStuck = 3;  // threads stuck in a call of a disk were left behind
+inline constexpr int kExitStuck =
+    3;  // threads stuck in a disk were left behind, or a start was cut off
 
 ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory);
 // Without the directories.

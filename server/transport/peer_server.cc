@@ -109,8 +109,9 @@ class PeerServer::State::Entry {
   Entry& operator=(Entry&&) = delete;
   ~Entry() {
     if (!state_) return;
+    decltype(state_->connections)::node_type gone;  // ends without the lock
     const std::lock_guard lock(state_->mutex);
-    state_->connections.erase(connection_);
+    gone = state_->connections.extract(connection_);
   }
   State& state() const { return *state_; }
 

@@ -125,6 +125,13 @@ def test_a_report_goes_into_a_pipe_and_to_no_full_device(store, work):
         assert bench(store, "--only", "W6get", "--json", pipe).returncode == 0
         assert json.loads(reader.stdout.read())["rows"][0]["workload"] == "W6get"
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    link, report = os.path.join(work, "link"), os.path.join(work, "report.json")
+    with open(report, "w", encoding="utf-8") as f:
+        f.write("x" * 100_000)
+    os.symlink(report, link)
+    assert bench(store, "--only", "W6get", "--json", link).returncode == 0
+    with open(report, encoding="utf-8") as f:
+        assert json.load(f)["rows"][0]["workload"] == "W6get" and os.path.islink(link)
     full = bench(store, "--only", "W6get", "--json", "/dev/full")
     assert full.returncode == 1 and "--json" in full.stderr
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)

@@ -178,6 +178,26 @@ TEST_CASE("what is under way at the end shows how long it took, and does not cou
   CHECK(result.tally.latency.max_us() >= 300'000);
 }
 
+TEST_CASE("what is under way from the warm-up until after the end shows how long it took") {
+  const FakeServer server(kHello, Duration(400'000));
+  LoadOptions options = over(1);
+  options.warm_up = Duration(50'000);
+  options.measure = Duration(50'000);
+  const LoadResult result = load(server, 0, options);
+  CHECK(result.tally.good == 0);
+  CHECK(result.tally.latency.count() == 1);
+  CHECK(result.tally.latency.max_us() >= 400'000);
+}
+
+TEST_CASE("an open loop sends nothing that is meant for after its end") {
+  const FakeServer server(kHello);
+  LoadOptions options = over(8);
+  options.measure = Duration(95'000);
+  const LoadResult result = load(server, 0, options, RequestPace(100, bench_now()));
+  CHECK(result.tally.latency.count() <= 10);
+  CHECK(result.tally.latency.count() >= 5);
+}
+
 TEST_CASE("what is under way at the end and is never answered has failed") {
   const FakeServer server(kHello, Duration(1'000'000));
   LoadOptions options = over(3);
