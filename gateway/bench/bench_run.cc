@@ -1,9 +1,7 @@
 #include "gateway/bench/bench_run.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +10,10 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "gateway/bench/bench_files.h"
@@ -29,21 +27,21 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kInterrupted = 128 + SIGINT;  // as shells have it
+constexpr std::size_t kReportBytesMax = 16 << 20;
 
 std::atomic<bool> interrupted{false};  // by the handler of a signal
 
 // The first one ends the run with a report, a second one the process.
 void take_interrupts() {
-  struct sigaction action {
-  }, before{};
+  struct sigaction action {};
   action.sa_handler = [](int) { interrupted.store(true); };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
     const bool known = ::sigaction(signal, nullptr, &before) == 0;
     if (known && before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
   }
 }
-constexpr std::size_t kReportBytesMax = 16 << 20;
 
 int complain(const Error& error) {
   std::fprintf(stderr, "penstock bench: %s\n", error.context.c_str());
@@ -91,29 +89,23 @@ void raise_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// What is there and is no file, as a pipe or /dev/stdout, is written to and stays what it is.
-Result<> write_report(const std::string& path, const std::string& json) {
+// Is it to be made, or made anew? What is there and is no file, as a pipe, a link or /dev/stdout,
+// is written to and stays what it is.
+bool is_made(const std::string& path) {
   std::error_code unknown;
   const auto type = std::filesystem::symlink_status(path, unknown).type();
-  if (type == std::filesystem::file_type::not_found ||
-      type == std::filesystem::file_type::regular) {
-    return replace_whole_file(path, json, 0644);
-  }
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  struct stat its {
-  }, table{};
-  bool written = fd >= 0 && ::fstat(fd, &its) == 0 && ::fstat(STDOUT_FILENO, &table) == 0;
-  if (written && S_ISREG(its.st_mode)) {  // behind a link: anew, or behind the table
-    const bool shared = its.st_dev == table.st_dev && its.st_ino == table.st_ino;
-    written = shared ? ::lseek(fd, 0, SEEK_END) >= 0 : ::ftruncate(fd, 0) == 0;
-  }
-  for (std::string_view rest = json; written && !rest.empty();) {
-    const ssize_t n = ::write(fd, rest.data(), rest.size());
-    written = n > 0;
-    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
-  }
-  if (fd >= 0 && ::close(fd) != 0) written = false;
-  if (written) return {};
+  return type == std::filesystem::file_type::not_found ||
+         type == std::filesystem::file_type::regular;
+}
+
+Result<> write_report(const std::string& path, const std::string& json) {
+  if (is_made(path)) return replace_whole_file(path, json, 0644);
+  std::error_code unknown;
+  const bool has_table = std::filesystem::equivalent(path, "/dev/stdout", unknown);
+  std::ofstream file(path, has_table ? std::ios::app : std::ios::trunc);
+  file << json;
+  file.close();
+  if (file) return {};
   return fail(Errc::io, "--json: " + path + " could not be written");
 }
 
@@ -153,7 +145,9 @@ class BenchRun {
       std::vector<BenchRow> rows = measuring.measure(workload);
       if (interrupted.load()) {
         end();
-        return stop(fail(Errc::aborted, "interrupted: the report has what was measured before"));
+        return stop(fail(Errc::aborted, report_.rows.empty()
+                                            ? "interrupted before anything was measured"
+                                            : "interrupted: what was measured before is told"));
       }
       for (BenchRow& row : rows) tell(std::move(row));
     }
@@ -198,12 +192,9 @@ class BenchRun {
     const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
     std::error_code unknown;
     const bool is_folder = std::filesystem::is_directory(file, unknown);
-    const auto type = std::filesystem::symlink_status(file, unknown).type();
-    const bool is_made = type == std::filesystem::file_type::not_found ||
-                         type == std::filesystem::file_type::regular;
-    if (!is_folder && !is_made && ::access(file.c_str(), W_OK) == 0) return {};
     const bool has_folder = std::filesystem::is_directory(folder, unknown);
-    if (!is_folder && is_made && has_folder && ::access(folder.c_str(), W_OK) == 0) return {};
+    const std::string& written = is_made(arguments_.json_file) ? folder : arguments_.json_file;
+    if (!is_folder && has_folder && ::access(written.c_str(), W_OK) == 0) return {};
     return fail(Errc::invalid, "--json: " + arguments_.json_file + " cannot be written");
   }
 
@@ -220,20 +211,24 @@ class BenchRun {
     report_.rows.push_back(std::move(row));
   }
 
+  Result<> save() {
+    std::fflush(table_);
+    const std::string json = json_of(report_).dump(1) + "\n";
+    if (arguments_.json_file == "-") {
+      std::fputs(json.c_str(), stdout);
+    } else if (!arguments_.json_file.empty()) {
+      return write_report(arguments_.json_file, json);
+    }
+    return {};
+  }
+
   int end() {
-    Result<> ended;
     if (!old_.empty()) {
       if (const auto text = compare(report_, old_)) std::fputs(("\n" + *text).c_str(), table_);
     }
-    std::fflush(table_);
-    const std::string json = json_of(report_).dump(1) + "\n";
-    if (interrupted.load() && report_.rows.empty()) {
-      // An earlier report stays.
-    } else if (arguments_.json_file == "-") {
-      std::fputs(json.c_str(), stdout);
-    } else if (!arguments_.json_file.empty()) {
-      ended = write_report(arguments_.json_file, json);
-    }
+    Result<> ended;
+    // Without a row an earlier report stays.
+    if (!interrupted.load() || !report_.rows.empty()) ended = save();
     if (ended && arguments_.remove && !interrupted.load()) ended = target_.remove_all();
     progress_.clear();
     if (interrupted.load()) return kInterrupted;

@@ -66,16 +66,13 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   std::vector<std::unique_ptr<LoadThread>> loads;
   std::vector<std::thread> threads;
   run_threads(shared, loads, threads);
-  const auto interrupted = [&options] {
-    return options.interrupted != nullptr && options.interrupted->load();
-  };
   const auto told = [&](BenchTime now) {
     if (tell) {
       tell({seconds_of(now - warm_at), shared.good.load(), shared.failed.load(),
             shared.bytes.load()});
     }
   };
-  while (bench_now() < warm_at && !interrupted()) {
+  while (bench_now() < warm_at && !options.is_interrupted()) {
     std::this_thread::sleep_until(std::min(warm_at, bench_now() + Duration(kSampleEvery)));
   }
   const BenchTime begun = bench_now();
@@ -87,7 +84,7 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   result.server_peak_rss_mib = before.rss_mib;
   const bool timed = options.measure != Duration{};
   const auto goes_on = [&] {
-    return !interrupted() && shared.running.load() > 0 &&
+    return !options.is_interrupted() && shared.running.load() > 0 &&
            (!timed || bench_now() < begun + options.measure);
   };
   for (BenchTime sampled = begun; goes_on();) {
@@ -108,11 +105,10 @@ Result<LoadResult> run_load(const S3Endpoint& endpoint, const LoadOptions& optio
   result.client_cpu_s = own_cpu_seconds() - own_before;
   while (shared.running.load() > 0) {  // the last answers
     std::this_thread::sleep_for(kLookEvery);
-    if (interrupted()) shared.cut.store(true);
     told(bench_now());
   }
   for (auto& thread : threads) thread.join();
-  if (interrupted()) return fail(Errc::aborted, "interrupted");
+  if (options.is_interrupted()) return fail(Errc::aborted, "interrupted");
   if (!last) return last.error();
   for (const auto& load : loads) {
     result.tally += load->tally();

@@ -30,6 +30,7 @@ struct LoadOptions {
   std::vector<int> pids;  // whose time and memory are read, with their children's
   bool verify = false;
   const std::atomic<bool>* interrupted = nullptr;  // true: end now; null: nobody does
+  bool is_interrupted() const { return interrupted != nullptr && interrupted->load(); }
 };
 
 // What was counted.

@@ -77,10 +77,9 @@ void LoadThread::turn(Slot& slot, BenchTime now) {
         slot.filled = true;
     }
   }
-  const bool over = shared_.stop.load(std::memory_order_relaxed);
-  if (over && request.intended > shared_.measure_until) return end(slot);
+  const bool stop = shared_.stop.load(std::memory_order_relaxed);
+  if (stop && request.intended > std::min(now, shared_.measure_until)) return end(slot);
   if (request.intended > now) {
-    if (over) return end(slot);
     alarms_.emplace(request.intended, index);
     return;
   }
@@ -178,12 +177,12 @@ void LoadThread::look_for_late(BenchTime now) {
   if (now < looked_ + kLookEvery) return;
   looked_ = now;
   const bool stop = shared_.stop.load();
-  const bool cut = shared_.cut.load();
+  const bool interrupted = shared_.options.is_interrupted();
   for (const auto& slot : slots_) {
     if (slot->ended) continue;
     if (!slot->connection.busy()) {
       if (stop) end(*slot);
-    } else if (cut) {
+    } else if (interrupted) {
       end(*slot);
     } else if (now - slot->connection.sent() > shared_.options.timeout) {
       slot->connection.give_up("no answer in time");

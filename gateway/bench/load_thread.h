@@ -25,7 +25,6 @@ struct LoadShared {
   BenchTime measure_from{};
   BenchTime measure_until = BenchTime::max();
   std::atomic<bool> stop{false};
-  std::atomic<bool> cut{false};  // nothing is waited for any more
   std::atomic<std::uint64_t> good{0};
   std::atomic<std::uint64_t> failed{0};
   std::atomic<std::uint64_t> bytes{0};

@@ -17,14 +17,14 @@ constexpr double kCheckpointShare = 1.0 / 64;  // of it, at scale 1
 Duration duration_of(double seconds) { return Duration(static_cast<std::int64_t>(seconds * 1e6)); }
 double seconds_of(Duration duration) { return static_cast<double>(duration.count()) * 1e-6; }
 
-// What was meant to begin and never did waited until the end at least. Of so many that no group of
-// them is worth a loop, groups.
-void record_late(const RequestPace& pace, std::uint64_t first, std::uint64_t end, BenchTime until,
+// The `late` requests from `first` on were meant to begin and never did: they waited until the end
+// at least. There may be billions of them: at most 10,000 groups are recorded, each by its first.
+void record_late(const RequestPace& pace, std::uint64_t first, std::uint64_t late, BenchTime until,
                  Latencies& latencies) {
   constexpr std::uint64_t kGroups = 10'000;
-  const std::uint64_t step = end > first ? (end - first) / kGroups + 1 : 1;
-  for (std::uint64_t number = first; number < end; number += step) {
-    latencies.record(until - pace.intended(number), std::min(step, end - number));
+  const std::uint64_t step = late / kGroups + 1;
+  for (std::uint64_t done = 0; done < late; done += step) {
+    latencies.record(until - pace.intended(first + done), std::min(step, late - done));
   }
 }
 
@@ -90,7 +90,7 @@ Result<> WorkloadRun::measure_numbered(const Workload& workload, BenchRow& row) 
   row.result = std::move(result);
   if (pace.is_open()) {
     row.late = std::max(pace.due(until), source.begun()) - source.begun();
-    record_late(pace, source.begun(), pace.due(until), until, row.result.tally.latency);
+    record_late(pace, source.begun(), row.late, until, row.result.tally.latency);
   }
   if (row.result.wall_s > 0) {
     last_rate_ = static_cast<double>(row.result.tally.good) / row.result.wall_s;
@@ -161,13 +161,14 @@ Result<> WorkloadRun::upload(std::vector<Upload> uploads, BenchRow& row) {
   }
   PartsSource source(target_.maker(), std::move(uploads));
   auto result = target_.run(row.workload, source, target_.usual(row.connections));
-  if (result) row.result = std::move(*result);
-  if (!result || row.result.tally.failed > 0) {  // there is nothing whole to complete
+  const bool whole = result && result->tally.failed == 0;
+  if (!whole) {  // nothing can be completed
     for (const Upload& one : source.uploads()) target_.abort_upload(one);
   }
   if (!result) return std::move(result).error();
+  row.result = std::move(*result);
   row.slowest_s = seconds_of(source.slowest());
-  if (row.result.tally.failed > 0) return {};
+  if (!whole) return {};
   const BenchTime begun = bench_now();
   for (const Upload& one : source.uploads()) CHECK_OK(target_.complete_upload(one));
   row.complete_ms = seconds_of(bench_now() - begun) * 1e3;

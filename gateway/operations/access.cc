@@ -126,10 +126,11 @@ S3Task<ListRoom> take_list_room(Gateway& gateway, const S3Request& request, std:
     if (bytes <= limits::kFreeDocumentBytes) co_return std::move(room);
     const BootTime next = std::min<BootTime>(until, gateway.clock.boot() + limits::kMemoryWait);
     auto memory = co_await gateway.memory.take_patiently(gateway.clock, user, bytes, next);
-    if (!memory && next == until) co_return to_s3(memory.error());
-    if (!memory) continue;
-    room.memory = std::move(*memory);
-    co_return std::move(room);
+    if (memory) {
+      room.memory = std::move(*memory);
+      co_return std::move(room);
+    }
+    if (next == until) co_return to_s3(memory.error());
   }
 }
 

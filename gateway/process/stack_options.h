@@ -15,8 +15,8 @@
 namespace penstock {
 
 inline constexpr int kExitFailed = 1;
-inline constexpr int kExitStuck =
-    3;  // threads stuck in a disk were left behind, or a start was cut off
+// After a signal: threads stuck in a disk were left behind, or a start was cut off.
+inline constexpr int kExitStuck = 3;
 
 ProcessOptions options_of_process(const LocalConfig& config, const MemoryShares& memory);
 // Without the directories.

@@ -70,10 +70,11 @@ void StartWatch::watch(const char* waits_for) {
     if (!end_at && is_signal_pending()) end_at = now + kGrace;
     if (end_at && now >= *end_at) end_unstarted(waits_for);
     if (now < next_word) continue;
-    log_event(LogLevel::warn, "start_takes_long",
-              {{"after_s", seconds_since(begin)},
-               {"waits_for", waits_for},
-               {"meaning", "if they do not answer, end it with SIGTERM or Ctrl-C"}});
+    log_event(
+        LogLevel::warn, "start_takes_long",
+        {{"after_s", seconds_since(begin)},
+         {"waits_for", waits_for},
+         {"meaning", "what does not answer holds it up for ever: SIGTERM or Ctrl-C ends it"}});
     silence = std::min(2 * silence, kLongestSilence);
     next_word = now + silence;
   }

@@ -14,10 +14,13 @@ from store import ACCOUNTS, BINARY, make_client
 TINY = ["--scale", "0.002", "--seconds", "0.3", "--warm-up", "0.1"]
 
 
-def bench(store, *arguments, secret=None):
+def call_of(store, *arguments, secret=None):
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCOUNTS[0]["access_key"], "AWS_SECRET_ACCESS_KEY": secret or ACCOUNTS[0]["secret_key"]}
-    return subprocess.run([BINARY, "bench", "--endpoint", store.endpoint, *TINY, *arguments], capture_output=True, text=True, timeout=250,
-                          env=environment)
+    return {"args": [BINARY, "bench", "--endpoint", store.endpoint, *TINY, *arguments], "env": environment, "text": True}
+
+
+def bench(store, *arguments, secret=None):
+    return subprocess.run(**call_of(store, *arguments, secret=secret), capture_output=True, timeout=250)
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +109,8 @@ def test_what_an_open_loop_could_not_begin_counts_as_waiting(store, work):
 
 def test_a_signal_ends_a_run_with_a_report(store, work):
     out = os.path.join(work, "interrupted.json")
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": ACCOUNTS[0]["access_key"], "AWS_SECRET_ACCESS_KEY": ACCOUNTS[0]["secret_key"]}
-    command = [BINARY, "bench", "--endpoint", store.endpoint, *TINY, "--only", "W1,W6get", "--seconds", "2", "--json", out]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
+    call = call_of(store, "--only", "W1,W6get", "--seconds", "2", "--json", out)
+    with subprocess.Popen(**call, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         head, row = running.stdout.readline(), running.stdout.readline()
         assert head.startswith("workload") and row.startswith("W1")
         running.terminate()

@@ -43,7 +43,7 @@ TEST_CASE("a row without a request has no figure that is none") {
   CHECK(json["server_cpu_us_per_request"] == 0);
 }
 
-TEST_CASE("a row for which nothing was sent has failed, one whose requests took too long has not") {
+TEST_CASE("a row of which no request ended has failed, one whose requests ended late has not") {
   BenchRow none;
   none.workload = "W1";
   none.connections = 1;

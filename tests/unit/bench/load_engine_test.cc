@@ -101,6 +101,12 @@ LoadOptions over(std::uint32_t connections, std::uint32_t threads = 1) {
   return options;
 }
 
+LoadOptions lasting(Duration measure, std::uint32_t connections = 1) {
+  LoadOptions options = over(connections);
+  options.measure = measure;
+  return options;
+}
+
 constexpr const char* kHello = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 TEST_CASE("as many requests are sent as there are, over connections that are kept") {
@@ -158,9 +164,8 @@ TEST_CASE("in an open loop latency counts from when a request was meant to begin
 
 TEST_CASE("an open loop that has fallen behind still counts what it sends") {
   const FakeServer server(kHello, Duration(2'000));
-  LoadOptions options = over(1);
+  LoadOptions options = lasting(Duration(200'000));
   options.warm_up = Duration(100'000);
-  options.measure = Duration(200'000);
   // What is sent in the window was meant to begin long before the warm-up ended.
   const LoadResult result = load(server, 0, options, RequestPace(100'000, bench_now()));
   CHECK(result.tally.good > 5);
@@ -169,9 +174,7 @@ TEST_CASE("an open loop that has fallen behind still counts what it sends") {
 
 TEST_CASE("what is under way at the end shows how long it took, and does not count in the rate") {
   const FakeServer server(kHello, Duration(300'000));
-  LoadOptions options = over(1);
-  options.measure = Duration(50'000);
-  const LoadResult result = load(server, 0, options);
+  const LoadResult result = load(server, 0, lasting(Duration(50'000)));
   CHECK(result.tally.good == 0);
   CHECK(result.tally.failed == 0);
   CHECK(result.tally.latency.count() == 1);
@@ -180,9 +183,8 @@ TEST_CASE("what is under way at the end shows how long it took, and does not cou
 
 TEST_CASE("what is under way from the warm-up until after the end shows how long it took") {
   const FakeServer server(kHello, Duration(400'000));
-  LoadOptions options = over(1);
+  LoadOptions options = lasting(Duration(50'000));
   options.warm_up = Duration(50'000);
-  options.measure = Duration(50'000);
   const LoadResult result = load(server, 0, options);
   CHECK(result.tally.good == 0);
   CHECK(result.tally.latency.count() == 1);
@@ -191,8 +193,7 @@ TEST_CASE("what is under way from the warm-up until after the end shows how long
 
 TEST_CASE("an open loop sends nothing that is meant for after its end") {
   const FakeServer server(kHello);
-  LoadOptions options = over(8);
-  options.measure = Duration(95'000);
+  LoadOptions options = lasting(Duration(95'000), 8);
   const LoadResult result = load(server, 0, options, RequestPace(100, bench_now()));
   CHECK(result.tally.latency.count() <= 10);
   CHECK(result.tally.latency.count() >= 5);
@@ -200,8 +201,7 @@ TEST_CASE("an open loop sends nothing that is meant for after its end") {
 
 TEST_CASE("what is under way at the end and is never answered has failed") {
   const FakeServer server(kHello, Duration(1'000'000));
-  LoadOptions options = over(3);
-  options.measure = Duration(50'000);
+  LoadOptions options = lasting(Duration(50'000), 3);
   options.timeout = Duration(200'000);
   const LoadResult result = load(server, 0, options);
   CHECK(result.tally.good == 0);
@@ -214,8 +214,7 @@ TEST_CASE("a process that ends while it is measured has no figures") {
   if (child == 0) {
     for (;;) ::pause();
   }
-  LoadOptions options = over(1);
-  options.measure = Duration(600'000);
+  LoadOptions options = lasting(Duration(600'000));
   options.pids = {child};
   const Content content(1009);
   NumberedSource source(asks(), 0);
@@ -234,8 +233,7 @@ TEST_CASE("a process that ends while it is measured has no figures") {
 TEST_CASE("an interrupted load ends at once, whatever is under way") {
   const FakeServer server(kHello, Duration(1'000'000));
   std::atomic<bool> interrupted{false};
-  LoadOptions options = over(2);
-  options.measure = Duration(60'000'000);
+  LoadOptions options = lasting(Duration(60'000'000), 2);
   options.interrupted = &interrupted;
   const Content content(1009);
   NumberedSource source(asks(), 0);

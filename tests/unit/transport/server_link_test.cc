@@ -180,9 +180,9 @@ TEST_CASE("volumes are open when every thread reaches them") {
 }
 
 TEST_CASE("the thread that finds a server again wakes the others") {
-  for (int seed = 1; seed <= 10; ++seed) {
+  for (int step = 1; step <= 10; ++step) {
     TwoThreads two;
-    two.run_for(std::chrono::milliseconds(37 * seed));  // to another place in their pauses
+    two.run_for(std::chrono::milliseconds(37 * step));  // to another place in their pauses
     two.world.reachable = true;
     bool calls = false;
     for (int ms = 0; ms < 1100 && !calls; ++ms) {
